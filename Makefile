@@ -1,0 +1,50 @@
+# Each target does its own set-up; a fresh clone needs Python >= 3.11, Node >= 18 with npm, and nothing else.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
+NODE := tests/clients/node
+
+.DEFAULT_GOAL := help
+.PHONY: help check test test-slow demo bench clean
+
+help: ## List the targets
+	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
+
+$(BIN)/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Circadia needs Python 3.11 or newer; set PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[dev]'
+	@touch $@
+
+$(VENV)/local.stamp: pyproject.toml constraints.txt | $(BIN)/python
+	$(PIP) -e '.[local]' openai
+	@touch $@
+
+$(NODE)/node_modules/.stamp: $(NODE)/package.json
+	cd $(NODE) && npm install --silent --no-audit --no-fund --no-package-lock
+	@touch $@
+
+check: $(VENV)/dev.stamp ## Lint, format, types, layers
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/pyright
+	$(BIN)/lint-imports
+
+test: check $(NODE)/node_modules/.stamp ## check, then every test but the slow ones
+	$(BIN)/python -m pytest -m 'not slow'
+
+test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
+	$(BIN)/python -m pytest -m slow
+
+demo: $(VENV)/local.stamp ## A team of agents on a small real model, without and with sleep; under 3 minutes, no key
+	$(BIN)/circadia demo
+
+bench: $(VENV)/dev.stamp ## Cost of the proxy and of holds; prints tables and writes JSON
+	$(BIN)/python -m benchmarks
+
+clean: ## Remove the environment and caches
+	rm -rf $(VENV) $(NODE)/node_modules .pytest_cache .ruff_cache .hypothesis .import_linter_cache build dist
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
