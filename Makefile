@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
+export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
 .PHONY: help check test test-slow demo bench clean
@@ -20,7 +21,7 @@ $(VENV)/dev.stamp: pyproject.toml constraints.txt | $(BIN)/python
 	@touch $@
 
 $(VENV)/local.stamp: pyproject.toml constraints.txt | $(BIN)/python
-	$(PIP) -e '.[local]' openai
+	$(PIP) -e '.[local]'
 	@touch $@
 
 $(NODE)/node_modules/.stamp: $(NODE)/package.json
@@ -30,7 +31,7 @@ $(NODE)/node_modules/.stamp: $(NODE)/package.json
 check: $(VENV)/dev.stamp ## Lint, format, types, layers
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
-	$(BIN)/pyright
+	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
 test: check $(NODE)/node_modules/.stamp ## check, then every test but the slow ones
