@@ -1,0 +1,1 @@
+"""Circadia: the sleep-wake-dream runtime for AI agents."""

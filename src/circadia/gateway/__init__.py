@@ -1,0 +1,1 @@
+"""The gate, and the doors of models and tools behind it."""

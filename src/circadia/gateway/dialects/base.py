@@ -1,0 +1,99 @@
+"""What the gateway must know of a provider's API: one Dialect per endpoint, pure functions over bytes."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ModelRequest:
+    """What the gateway reads from the body of a model call; the body itself is never re-written from this."""
+
+    model: str | None
+    """Model that it names."""
+    streamed: bool = False
+    """Whether the answer is asked for as a stream."""
+    input_estimate: int = 0
+    """Estimated input tokens (bytes of the body over 3, rounded up: an upper guess for text in most languages)."""
+    output_limit: int | None = None
+    """The request's own limit of output tokens, times its number of choices; none if it sets none."""
+    turn: bool = False
+    """Whether the last item is from the user side and not a tool result (GATE-67)."""
+    end_user: str | None = None
+    """The person for whom the agent works, as the provider's field names them."""
+    conversation: str | None = None
+    """The provider's conversation or previous response id."""
+    foreign_ids: tuple[str, ...] = ()
+    """Provider-side ids that the body refers to and that must belong to the caller."""
+    chain: tuple[str, ...] = ()
+    """Rolling hashes of the messages: item k hashes messages 0 … k; the last one stands for the whole request."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Usage:
+    """Counts of tokens as the provider told them; none where it told nothing."""
+
+    input_tokens: int | None = None
+    """Read, cached ones included (Anthropic's input, cache reads and cache writes together)."""
+    output_tokens: int | None = None
+    """Written, reasoning included."""
+    cached_tokens: int | None = None
+    """Of the input, read from the provider's cache."""
+    cache_write_tokens: int | None = None
+    """Of the input, written to the provider's cache."""
+    reasoning_tokens: int | None = None
+    """Of the output, reasoning."""
+
+
+class Meter(Protocol):
+    """Watches one answer go by.
+
+    `feed` takes each chunk as it came and returns what the caller gets: the same bytes, but for an event that the
+    gateway itself asked for. It holds back no more than an unfinished event, and only where it may have to take one
+    out. `end` returns what was held back. After `end`, the rest is known.
+    """
+
+    usage: Usage
+    model: str | None
+    ids: list[str]
+    complete: bool
+    answer_hashes: list[str]
+
+    def feed(self, chunk: bytes) -> bytes: ...
+
+    def end(self) -> bytes: ...
+
+
+class Dialect(Protocol):
+    """One endpoint of a provider's API."""
+
+    endpoint: str
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says.
+
+        Raises:
+            InvalidRequest: the body is not a JSON object of this endpoint; says what is wrong.
+        """
+        ...
+
+    def error(self, status: int, code: str, message: str) -> bytes:
+        """Return an error body in the provider's shape."""
+        ...
+
+    def error_event(self, status: int, code: str, message: str) -> bytes:
+        """Return the in-band event that the provider's SDKs raise as an APIError in the middle of a stream."""
+        ...
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body with `line` as the end of the last user turn, every other byte as it was; the same body if
+        there is no user turn to put it in."""
+        ...
+
+    def with_usage(self, body: bytes) -> bytes | None:
+        """Return the body asking for usage in the stream, every other byte as it was; none if there is nothing to add."""
+        ...
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+        """Return a watcher for the answer to a request whose chain of hashes was `chain`."""
+        ...

@@ -1,0 +1,57 @@
+"""Typed ids and tokens, and their only source.
+
+An id is a prefix, 48 bits of milliseconds and 64 random bits, in base 32: it sorts by time of creation, which keeps
+indexes dense, and cannot be guessed.
+"""
+
+import hashlib
+import secrets
+from typing import NewType, Protocol
+
+SessionId = NewType("SessionId", str)
+AgentId = NewType("AgentId", str)
+ThreadId = NewType("ThreadId", str)
+MessageId = NewType("MessageId", str)
+HoldId = NewType("HoldId", str)
+CallId = NewType("CallId", str)
+ConversationId = NewType("ConversationId", str)
+
+_DIGITS = "0123456789abcdefghjkmnpqrstvwxyz"  # Crockford's base 32: no i, l, o, u
+
+
+class IdSource(Protocol):
+    """Gives a new id for a prefix. Two calls never give the same id."""
+
+    def new(self, prefix: str) -> str: ...
+
+
+class RandomIds:
+    """Ids from the wall clock and the system's randomness."""
+
+    def __init__(self, milliseconds: "MillisecondClock") -> None:
+        self._milliseconds = milliseconds
+
+    def new(self, prefix: str) -> str:
+        """Return `prefix_` and 23 characters."""
+        number = (self._milliseconds() << 64) | secrets.randbits(64)
+        digits: list[str] = []
+        for _ in range(23):
+            digits.append(_DIGITS[number & 31])
+            number >>= 5
+        return f"{prefix}_{''.join(reversed(digits))}"
+
+
+class MillisecondClock(Protocol):
+    """Returns the milliseconds since 1970."""
+
+    def __call__(self) -> int: ...
+
+
+def new_token(kind: str) -> str:
+    """Return a fresh bearer token of 256 random bits; `kind` is `agent` or `admin`."""
+    return f"circadia-{kind}-{secrets.token_urlsafe(32)}"
+
+
+def hash_token(token: str) -> str:
+    """Return what is stored in a token's place: SHA-256, in hex (a 256-bit random token needs no salt)."""
+    return hashlib.sha256(token.encode("utf-8", "surrogateescape")).hexdigest()

@@ -1,0 +1,47 @@
+"""One line of the append-only record of what happened."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+
+class EventType(StrEnum):
+    """Kinds of events (GATE-80)."""
+
+    SESSION_CREATED = "session_created"
+    SESSION_CLOSED = "session_closed"
+    SESSION_STALLED = "session_stalled"
+    AGENT_CREATED = "agent_created"
+    AGENT_CHANGED = "agent_changed"
+    AGENT_DELETED = "agent_deleted"
+    TOKEN_ROTATED = "token_rotated"  # noqa: S105 - the name of an event, not a secret
+    SLEEP_START = "sleep_start"
+    SLEEP_STOP = "sleep_stop"
+    HELD = "held"
+    ADMITTED = "admitted"
+    DROPPED = "dropped"
+    THREAD_CREATED = "thread_created"
+    THREAD_CLOSED = "thread_closed"
+    PARTICIPANT_ADDED = "participant_added"
+    PARTICIPANT_REMOVED = "participant_removed"
+    MESSAGE = "message"
+    UPSTREAM_ERROR = "upstream_error"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Event:
+    """One thing that happened."""
+
+    number: int = 0
+    """Place in the record, ascending in the order of commits; 0 until it is stored."""
+    type: EventType
+    """What kind of thing."""
+    at: datetime
+    """When."""
+    session: str | None = None
+    """Name of the session it happened in."""
+    agent: str | None = None
+    """Name of the agent it happened to."""
+    data: Mapping[str, object] = field(default_factory=dict[str, object])
+    """The rest, ready for JSON; never holds a secret or a prompt."""

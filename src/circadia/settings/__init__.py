@@ -1,0 +1,21 @@
+"""Settings: one model per section; the file and the environment are read once, in `load`."""
+
+from circadia.settings.agents import AgentSettings, PolicySettings
+from circadia.settings.limits import DefaultsSettings, LimitsSettings
+from circadia.settings.load import load_settings, settings_from
+from circadia.settings.root import Settings
+from circadia.settings.server import ServerSettings
+from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
+
+__all__ = [
+    "AgentSettings",
+    "DefaultsSettings",
+    "LimitsSettings",
+    "McpServerSettings",
+    "PolicySettings",
+    "ServerSettings",
+    "Settings",
+    "UpstreamSettings",
+    "load_settings",
+    "settings_from",
+]

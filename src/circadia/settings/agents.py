@@ -1,0 +1,46 @@
+"""Section `agents`, and the policy that `defaults` and each agent share."""
+
+from pydantic import Field
+
+from circadia.records.agent import AgentPolicy, OnWake, SleepEvent, WakeEvent
+from circadia.settings.section import Section
+
+
+class PolicySettings(Section):
+    """What an agent may reach and spend, and what becomes of its held prompts."""
+
+    upstreams: tuple[str, ...] = Field(("*",), description="Model providers that the agent may call; `*` is all.")
+    mcp_servers: tuple[str, ...] = Field(("*",), description="Proxied MCP servers that it may call; `*` is all.")
+    sessions: tuple[str, ...] = Field((), description="Other sessions whose agents it may reach.")
+    may_wake: tuple[str, ...] = Field((), description="Agents that it may wake by `set_sleeping` or REST.")
+    may_sleep: tuple[str, ...] = Field((), description="Agents that it may put to sleep.")
+    models: tuple[str, ...] | None = Field(None, description="Models that it may name; all by default.")
+    max_calls_per_day: int | None = Field(None, ge=0, description="Model calls a UTC day.")
+    max_tokens_per_day: int | None = Field(None, ge=0, description="Input and output tokens a UTC day.")
+    max_usd_per_day: float | None = Field(None, ge=0, description="US dollars a UTC day, at list prices.")
+    on_wake: OnWake = Field(
+        OnWake.NOTICE,
+        description="What becomes of a prompt that waited: `notice` adds one line to it, `forward` sends it as it "
+        "is, `refresh` asks the caller to send it again.",
+    )
+    include_usage: bool = Field(
+        True, description="Ask OpenAI streams for usage where the caller did not, and take the extra chunk out."
+    )
+    hold_max_seconds: float | None = Field(None, gt=0, description="Longest hold; without it, until the wake.")
+    hold_lists: bool = Field(False, description="Hold MCP lists too.")
+    abort_streams: bool = Field(False, description="Cut model streams in flight when the agent is put to sleep.")
+
+    def policy(self) -> AgentPolicy:
+        """Return the record of these settings."""
+        return AgentPolicy(**{name: getattr(self, name) for name in PolicySettings.model_fields})
+
+
+class AgentSettings(PolicySettings):
+    """One agent of the session `default` that the file defines."""
+
+    token_env: str | None = Field(
+        None, description="Environment variable with its token; without it, `circadia agent token` makes one."
+    )
+    description: str = Field("", description="What it is for, as other agents read it.")
+    sleep_events: frozenset[SleepEvent] = Field(frozenset(), description="What puts it to sleep.")
+    wake_events: frozenset[WakeEvent] = Field(frozenset(), description="What wakes it.")

@@ -1,0 +1,24 @@
+"""The whole of `circadia.yaml`."""
+
+from pydantic import Field
+
+from circadia.settings.agents import AgentSettings
+from circadia.settings.limits import DefaultsSettings, LimitsSettings
+from circadia.settings.section import Section
+from circadia.settings.server import ServerSettings
+from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
+
+
+class Settings(Section):
+    """Everything that the operator can set."""
+
+    server: ServerSettings = Field(ServerSettings.model_validate({}), description="Where the server listens.")
+    upstreams: dict[str, UpstreamSettings] = Field(default_factory=dict, description="Model providers, by name.")
+    mcp_servers: dict[str, McpServerSettings] = Field(default_factory=dict, description="MCP servers, by name.")
+    defaults: DefaultsSettings = Field(
+        DefaultsSettings.model_validate({}), description="Policy and timing where an agent says nothing."
+    )
+    limits: LimitsSettings = Field(LimitsSettings.model_validate({}), description="How much may be held and sent.")
+    agents: dict[str, AgentSettings] = Field(
+        default_factory=dict, description="Agents of the session `default`, by name."
+    )

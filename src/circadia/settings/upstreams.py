@@ -1,0 +1,67 @@
+"""Sections `upstreams` and `mcp_servers`: what stands behind the gateway. Only this file defines them, never REST."""
+
+from typing import Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from circadia.settings.section import Section
+
+
+class UpstreamSettings(Section):
+    """One model provider."""
+
+    base_url: str = Field(
+        description="What `/llm/{upstream}` stands for: `/llm/openai/v1/models` goes to `{base_url}/v1/models`."
+    )
+    api: Literal["openai", "anthropic"] = Field(
+        "openai", description="How the key is sent and what an error looks like on paths of no known shape."
+    )
+    key_env: str | None = Field(
+        None, description="Environment variable with the provider's key; without it no key is sent."
+    )
+    paths: tuple[str, ...] = Field(
+        (),
+        description="More paths to let through, as `METHOD /path`; `{id}` stands for one segment and `{own}` for an "
+        "id that this provider handed to the same agent.",
+    )
+    connect_timeout_seconds: float = Field(10.0, gt=0, description="Longest wait for a connection.")
+    answer_timeout_seconds: float = Field(
+        600.0, gt=0, description="Longest wait for the first byte, and between two bytes of an answer."
+    )
+    retries: int = Field(
+        2, ge=0, le=10, description="Repeats after a connection error, 429 or 5xx, before the first byte went out."
+    )
+    retry_max_seconds: float = Field(
+        30.0, ge=0, description="Longest `Retry-After` that is waited for; a longer one is handed to the caller."
+    )
+    max_connections: int = Field(512, ge=1, description="Connections kept to this provider.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _http_url(cls, value: str) -> str:
+        if not value.startswith(("http://", "https://")):
+            raise ValueError(f"must start with http:// or https://, got {value!r}")
+        return value.rstrip("/")
+
+
+class McpServerSettings(Section):
+    """One MCP server behind `/mcp/{server}`: either a `url` or a `command`."""
+
+    url: str | None = Field(None, description="Address of a streamable-HTTP server.")
+    headers_env: dict[str, str] = Field(
+        default_factory=dict,
+        description="Headers to send, each with the environment variable that holds its value.",
+    )
+    command: tuple[str, ...] = Field((), description="Program and arguments of a stdio server.")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment that the program gets, besides PATH and HOME.")
+    env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that the program gets.")
+    cwd: str | None = Field(None, description="Folder that the program starts in.")
+    per_agent: bool = Field(False, description="One child per agent instead of one shared by all who may use it.")
+    idle_seconds: float = Field(600.0, gt=0, description="A child that no one used for so long is stopped.")
+    answer_timeout_seconds: float = Field(600.0, gt=0, description="Longest wait for an answer.")
+
+    @model_validator(mode="after")
+    def _one_of(self) -> "McpServerSettings":
+        if bool(self.url) == bool(self.command):
+            raise ValueError("give either `url` or `command`")
+        return self

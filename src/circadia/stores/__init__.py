@@ -1,0 +1,1 @@
+"""Databases and signals behind Protocols."""

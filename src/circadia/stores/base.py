@@ -1,0 +1,259 @@
+"""What the program asks of a database: one small Protocol per noun, a transaction that has them all, a store that opens it.
+
+Two implementations, SQLite and PostgreSQL, pass one contract suite (`tests/contract`).
+"""
+
+from collections.abc import Callable, Collection, Sequence
+from contextlib import AbstractAsyncContextManager
+from datetime import datetime
+from typing import Protocol
+
+from circadia.ids import AgentId, CallId, ConversationId, MessageId, SessionId, ThreadId
+from circadia.records.agent import Agent
+from circadia.records.call import Call, Spent, UsageGroup
+from circadia.records.conversation import Conversation
+from circadia.records.event import Event, EventType
+from circadia.records.message import Delivery, Message
+from circadia.records.session import Session
+from circadia.records.thread import Joined, Participant, Thread
+
+
+class Sessions(Protocol):
+    """Rows of sessions."""
+
+    async def add(self, session: Session) -> None:
+        """Store a new one. Raises Conflict if an open session has its name."""
+        ...
+
+    async def get(self, session_id: SessionId) -> Session | None: ...
+
+    async def by_name(self, name: str) -> Session | None:
+        """Return the open session of this name, else the one of this name that was closed last."""
+        ...
+
+    async def every(self, *, closed: bool = False) -> Sequence[Session]:
+        """Return the open ones, and with `closed` all, oldest first."""
+        ...
+
+    async def save(self, session: Session) -> None:
+        """Write status, closed_at, touched_at and stalled."""
+        ...
+
+    async def touch(self, session_id: SessionId, at: datetime) -> None:
+        """Set touched_at, and stalled to false."""
+        ...
+
+    async def silent_since(self, before: datetime) -> Sequence[Session]:
+        """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""
+        ...
+
+
+class Agents(Protocol):
+    """Rows of agents; deleted ones are found by id only."""
+
+    async def add(self, agent: Agent) -> None:
+        """Store a new one. Raises Conflict if the session has an agent of this name."""
+        ...
+
+    async def get(self, agent_id: AgentId) -> Agent | None: ...
+
+    async def by_name(self, session_id: SessionId, name: str) -> Agent | None: ...
+
+    async def by_token(self, token_hash: str) -> Agent | None:
+        """Return the agent of this token, disabled ones too."""
+        ...
+
+    async def of_session(self, session_id: SessionId) -> Sequence[Agent]:
+        """Return the session's agents by name."""
+        ...
+
+    async def save(self, agent: Agent) -> None:
+        """Write all but the sleep state (asleep, generation, since, cause, actor)."""
+        ...
+
+    async def move(self, agent: Agent, *, from_generation: int) -> bool:
+        """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
+        ...
+
+    async def lock(self, agent_id: AgentId) -> Agent | None:
+        """Return the row, locked against other writers until the end of the transaction."""
+        ...
+
+
+class Threads(Protocol):
+    """Rows of threads and of who takes part."""
+
+    async def add(self, thread: Thread) -> None: ...
+
+    async def get(self, thread_id: ThreadId) -> Thread | None: ...
+
+    async def of_session(
+        self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
+    ) -> Sequence[Thread]:
+        """Return threads, oldest first; with `agent_id` those in which it takes part now."""
+        ...
+
+    async def close(self, thread: Thread) -> bool:
+        """Write status, closed_at and summary if it is open; return whether it was."""
+        ...
+
+    async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
+        """Make the agent an active participant and say what that meant to it."""
+        ...
+
+    async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
+        """End the agent's part; return whether it had one."""
+        ...
+
+    async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
+        """Return the active ones, by name; agents that were deleted left out."""
+        ...
+
+    async def open_count(self, agent_id: AgentId) -> int:
+        """Return in how many open threads the agent takes part."""
+        ...
+
+
+class Messages(Protocol):
+    """Rows of messages."""
+
+    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
+        """Store it with one unread delivery for each (agent, mentioned); return it with its number."""
+        ...
+
+    async def of_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
+        """Return messages with a greater number, in order."""
+        ...
+
+
+class Deliveries(Protocol):
+    """The one delivery table (GATE-71)."""
+
+    async def unread(
+        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None,
+        thread_id: ThreadId | None = None, limit: int = 50,
+    ) -> Sequence[Delivery]:
+        """Return unread ones, oldest first."""
+        ...
+
+    async def count_unread(self, agent_id: AgentId) -> int: ...
+
+    async def lease(self, agent_id: AgentId, messages: Collection[MessageId], until: datetime) -> Sequence[MessageId]:
+        """Move unread ones to leased; return which were unread."""
+        ...
+
+    async def handle(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
+        """Move leased or unread ones to handled."""
+        ...
+
+    async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
+        """Move leased ones back to unread."""
+        ...
+
+    async def release_expired(self, now: datetime) -> Collection[AgentId]:
+        """Move leases that ran out back to unread; return whose they were."""
+        ...
+
+
+class Events(Protocol):
+    """The append-only record; numbers ascend in the order of commits, so that a reader that has seen n misses none below."""
+
+    async def add(self, events: Sequence[Event]) -> None: ...
+
+    async def after(
+        self, number: int, *, limit: int = 1000, session: str | None = None, agent: str | None = None,
+        types: Collection[EventType] | None = None,
+    ) -> Sequence[Event]:
+        """Return events with a greater number, in order."""
+        ...
+
+    async def last_number(self) -> int: ...
+
+
+class Calls(Protocol):
+    """The usage ledger."""
+
+    async def add(self, calls: Sequence[Call]) -> None:
+        """Store calls, or overwrite those with the same id (a reservation that is settled)."""
+        ...
+
+    async def remove(self, call_id: CallId) -> None:
+        """Take back a reservation that was not used."""
+        ...
+
+    async def spent(self, agent_id: AgentId, since: datetime) -> Spent:
+        """Return what the agent used since then, reservations included."""
+        ...
+
+    async def groups(
+        self, by: str, *, since: datetime | None = None, until: datetime | None = None,
+        session: str | None = None, agent: str | None = None,
+    ) -> Sequence[UsageGroup]:
+        """Return sums by `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` or `day` (UTC)."""
+        ...
+
+
+class ProviderIds(Protocol):
+    """Which agent a provider's id was handed out to (GATE-60)."""
+
+    async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
+        """Record it; the first owner stays."""
+        ...
+
+    async def owner(self, upstream: str, provider_id: str) -> AgentId | None: ...
+
+
+class Conversations(Protocol):
+    """Rows of conversations (GATE-67)."""
+
+    async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
+
+    async def by_head(self, agent_id: AgentId, heads: Collection[str]) -> Sequence[Conversation]:
+        """Return those whose head is one of `heads`, the last seen first."""
+        ...
+
+    async def put(self, conversation: Conversation) -> None:
+        """Store it, or overwrite the one with the same agent and id."""
+        ...
+
+    async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
+        """Return them, the last seen first."""
+        ...
+
+
+class Tx(Protocol):
+    """One transaction over all nouns."""
+
+    sessions: Sessions
+    agents: Agents
+    threads: Threads
+    messages: Messages
+    deliveries: Deliveries
+    events: Events
+    calls: Calls
+    provider_ids: ProviderIds
+    conversations: Conversations
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""
+        ...
+
+
+class Store(Protocol):
+    """Opens transactions on one database.
+
+    `write` gives a serialized transaction: within a process one block runs at a time, blocks that wait are committed
+    in groups, and the block's `async with` returns only when its work is durable and its `after_commit` acts have
+    run. A block that raises is undone alone. `read` gives a consistent view and must not write. Both raise
+    StorageUnavailable when the database does not answer or its disk is full.
+    """
+
+    def write(self) -> AbstractAsyncContextManager[Tx]: ...
+
+    def read(self) -> AbstractAsyncContextManager[Tx]: ...
+
+    async def ping(self) -> None:
+        """Return if the database answers. Raises StorageUnavailable."""
+        ...
+
+    async def close(self) -> None: ...

@@ -1,0 +1,1 @@
+"""Hints between processes."""

@@ -1,0 +1,1 @@
+"""One schema, one file of statements per noun, for both dialects."""
