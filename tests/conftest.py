@@ -1,0 +1,20 @@
+"""What every test may count on; fixtures live beside the tests that use them."""
+
+import pytest
+
+SLOW_TIMEOUT_SECONDS = 30 * 60
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--spec", metavar="ID", help="run only the tests that show this promise, such as GATE-42")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    wanted: str | None = config.getoption("--spec")
+    if wanted is not None:
+        chosen = [item for item in items if any(wanted in mark.args for mark in item.iter_markers("spec"))]
+        config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
+        items[:] = chosen
+    for item in items:
+        if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_SECONDS))

@@ -1,0 +1,102 @@
+"""Size, names and shape of modules, and of the records in them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.house.tree import SOURCE, python_files, shown, syntax
+
+MODULE_LINES = 400
+FUNCTION_LINES = 50
+VAGUE = {"utils", "util", "helpers", "helper", "managers", "manager", "core", "common", "misc", "base_classes"}
+
+
+def all_python() -> list[Path]:
+    return python_files("src", "tests", "benchmarks", "docs", "examples")
+
+
+def test_no_module_is_longer_than_400_lines() -> None:
+    long = {shown(path): n for path in all_python() if (n := len(path.read_text("utf-8").splitlines())) > MODULE_LINES}
+    assert not long, "split by noun"
+
+
+def test_no_function_is_longer_than_50_lines() -> None:
+    long: list[str] = []
+    for path in all_python():
+        for node in ast.walk(syntax(path)):
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+                lines = (node.end_lineno or node.lineno) - node.lineno + 1
+                if lines > FUNCTION_LINES:
+                    long.append(f"{shown(path)}:{node.lineno} {node.name}: {lines} lines")
+    assert not long
+
+
+def test_no_module_or_folder_has_a_vague_or_numbered_name() -> None:
+    vague = [
+        shown(path)
+        for path in all_python()
+        for name in (*path.relative_to(SOURCE.parents[1]).parent.parts, path.stem)
+        if name.strip("_") in VAGUE or name.endswith(("_v2", "_v3", "_new", "_old"))
+    ]
+    assert not vague, "name the noun"
+
+
+def test_no_module_keeps_state_in_a_global_variable() -> None:
+    """A constant is upper-case; what a function rebinds with `global` is state."""
+    found = [
+        f"{shown(path)}:{node.lineno}"
+        for path in python_files("src")
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.Global)
+    ]
+    assert not found
+
+
+def test_no_module_works_while_it_is_imported() -> None:
+    """At its top a module binds names; it starts no loop, opens no file and runs no bare call."""
+    found: list[str] = []
+    for path in python_files("src"):
+        for node in syntax(path).body:
+            bare_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
+            loop = isinstance(node, ast.For | ast.While | ast.With)
+            if (bare_call and not _registers(node)) or loop:
+                found.append(f"{shown(path)}:{node.lineno}")
+    assert not found
+
+
+def _registers(node: ast.stmt) -> bool:
+    """A typer app names its sub-commands at the top of the module, as decorators do."""
+    call = node.value if isinstance(node, ast.Expr) else None
+    return isinstance(call, ast.Call) and ast.unparse(call.func).endswith((".add_typer", ".command", ".callback"))
+
+
+def record_classes() -> Iterator[tuple[Path, ast.ClassDef, ast.Call | None]]:
+    for path in python_files("src/circadia/records"):
+        for node in syntax(path).body:
+            if not isinstance(node, ast.ClassDef):
+                continue
+            for mark in node.decorator_list:
+                name = ast.unparse(mark.func if isinstance(mark, ast.Call) else mark)
+                if name.split(".")[-1] == "dataclass":
+                    yield path, node, mark if isinstance(mark, ast.Call) else None
+
+
+def test_each_record_is_frozen_and_keyword_only() -> None:
+    loose: list[str] = []
+    for path, node, call in record_classes():
+        given = {word.arg: ast.unparse(word.value) for word in (call.keywords if call else [])}
+        if given.get("frozen") != "True" or given.get("kw_only") != "True":
+            loose.append(f"{shown(path)} {node.name}")
+    assert not loose
+
+
+def test_each_field_of_a_record_has_its_line_of_documentation() -> None:
+    bare: list[str] = []
+    for path, node, _ in record_classes():
+        for statement, following in zip(node.body, [*node.body[1:], None], strict=True):
+            if not isinstance(statement, ast.AnnAssign):
+                continue
+            documented = isinstance(following, ast.Expr) and isinstance(following.value, ast.Constant)
+            if not documented:
+                bare.append(f"{shown(path)} {node.name}.{ast.unparse(statement.target)}")
+    assert not bare
