@@ -1,0 +1,61 @@
+"""The glossary owns the words, and the repository stands alone."""
+
+import re
+
+from tests.house.tree import DOCS, coded, committed, parts, python_files, shown
+
+GLOSSARY = DOCS / "glossary.md"
+PLACES = ("/".join(["..", "shared"]), "/".join(["", "work", ""]), "/".join(["", "opt", "pypi"]))
+INDEX_HOSTS = (".".join(["pypi", "org"]), ".".join(["pythonhosted", "org"]), ".".join(["registry", "npmjs", "org"]))
+
+
+def rows(heading: str) -> list[list[str]]:
+    """Return the cells of the table below the heading, without its head."""
+    text = next(part.text for part in parts(GLOSSARY) if part.heading == heading)
+    lines = [line for line in text.splitlines() if line.startswith("|")]
+    return [[cell.strip() for cell in line.strip("|").split("|")] for line in lines[2:]]
+
+
+def words() -> set[str]:
+    """Return the glossary's words; a row may hold several, parted by a comma or a slash."""
+    return {word for row in rows("Words") for word in re.split(r" ?[,/] ?", row[0])}
+
+
+def avoided() -> dict[str, str]:
+    """Return the beginnings of words that are not used, with the word to use."""
+    return {word: row[1] for row in rows("Words that we do not use") for word in coded(row[0])}
+
+
+def test_each_word_has_one_meaning() -> None:
+    table = rows("Words")
+    assert len(table) == len({row[0] for row in table})
+    assert all(len(row) == 2 and row[1] for row in table)
+
+
+def test_each_noun_among_the_records_is_in_the_glossary() -> None:
+    nouns = {path.stem.replace("_", " ") for path in python_files("src/circadia/records") if path.stem != "__init__"}
+    assert nouns <= words()
+
+
+def test_code_and_docs_use_the_words_of_the_glossary_only() -> None:
+    found: list[str] = []
+    readable = [path for path in committed() if path.suffix in {".py", ".md"} and path != GLOSSARY]
+    for path in readable:
+        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
+            for word, better in avoided().items():
+                if re.search(rf"(?<![a-z]){re.escape(word)}", line, re.I):
+                    found.append(f"{shown(path)}:{number} has {word!r}; the word is {better}")
+    assert not found
+
+
+def test_no_committed_file_names_a_place_outside_the_repository() -> None:
+    found: list[str] = []
+    for path in committed():
+        content = path.read_bytes()
+        found += [f"{shown(path)} has {name}" for name in (*PLACES, *INDEX_HOSTS) if name.encode() in content]
+    assert not found
+
+
+def test_no_committed_file_holds_a_key() -> None:
+    key = re.compile(rb"\b(?:sk-(?:ant-|proj-)?[A-Za-z0-9_-]{32,}|AKIA[0-9A-Z]{16}|ghp_[A-Za-z0-9]{36})")
+    assert not [shown(path) for path in committed() if key.search(path.read_bytes())]
