@@ -1,1 +1,1 @@
-"""agents"""
+"""Sessions, agents, their sleep state (its only writer), threads and waits."""

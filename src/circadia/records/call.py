@@ -17,7 +17,7 @@ class CallStatus(StrEnum):
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Call:
-    """One model call: what it used and how long it took. A count that the provider did not give is none, never guessed."""
+    """One model call: what it used and how long it took. A count that the provider did not give is none."""
 
     id: CallId
     """Key."""

@@ -15,7 +15,7 @@ class EventType(StrEnum):
     AGENT_CREATED = "agent_created"
     AGENT_CHANGED = "agent_changed"
     AGENT_DELETED = "agent_deleted"
-    TOKEN_ROTATED = "token_rotated"  # noqa: S105 - the name of an event, not a secret
+    TOKEN_ROTATED = "token_rotated"
     SLEEP_START = "sleep_start"
     SLEEP_STOP = "sleep_stop"
     HELD = "held"

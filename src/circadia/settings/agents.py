@@ -24,7 +24,8 @@ class PolicySettings(Section):
         "is, `refresh` asks the caller to send it again.",
     )
     include_usage: bool = Field(
-        True, description="Ask OpenAI streams for usage where the caller did not, and take the extra chunk out."
+        True,
+        description="Ask OpenAI streams for usage where the caller did not, and take the extra chunk out.",
     )
     hold_max_seconds: float | None = Field(None, gt=0, description="Longest hold; without it, until the wake.")
     hold_lists: bool = Field(False, description="Hold MCP lists too.")

@@ -12,7 +12,9 @@ class DefaultsSettings(PolicySettings):
     """Policy of agents that say nothing of their own, and the timing of holds."""
 
     hold_grace_seconds: float = Field(
-        2.0, ge=0, description="A held stream or MCP call keeps its real status open for so long, then says 200."
+        2.0,
+        ge=0,
+        description="A held stream or MCP call keeps its real status open for so long, then says 200.",
     )
     hold_silent_seconds: float | None = Field(
         None,
@@ -27,7 +29,7 @@ class DefaultsSettings(PolicySettings):
     mcp_wait_answer_seconds: float | None = Field(
         None,
         gt=0,
-        description="After so long, Circadia's own wait tools answer \"nothing yet, call again\"; for clients that "
+        description='After so long, Circadia\'s own wait tools answer "nothing yet, call again"; for clients that '
         "give up at 60 s. Off by default.",
     )
     stall_seconds: float = Field(

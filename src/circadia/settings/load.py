@@ -47,16 +47,17 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
         ConfigError: an unknown key, a bad name or a bad value; the message names the path.
     """
     for section in _NAMED_SECTIONS:
-        names = raw.get(section) or {}
-        for name in cast("Mapping[object, object]", names) if isinstance(names, Mapping) else ():
+        for name in _keys(raw.get(section)):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
-                raise ConfigError(
-                    f"{section}.{name}: a name must match [a-z0-9][a-z0-9_-]{{0,62}}; rename {name!r}"
-                )
+                raise ConfigError(f"{section}.{name}: a name must match [a-z0-9][a-z0-9_-]{{0,62}}; rename {name!r}")
     try:
         return Settings.model_validate(_with_defaults(raw))
     except ValidationError as error:
         raise ConfigError("; ".join(_told(line, raw) for line in error.errors())) from error
+
+
+def _keys(section: object) -> list[object]:
+    return list(cast("Mapping[object, object]", section)) if isinstance(section, Mapping) else []
 
 
 def _with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:

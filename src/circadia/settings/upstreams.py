@@ -29,10 +29,15 @@ class UpstreamSettings(Section):
         600.0, gt=0, description="Longest wait for the first byte, and between two bytes of an answer."
     )
     retries: int = Field(
-        2, ge=0, le=10, description="Repeats after a connection error, 429 or 5xx, before the first byte went out."
+        2,
+        ge=0,
+        le=10,
+        description="Repeats after a connection error, 429 or 5xx, before the first byte went out.",
     )
     retry_max_seconds: float = Field(
-        30.0, ge=0, description="Longest `Retry-After` that is waited for; a longer one is handed to the caller."
+        30.0,
+        ge=0,
+        description="Longest `Retry-After` that is waited for; a longer one is handed to the caller.",
     )
     max_connections: int = Field(512, ge=1, description="Connections kept to this provider.")
 
@@ -53,7 +58,9 @@ class McpServerSettings(Section):
         description="Headers to send, each with the environment variable that holds its value.",
     )
     command: tuple[str, ...] = Field((), description="Program and arguments of a stdio server.")
-    env: dict[str, str] = Field(default_factory=dict, description="Environment that the program gets, besides PATH and HOME.")
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Environment that the program gets, besides PATH and HOME."
+    )
     env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that the program gets.")
     cwd: str | None = Field(None, description="Folder that the program starts in.")
     per_agent: bool = Field(False, description="One child per agent instead of one shared by all who may use it.")

@@ -1,4 +1,4 @@
-"""What the program asks of a database: one small Protocol per noun, a transaction that has them all, a store that opens it.
+"""What the program asks of a database: a small Protocol per noun, a transaction with all of them, a store to open it.
 
 Two implementations, SQLite and PostgreSQL, pass one contract suite (`tests/contract`).
 """
@@ -130,8 +130,13 @@ class Deliveries(Protocol):
     """The one delivery table (GATE-71)."""
 
     async def unread(
-        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None,
-        thread_id: ThreadId | None = None, limit: int = 50,
+        self,
+        agent_id: AgentId,
+        *,
+        mentioned: bool | None = None,
+        sender: str | None = None,
+        thread_id: ThreadId | None = None,
+        limit: int = 50,
     ) -> Sequence[Delivery]:
         """Return unread ones, oldest first."""
         ...
@@ -156,12 +161,17 @@ class Deliveries(Protocol):
 
 
 class Events(Protocol):
-    """The append-only record; numbers ascend in the order of commits, so that a reader that has seen n misses none below."""
+    """The append-only record; numbers ascend in the order of commits: a reader that has seen n misses none below."""
 
     async def add(self, events: Sequence[Event]) -> None: ...
 
     async def after(
-        self, number: int, *, limit: int = 1000, session: str | None = None, agent: str | None = None,
+        self,
+        number: int,
+        *,
+        limit: int = 1000,
+        session: str | None = None,
+        agent: str | None = None,
         types: Collection[EventType] | None = None,
     ) -> Sequence[Event]:
         """Return events with a greater number, in order."""
@@ -186,8 +196,13 @@ class Calls(Protocol):
         ...
 
     async def groups(
-        self, by: str, *, since: datetime | None = None, until: datetime | None = None,
-        session: str | None = None, agent: str | None = None,
+        self,
+        by: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: str | None = None,
+        agent: str | None = None,
     ) -> Sequence[UsageGroup]:
         """Return sums by `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` or `day` (UTC)."""
         ...

@@ -1,0 +1,70 @@
+"""Who may do what: every rule on principals is here; entrances and services call it and add none of their own.
+
+The operator may do all. An agent's token opens its own state, its own threads and its own session's list of agents; it
+reaches other agents of its session by `may_wake` and `may_sleep`, and other sessions by `sessions` (GATE-07, GATE-32).
+"""
+
+from collections.abc import Collection
+
+from circadia.errors import Forbidden
+from circadia.records.agent import Agent
+from circadia.records.principal import Principal
+from circadia.records.session import Session
+
+
+def allowed(names: Collection[str], *candidates: str) -> bool:
+    """Return whether a reach list holds one of the names, or `*`."""
+    return "*" in names or any(name in names for name in candidates)
+
+
+def require_operator(principal: Principal) -> None:
+    """Raise Forbidden unless the operator asks."""
+    if not principal.operator:
+        raise Forbidden(f"{principal.name!r} may not do this; use the operator's token")
+
+
+def require_reach(principal: Principal, session: Session) -> None:
+    """Raise Forbidden unless the principal belongs to the session, is granted it, or is the operator."""
+    if principal.operator:
+        return
+    agent = principal.agent
+    if agent is None or (agent.session_id != session.id and not allowed(agent.policy.sessions, session.name)):
+        raise Forbidden(
+            f"{principal.name!r} may not reach session {session.name!r}; the operator can grant it with "
+            f"`sessions: [{session.name}]`"
+        )
+
+
+def require_sleep_control(principal: Principal, target: Agent, *, asleep: bool) -> None:
+    """Raise Forbidden unless the principal may set the target's sleep state to `asleep`."""
+    if principal.operator:
+        return
+    agent = principal.agent
+    if agent is not None and agent.id == target.id:
+        return
+    key = "may_sleep" if asleep else "may_wake"
+    names: Collection[str] = () if agent is None else getattr(agent.policy, key)
+    same = agent is not None and agent.session_id == target.session_id
+    reached = same or (agent is not None and allowed(agent.policy.sessions, target.session))
+    candidates = (target.name, target.reference) if same else (f"{target.session}:{target.name}",)
+    if not reached or not allowed(names, *candidates):
+        raise Forbidden(
+            f"{principal.name!r} may not set the sleep of {target.reference!r}; the operator can grant it with "
+            f"`{key}: [{target.name}]`"
+        )
+
+
+def require_upstream(agent: Agent, upstream: str) -> None:
+    """Raise Forbidden unless the agent's policy grants the model provider."""
+    if not allowed(agent.policy.upstreams, upstream):
+        raise Forbidden(
+            f"{agent.reference!r} may not use upstream {upstream!r}; the operator can grant it with `upstreams`"
+        )
+
+
+def require_mcp_server(agent: Agent, server: str) -> None:
+    """Raise Forbidden unless the agent's policy grants the MCP server."""
+    if not allowed(agent.policy.mcp_servers, server):
+        raise Forbidden(
+            f"{agent.reference!r} may not use MCP server {server!r}; the operator can grant it with `mcp_servers`"
+        )

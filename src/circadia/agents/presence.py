@@ -1,0 +1,137 @@
+"""Who is awake, as this process knows it: one cell per agent, kept in step with the rows by signals.
+
+A cell moves to a state only if its generation is newer, so signals may repeat and arrive in any order. Whoever waits
+for the agent sits in the cell in order of arrival. Everything here runs in the event loop without a wait between a check
+and its use, so a check is true at the moment it is used (GATE-42).
+"""
+
+import asyncio
+from collections.abc import Mapping
+
+from circadia.errors import CircadiaError, Ended
+from circadia.ids import AgentId
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+
+
+class Cell:
+    """What one process knows of one agent's sleep."""
+
+    __slots__ = ("actor", "agent_id", "asleep", "ended", "generation", "slept_seconds", "streams", "waiters")
+
+    def __init__(self, agent_id: AgentId) -> None:
+        self.agent_id = agent_id
+        self.asleep = False
+        self.generation = -1
+        self.actor = ""
+        self.slept_seconds = 0.0
+        self.ended: str | None = None
+        self.waiters: dict[object, asyncio.Future[None]] = {}
+        self.streams: set[asyncio.Future[None]] = set()
+        """Done when the agent falls asleep, for those whose policy aborts streams."""
+
+    def admit_all(self) -> None:
+        """Let all who wait look again, in order of arrival."""
+        for waiter in self.waiters.values():
+            if not waiter.done():
+                waiter.set_result(None)
+
+    def fail_all(self, error: CircadiaError) -> None:
+        """End all who wait."""
+        for waiter in self.waiters.values():
+            if not waiter.done():
+                waiter.set_exception(error)
+                waiter.exception()  # read at once: a waiter that is being cancelled never will
+
+
+class Presence:
+    """The cells of this process."""
+
+    def __init__(self, store: Store, signals: Signals) -> None:
+        self._store = store
+        self._cells: dict[AgentId, Cell] = {}
+        self._stopped: str | None = None
+        signals.listen("sleep", self._heard)
+        signals.listen("agent_ended", self._heard_end)
+
+    def known(self, agent_id: AgentId) -> Cell | None:
+        """Return the agent's cell if it is in step already."""
+        cell = self._cells.get(agent_id)
+        return cell if cell is not None and cell.generation >= 0 else None
+
+    async def cell(self, agent_id: AgentId) -> Cell:
+        """Return the agent's cell, read from the database the first time.
+
+        Raises:
+            Ended: the agent is gone. StorageUnavailable: the database does not answer.
+        """
+        cell = self._cells.get(agent_id)
+        if cell is None:
+            cell = self._cells[agent_id] = Cell(agent_id)
+        if cell.generation < 0:
+            async with self._store.read() as tx:
+                agent = await tx.agents.get(agent_id)
+            if agent is None or agent.deleted_at is not None:
+                self._cells.pop(agent_id, None)
+                raise Ended("the agent was deleted")
+            self._apply(cell, agent.asleep, agent.generation, agent.actor, 0.0)
+        return cell
+
+    async def until_awake(self, cell: Cell, waiter: object) -> None:
+        """Return once the cell is awake; at once if it is.
+
+        Raises:
+            Ended: the agent or its session is gone, or the server is stopping.
+        """
+        try:
+            while cell.asleep or cell.ended or self._stopped:
+                reason = cell.ended or self._stopped
+                if reason:
+                    raise Ended(reason)
+                future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                cell.waiters[waiter] = future  # a waiter keeps its place when it must wait again
+                await future
+        finally:
+            cell.waiters.pop(waiter, None)
+
+    def fail(self, cell: Cell, waiter: object, error: CircadiaError) -> None:
+        """End one who waits."""
+        future = cell.waiters.get(waiter)
+        if future is not None and not future.done():
+            future.set_exception(error)
+
+    def stop(self, reason: str) -> None:
+        """End all who wait, and whoever would wait from now on: the server is stopping."""
+        self._stopped = reason
+        for cell in self._cells.values():
+            cell.fail_all(Ended(reason))
+
+    def _apply(self, cell: Cell, asleep: bool, generation: int, actor: str, lasted: float) -> None:
+        if generation <= cell.generation:
+            return
+        cell.asleep, cell.generation, cell.actor = asleep, generation, actor
+        if asleep:
+            for stream in cell.streams:
+                if not stream.done():
+                    stream.set_result(None)
+        else:
+            cell.slept_seconds = lasted
+            cell.admit_all()
+
+    def _heard(self, key: str, data: Mapping[str, object]) -> None:
+        cell = self._cells.get(AgentId(key))
+        if cell is not None:
+            lasted = data.get("lasted_seconds", 0.0)
+            self._apply(
+                cell,
+                bool(data["asleep"]),
+                int(str(data["generation"])),
+                str(data.get("actor", "")),
+                lasted if isinstance(lasted, float) else 0.0,
+            )
+
+    def _heard_end(self, key: str, data: Mapping[str, object]) -> None:
+        cell = self._cells.pop(AgentId(key), None)
+        if cell is not None:
+            cell.ended = str(data.get("reason", "the agent is gone"))
+            cell.fail_all(Ended(cell.ended))

@@ -1,0 +1,152 @@
+"""Makes, changes, disables and deletes agents, and gives them their tokens."""
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import cast
+
+from circadia.clock import Clock
+from circadia.errors import InvalidRequest
+from circadia.ids import AgentId, IdSource, hash_token, new_token
+from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.event import Event, EventType
+from circadia.records.session import Session
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
+"""What sessions and agents may be called."""
+
+
+def require_name(name: str, what: str) -> str:
+    """Return the name.
+
+    Raises:
+        InvalidRequest: it is not one that a session or an agent may have.
+    """
+    if not NAME.fullmatch(name):
+        raise InvalidRequest(f"{what} name {name!r} must match [a-z0-9][a-z0-9_-]{{0,62}}")
+    return name
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewAgent:
+    """What an agent is made from."""
+
+    name: str
+    """Its name."""
+    description: str = ""
+    """What it is for."""
+    sleep_events: frozenset[SleepEvent] = frozenset()
+    """What puts it to sleep; `agent_started` makes it start asleep."""
+    wake_events: frozenset[WakeEvent] = frozenset()
+    """What wakes it."""
+    policy: Mapping[str, object] = field(default_factory=dict[str, object])
+    """Policy keys that differ from the server's defaults."""
+
+
+class Registry:
+    """The only writer of agents, their sleep state aside."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, defaults: AgentPolicy) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._defaults = defaults
+
+    async def add(self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None) -> tuple[Agent, str]:
+        """Make an agent; return it and its token, which is stored as a hash only.
+
+        Raises:
+            InvalidRequest: a bad name. Conflict: the session has an agent of this name.
+        """
+        token = token or new_token("agent")
+        now = self._clock.now()
+        agent = Agent(
+            id=AgentId(self._ids.new("agt")),
+            session_id=session.id,
+            session=session.name,
+            name=require_name(new.name, "agent"),
+            token_hash=hash_token(token),
+            asleep=SleepEvent.AGENT_STARTED in new.sleep_events,
+            since=now,
+            cause=Cause.EVENT if SleepEvent.AGENT_STARTED in new.sleep_events else Cause.OPERATOR,
+            actor="agent_started" if SleepEvent.AGENT_STARTED in new.sleep_events else "operator",
+            sleep_events=new.sleep_events,
+            wake_events=new.wake_events,
+            policy=self.changed_policy(self._defaults, new.policy),
+            description=new.description,
+            created_at=now,
+        )
+        await tx.agents.add(agent)
+        await tx.sessions.touch(session.id, now)
+        await self._record(tx, EventType.AGENT_CREATED, agent, {"asleep": agent.asleep})
+        return agent, token
+
+    async def change(
+        self,
+        tx: Tx,
+        agent: Agent,
+        *,
+        enabled: bool | None = None,
+        description: str | None = None,
+        sleep_events: frozenset[SleepEvent] | None = None,
+        wake_events: frozenset[WakeEvent] | None = None,
+        policy: Mapping[str, object] | None = None,
+    ) -> Agent:
+        """Change what is given; return the new row. A disabled agent's held calls end.
+
+        Raises:
+            InvalidRequest: a policy key or value that there is not.
+        """
+        changed = replace(
+            agent,
+            enabled=agent.enabled if enabled is None else enabled,
+            description=agent.description if description is None else description,
+            sleep_events=agent.sleep_events if sleep_events is None else sleep_events,
+            wake_events=agent.wake_events if wake_events is None else wake_events,
+            policy=agent.policy if policy is None else self.changed_policy(agent.policy, policy),
+        )
+        await tx.agents.save(changed)
+        await self._record(tx, EventType.AGENT_CHANGED, changed, {"enabled": changed.enabled})
+        if agent.enabled and not changed.enabled:
+            self._ended(tx, agent, "disabled")
+        else:
+            tx.after_commit(lambda: self._signals.publish("agent", agent.id))
+        return changed
+
+    async def rotate(self, tx: Tx, agent: Agent) -> str:
+        """Give the agent a new token and return it; the old one opens nothing from now on."""
+        token = new_token("agent")
+        await tx.agents.save(replace(agent, token_hash=hash_token(token)))
+        await self._record(tx, EventType.TOKEN_ROTATED, agent, {})
+        tx.after_commit(lambda: self._signals.publish("agent", agent.id))
+        return token
+
+    async def delete(self, tx: Tx, agent: Agent, *, reason: str = "deleted") -> None:
+        """Take the agent out; its held calls end (GATE-49), its rows stay for the record."""
+        await tx.agents.save(replace(agent, enabled=False, deleted_at=self._clock.now()))
+        await self._record(tx, EventType.AGENT_DELETED, agent, {"reason": reason})
+        self._ended(tx, agent, reason)
+
+    def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:
+        """Return the policy with these keys changed; the values were checked by the entrance."""
+        known = AgentPolicy.__slots__
+        for key in changes:
+            if key not in known:
+                raise InvalidRequest(f"no policy {key!r}; there are {', '.join(sorted(known))}")
+        return replace(policy, **{key: _frozen(value) for key, value in changes.items()})
+
+    def _ended(self, tx: Tx, agent: Agent, reason: str) -> None:
+        told = {"reason": f"agent {agent.reference!r} was {reason}"}
+        tx.after_commit(lambda: self._signals.publish("agent_ended", agent.id, told))
+
+    async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
+        await tx.events.add(
+            [Event(type=kind, at=self._clock.now(), session=agent.session, agent=agent.name, data=data)]
+        )
+        tx.after_commit(lambda: self._signals.publish("event", agent.session))
+
+
+def _frozen(value: object) -> object:
+    return tuple(cast("Sequence[object]", value)) if isinstance(value, list) else value

@@ -1,0 +1,172 @@
+"""Makes and closes sessions; says which of them can never wake (GATE-06), and which have stalled (GATE-73)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from circadia.agents.registry import NewAgent, Registry, require_name
+from circadia.agents.threads import Threads
+from circadia.clock import Clock
+from circadia.errors import Conflict, InvalidRequest
+from circadia.ids import IdSource, SessionId
+from circadia.records.agent import Agent, SleepEvent, WakeEvent
+from circadia.records.event import Event, EventType
+from circadia.records.principal import Principal
+from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewThread:
+    """A thread of a new session."""
+
+    name: str
+    """What it is about."""
+    participants: tuple[str, ...] = ()
+    """Agents that take part."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MadeSession:
+    """A new session, with the tokens that are shown this once."""
+
+    session: Session
+    """The row."""
+    agents: Sequence[tuple[Agent, str]] = field(default_factory=tuple[tuple[Agent, str], ...])
+    """Its agents, each with its token."""
+    warnings: Sequence[str] = ()
+    """Dead ends."""
+
+
+class Sessions:
+    """The only writer of sessions."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, registry: Registry, threads: Threads) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._registry = registry
+        self._threads = threads
+
+    async def create(
+        self,
+        tx: Tx,
+        principal: Principal,
+        name: str | None,
+        *,
+        agents: Sequence[NewAgent] = (),
+        threads: Sequence[NewThread] = (),
+        all_but: Sequence[str] | None = None,
+    ) -> MadeSession:
+        """Make a session with its whole graph.
+
+        With `all_but`, every agent but the named starts asleep and wakes when it is added to a thread (the preset
+        `sleepers: all-but [names]`).
+
+        Raises:
+            InvalidRequest: a bad name, or `all_but` names no agent of the graph. Conflict: the name is taken.
+        """
+        now = self._clock.now()
+        name = name or self._ids.new("ses").replace("_", "-")
+        session = Session(
+            id=SessionId(self._ids.new("ses")),
+            name=require_name(name, "session"),
+            status=SessionStatus.OPEN,
+            created_at=now,
+            touched_at=now,
+        )
+        await tx.sessions.add(session)
+        await self._record(tx, EventType.SESSION_CREATED, session, {"agents": len(agents)})
+        made = [await self._registry.add(tx, session, new) for new in _with_preset(agents, all_but)]
+        for thread in threads:
+            await self._threads.create(tx, principal, session, thread.name, thread.participants)
+        rows = [(await tx.agents.get(agent.id) or agent, token) for agent, token in made]
+        joined = {name for thread in threads for name in thread.participants}
+        return MadeSession(session=session, agents=rows, warnings=dead_ends([a for a, _ in rows], joined))
+
+    async def ensure_default(self, tx: Tx) -> Session:
+        """Return the session `default`, made if it is missing."""
+        found = await tx.sessions.by_name(DEFAULT_SESSION)
+        if found is not None:
+            return found
+        return (await self.create(tx, Principal(), DEFAULT_SESSION)).session
+
+    async def close(self, tx: Tx, session: Session) -> None:
+        """Close the session: its threads close, its agents' tokens open nothing, their held calls end (GATE-49).
+
+        Raises:
+            Conflict: it is closed already, or it is `default`.
+        """
+        if session.name == DEFAULT_SESSION:
+            raise Conflict("the session 'default' never ends; delete its agents one by one")
+        if session.status is SessionStatus.CLOSED:
+            raise Conflict(f"session {session.name!r} is closed already")
+        now = self._clock.now()
+        await tx.sessions.save(replace(session, status=SessionStatus.CLOSED, closed_at=now))
+        for thread in await tx.threads.of_session(session.id, closed=False):
+            await self._threads.end(tx, session, thread, by="the end of the session", summary=None)
+        for agent in await tx.agents.of_session(session.id):
+            await self._registry.delete(tx, agent, reason="ended with its session")
+        await self._record(tx, EventType.SESSION_CLOSED, session, {})
+
+    async def tell_stalls(self, tx: Tx, stall_seconds: float) -> list[str]:
+        """Tell, once each, the sessions whose agents all sleep and where nothing moved for so long; return them."""
+        before = self._clock.now() - timedelta(seconds=stall_seconds)
+        stalled = await tx.sessions.silent_since(before)
+        for session in stalled:
+            await tx.sessions.save(replace(session, stalled=True))
+            await self._record(tx, EventType.SESSION_STALLED, session, {"since": _iso(session.touched_at)})
+        return [session.name for session in stalled]
+
+    async def _record(self, tx: Tx, kind: EventType, session: Session, data: Mapping[str, object]) -> None:
+        await tx.events.add([Event(type=kind, at=self._clock.now(), session=session.name, data=data)])
+        tx.after_commit(lambda: self._signals.publish("event", session.name))
+
+
+def _iso(instant: datetime) -> str:
+    return instant.isoformat()
+
+
+def _with_preset(agents: Sequence[NewAgent], all_but: Sequence[str] | None) -> list[NewAgent]:
+    if all_but is None:
+        return list(agents)
+    unknown = sorted(set(all_but) - {agent.name for agent in agents})
+    if unknown:
+        raise InvalidRequest(f"sleepers: all-but names {unknown}, who are not among the session's agents")
+    asleep = {
+        "sleep_events": frozenset(SleepEvent),
+        "wake_events": frozenset({WakeEvent.ADDED_TO_ANY_THREAD}),
+    }
+    return [
+        agent
+        if agent.name in all_but
+        else replace(
+            agent,
+            sleep_events=agent.sleep_events | asleep["sleep_events"],
+            wake_events=agent.wake_events | asleep["wake_events"],
+        )
+        for agent in agents
+    ]
+
+
+def dead_ends(agents: Sequence[Agent], in_threads: set[str]) -> list[str]:
+    """Return a warning for each way in which the graph can fall asleep and never wake (GATE-06)."""
+    warnings: list[str] = []
+    for agent in agents:
+        if agent.sleep_events and not agent.wake_events:
+            warnings.append(
+                f"{agent.name!r} can fall asleep but has no wake event; give it `wake_events`, or wake it by hand"
+            )
+        elif (
+            agent.sleep_events
+            and agent.wake_events == frozenset({WakeEvent.MENTIONED})
+            and agent.name not in in_threads
+        ):
+            warnings.append(
+                f"{agent.name!r} wakes only when mentioned but takes part in no thread; add it to one, or add "
+                f"`{WakeEvent.ADDED_TO_ANY_THREAD.value}` to its wake events"
+            )
+    if agents and all(agent.asleep for agent in agents):
+        warnings.append("all agents start asleep; somebody outside must act first")
+    return warnings

@@ -1,0 +1,83 @@
+"""The sleep state: its only writer, and the rules by which events move it."""
+
+import logging
+from dataclasses import replace
+from typing import Protocol
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import SessionId
+from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
+from circadia.records.event import Event, EventType
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+_log = logging.getLogger(__name__)
+
+
+class Happenings(Protocol):
+    """Is told what befell an agent in a thread, in the transaction of the change, after the change."""
+
+    async def happened(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
+        """Let the event have its effect; `by` is who caused it."""
+        ...
+
+
+class SleepState:
+    """Moves `asleep`, with its generation and its event, in the caller's transaction (GATE-03, GATE-04)."""
+
+    def __init__(self, clock: Clock, signals: Signals) -> None:
+        self._clock = clock
+        self._signals = signals
+
+    async def set(self, tx: Tx, agent: Agent, *, asleep: bool, cause: Cause, actor: str) -> Agent:
+        """Make the agent asleep or awake and return its new row; nothing happens if it already is.
+
+        Raises:
+            Conflict: the agent was deleted meanwhile.
+        """
+        current = await tx.agents.lock(agent.id)
+        if current is None or current.deleted_at is not None:
+            raise Conflict(f"agent {agent.reference!r} was deleted")
+        if current.asleep == asleep:
+            return current
+        now = self._clock.now()
+        moved = replace(current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor)
+        if not await tx.agents.move(moved, from_generation=current.generation):
+            raise Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
+        lasted = max(0.0, (now - current.since).total_seconds())
+        await tx.events.add([self._event(moved, lasted)])
+        await tx.sessions.touch(SessionId(moved.session_id), now)
+        tx.after_commit(lambda: self._tell(moved, lasted))
+        return moved
+
+    async def happened(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
+        """Wake or put to sleep an agent whose lists name the event; any other event changes nothing (GATE-13)."""
+        if isinstance(event, WakeEvent) and event in agent.wake_events:
+            await self.set(tx, agent, asleep=False, cause=Cause.EVENT, actor=f"{event.value} by {by}")
+        elif isinstance(event, SleepEvent) and event in agent.sleep_events:
+            await self.set(tx, agent, asleep=True, cause=Cause.EVENT, actor=f"{event.value} by {by}")
+
+    def _event(self, agent: Agent, lasted: float) -> Event:
+        return Event(
+            type=EventType.SLEEP_START if agent.asleep else EventType.SLEEP_STOP,
+            at=agent.since,
+            session=agent.session,
+            agent=agent.name,
+            data={
+                "generation": agent.generation,
+                "cause": agent.cause.value,
+                "actor": agent.actor,
+                "lasted_seconds": round(lasted, 3),
+            },
+        )
+
+    def _tell(self, agent: Agent, lasted: float) -> None:
+        state: dict[str, object] = {
+            "asleep": agent.asleep,
+            "generation": agent.generation,
+            "actor": agent.actor,
+            "lasted_seconds": lasted,
+        }
+        self._signals.publish("sleep", agent.id, state)
+        self._signals.publish("event", agent.session)

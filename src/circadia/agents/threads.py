@@ -1,0 +1,253 @@
+"""Threads and messages: who takes part, what is said, and what that means to each agent's sleep."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from circadia.agents.directory import agent_by_reference, nearest
+from circadia.agents.sleep import Happenings
+from circadia.clock import Clock
+from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from circadia.ids import AgentId, IdSource, MessageId, ThreadId
+from circadia.records.agent import Agent, SleepEvent, WakeEvent
+from circadia.records.event import Event, EventType
+from circadia.records.message import Message
+from circadia.records.principal import Principal
+from circadia.records.session import Session
+from circadia.records.thread import Participant, Thread, ThreadStatus
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+
+class Threads:
+    """The only writer of threads, participants and messages. An operator counts as a participant everywhere."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ids: IdSource,
+        signals: Signals,
+        happenings: Happenings,
+        *,
+        max_message_characters: int,
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._happenings = happenings
+        self._max_characters = max_message_characters
+
+    async def create(
+        self, tx: Tx, principal: Principal, session: Session, name: str, participants: Sequence[str]
+    ) -> Thread:
+        """Open a thread; its creator and the named agents take part, which counts as an add for each (GATE-10).
+
+        Raises:
+            InvalidRequest: no name. NotFound: an agent that there is not.
+        """
+        if not name.strip() or len(name) > 200:
+            raise InvalidRequest("a thread needs a name of 1 to 200 characters")
+        agents = [await agent_by_reference(tx, principal, session, each) for each in participants]
+        if principal.agent is not None:
+            agents.append(await tx.agents.get(principal.agent.id) or principal.agent)
+        thread = Thread(
+            id=ThreadId(self._ids.new("thr")),
+            session_id=session.id,
+            name=name,
+            status=ThreadStatus.OPEN,
+            created_by=principal.name,
+            created_at=self._clock.now(),
+        )
+        await tx.threads.add(thread)
+        await self._record(tx, EventType.THREAD_CREATED, session, thread, {"by": principal.name})
+        for agent in {agent.id: agent for agent in agents}.values():
+            await self._join(tx, session, thread, agent, by=principal.name)
+        return thread
+
+    async def add(self, tx: Tx, principal: Principal, session: Session, thread: Thread, reference: str) -> Agent:
+        """Add an agent to an open thread. Adding one who takes part already fails.
+
+        Raises:
+            Forbidden: the caller takes no part. Conflict: the thread is closed, or the agent takes part already.
+        """
+        await self._require_part(tx, principal, thread)
+        agent = await agent_by_reference(tx, principal, session, reference)
+        if not await self._join(tx, session, thread, agent, by=principal.name):
+            raise Conflict(f"{agent.reference!r} takes part in thread {thread.name!r} already")
+        return agent
+
+    async def remove(self, tx: Tx, principal: Principal, session: Session, thread: Thread, reference: str) -> Agent:
+        """End an agent's part in an open thread; without an open thread left, that can put it to sleep (GATE-20).
+
+        Raises:
+            Forbidden: the caller takes no part. NotFound: the agent takes none. Conflict: the thread is closed.
+        """
+        await self._require_part(tx, principal, thread)
+        agent = await agent_by_reference(tx, principal, session, reference)
+        if not await tx.threads.leave(thread.id, agent.id):
+            raise NotFound(f"{agent.reference!r} takes no part in thread {thread.name!r}")
+        data = {"participant": agent.reference, "by": principal.name}
+        await self._record(tx, EventType.PARTICIPANT_REMOVED, session, thread, data)
+        if await tx.threads.open_count(agent.id) == 0:
+            await self._happenings.happened(tx, agent, SleepEvent.REMOVED_FROM_LAST_THREAD, by=principal.name)
+        return agent
+
+    async def close(
+        self, tx: Tx, principal: Principal, session: Session, thread: Thread, summary: str | None = None
+    ) -> Thread:
+        """Close an open thread.
+
+        Raises:
+            Forbidden: the caller takes no part. Conflict: it is closed already; nothing happens.
+        """
+        await self._require_part(tx, principal, thread)
+        return await self.end(tx, session, thread, by=principal.name, summary=summary)
+
+    async def end(self, tx: Tx, session: Session, thread: Thread, *, by: str, summary: str | None) -> Thread:
+        """Close a thread whoever asks; each participant left with no open thread can fall asleep (GATE-20)."""
+        closed = replace(thread, status=ThreadStatus.CLOSED, closed_at=self._clock.now(), summary=summary)
+        if not await tx.threads.close(closed):
+            raise Conflict(f"thread {thread.name!r} is closed already")
+        await self._record(tx, EventType.THREAD_CLOSED, session, thread, {"by": by})
+        for participant in await tx.threads.participants(thread.id):
+            agent = await tx.agents.get(participant.agent_id)
+            if agent is not None and await tx.threads.open_count(agent.id) == 0:
+                await self._happenings.happened(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)
+        return closed
+
+    async def send(
+        self,
+        tx: Tx,
+        principal: Principal,
+        session: Session,
+        thread: Thread,
+        content: str,
+        mentions: Sequence[str] = (),
+        *,
+        sender: str | None = None,
+    ) -> Message:
+        """Say something in an open thread; one delivery for each other participant; mentions can wake (GATE-12).
+
+        `sender` is checked: an agent speaks for itself only, the operator for any participant or for a person.
+
+        Raises:
+            InvalidRequest: empty or too long, or a mention of oneself or of somebody who takes no part.
+            Forbidden: a forged sender, or one who takes no part. Conflict: the thread is closed.
+        """
+        if not content.strip():
+            raise InvalidRequest("a message needs content")
+        if len(content) > self._max_characters:
+            raise InvalidRequest(f"a message may have {self._max_characters} characters, this one has {len(content)}")
+        if thread.status is ThreadStatus.CLOSED:
+            raise Conflict(f"thread {thread.name!r} is closed; open another")
+        participants = {each.agent_id: each for each in await tx.threads.participants(thread.id)}
+        speaker = await self._speaker(tx, principal, session, sender)
+        if speaker is not None and speaker.id not in participants:
+            raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")
+        mentioned = await self._mentioned(tx, principal, session, thread, mentions, participants, speaker)
+        message = await tx.messages.add(
+            Message(
+                id=MessageId(self._ids.new("msg")),
+                number=0,
+                thread_id=thread.id,
+                session_id=session.id,
+                sender_id=speaker.id if speaker else None,
+                sender=speaker.reference if speaker else (sender or principal.name),
+                content=content,
+                mentions=tuple(agent.reference for agent in mentioned),
+                at=self._clock.now(),
+            ),
+            [
+                (agent_id, any(agent.id == agent_id for agent in mentioned))
+                for agent_id in participants
+                if speaker is None or agent_id != speaker.id
+            ],
+        )
+        data = {"message": message.id, "from": message.sender, "mentions": list(message.mentions)}
+        await self._record(tx, EventType.MESSAGE, session, thread, data)
+        for agent in mentioned:
+            await self._happenings.happened(tx, agent, WakeEvent.MENTIONED, by=message.sender)
+        for agent_id in participants:
+            self._ring(tx, agent_id)
+        return message
+
+    async def require_reader(self, tx: Tx, principal: Principal, thread: Thread) -> None:
+        """Raise Forbidden unless the principal is the operator or takes part, open or closed."""
+        if principal.operator:
+            return
+        parts = await tx.threads.participants(thread.id)
+        if principal.agent is None or all(part.agent_id != principal.agent.id for part in parts):
+            raise Forbidden(f"{principal.name!r} takes no part in thread {thread.name!r}; ask to be added")
+
+    def _ring(self, tx: Tx, agent_id: AgentId) -> None:
+        tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
+
+    async def _require_part(self, tx: Tx, principal: Principal, thread: Thread) -> None:
+        await self.require_reader(tx, principal, thread)
+        if thread.status is ThreadStatus.CLOSED:
+            raise Conflict(f"thread {thread.name!r} is closed already")
+
+    async def _join(self, tx: Tx, session: Session, thread: Thread, agent: Agent, *, by: str) -> bool:
+        joined = await tx.threads.join(thread.id, agent.id, self._clock.now())
+        if not joined.added:
+            return False
+        data = {"participant": agent.reference, "by": by}
+        await self._record(tx, EventType.PARTICIPANT_ADDED, session, thread, data)
+        events = [WakeEvent.ADDED_TO_ANY_THREAD]
+        events += [WakeEvent.ADDED_TO_THREAD_FIRST_TIME] if joined.first_ever else []
+        events += [WakeEvent.FIRST_TIME_IN_THREAD] if joined.first_in_thread else []
+        for event in events:
+            await self._happenings.happened(tx, agent, event, by=by)
+        return True
+
+    async def _speaker(self, tx: Tx, principal: Principal, session: Session, sender: str | None) -> Agent | None:
+        own = principal.agent
+        if own is not None:
+            if sender not in (None, own.reference) and (sender != own.name or own.session_id != session.id):
+                raise Forbidden(f"{own.reference!r} may not speak as {sender!r}; leave `from` out")
+            return own
+        if sender is None or sender in ("operator", "user"):
+            return None
+        return await agent_by_reference(tx, principal, session, sender)
+
+    async def _mentioned(
+        self,
+        tx: Tx,
+        principal: Principal,
+        session: Session,
+        thread: Thread,
+        mentions: Sequence[str],
+        participants: Mapping[AgentId, Participant],
+        speaker: Agent | None,
+    ) -> list[Agent]:
+        found: dict[AgentId, Agent] = {}
+        for reference in mentions:
+            agent = await agent_by_reference(tx, principal, session, reference)
+            if speaker is not None and agent.id == speaker.id:
+                raise InvalidRequest(f"{reference!r} may not mention itself")
+            if agent.id not in participants:
+                names = [part.name for part in participants.values()]
+                raise InvalidRequest(
+                    f"{reference!r} takes no part in thread {thread.name!r}; add it first{nearest(reference, names)}"
+                )
+            found[agent.id] = agent
+        return list(found.values())
+
+    async def _record(
+        self, tx: Tx, kind: EventType, session: Session, thread: Thread, data: Mapping[str, object]
+    ) -> None:
+        now = self._clock.now()
+        named = {"thread": thread.id, "thread_name": thread.name, **data}
+        agent = data.get("participant")
+        await tx.events.add(
+            [
+                Event(
+                    type=kind,
+                    at=now,
+                    session=session.name,
+                    agent=agent if isinstance(agent, str) else None,
+                    data=named,
+                )
+            ]
+        )
+        await tx.sessions.touch(session.id, now)
+        tx.after_commit(lambda: self._signals.publish("event", session.name))

@@ -1,0 +1,117 @@
+"""Waits for messages: a wait takes what the agent has not handled, in order, from the one delivery table (GATE-71)."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from circadia.agents.presence import Presence
+from circadia.clock import Clock
+from circadia.ids import AgentId, MessageId
+from circadia.records.agent import Agent
+from circadia.records.message import Delivery
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+
+LEASE_SECONDS: Final = 60.0
+"""How long a delivery may be on its way to a caller before it counts as lost; a confirmed answer takes milliseconds."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """What a wait is for."""
+
+    mentioned: bool | None = None
+    """Only messages that mention the agent."""
+    sender: str | None = None
+    """Only messages from this sender (reference)."""
+
+
+class Waits:
+    """Hands unread deliveries to waiting agents: leased while the answer is under way, handled once it went out."""
+
+    def __init__(self, clock: Clock, store: Store, signals: Signals, presence: Presence) -> None:
+        self._clock = clock
+        self._store = store
+        self._signals = signals
+        self._presence = presence
+        self._bells: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        for topic in ("delivery", "sleep", "agent_ended"):
+            signals.listen(topic, self._ring)
+
+    async def take(self, agent: Agent, wanted: Wanted, timeout_seconds: float) -> Sequence[Delivery]:
+        """Return leased deliveries, as soon as there are any, or none after the time-out.
+
+        While the agent is asleep the time-out's clock stands still and nothing is taken.
+
+        Raises:
+            Ended: the agent or its session is gone, or the server is stopping.
+        """
+        left = timeout_seconds
+        cell = await self._presence.cell(agent.id)
+        while True:
+            await self._presence.until_awake(cell, object())
+            bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._bells[agent.id].add(bell)  # before the look, so that nothing arrives unheard in between
+            try:
+                found = await self._lease(agent.id, wanted)
+                if found and not cell.asleep:
+                    return found
+                if found:  # it fell asleep while the lease was written: they stay unread until it wakes
+                    await self.release(agent.id, [each.message.id for each in found])
+                    continue
+                if left <= 0:
+                    return ()
+                left -= await self._rung(bell, left)
+            finally:
+                self._bells[agent.id].discard(bell)
+                if not self._bells[agent.id]:
+                    del self._bells[agent.id]
+
+    async def confirm(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
+        """Mark as handled: the answer went out."""
+        async with self._store.write() as tx:
+            await tx.deliveries.handle(agent_id, messages)
+
+    async def release(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
+        """Make unread again: the caller was gone before the answer went out."""
+        async with self._store.write() as tx:
+            await tx.deliveries.release(agent_id, messages)
+            tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
+
+    async def sweep(self, *, all_leases: bool = False) -> None:
+        """Make leases that ran out unread again; with `all_leases` every one (at the start: their callers are gone)."""
+        horizon = self._clock.now() + (timedelta(seconds=2 * LEASE_SECONDS) if all_leases else timedelta())
+        async with self._store.write() as tx:
+            for agent_id in await tx.deliveries.release_expired(horizon):
+                self._tell(tx.after_commit, agent_id)
+
+    def _tell(self, after_commit: Callable[[Callable[[], None]], None], agent_id: AgentId) -> None:
+        after_commit(lambda: self._signals.publish("delivery", agent_id))
+
+    async def _lease(self, agent_id: AgentId, wanted: Wanted) -> Sequence[Delivery]:
+        async with self._store.read() as tx:
+            unread = await tx.deliveries.unread(agent_id, mentioned=wanted.mentioned, sender=wanted.sender)
+        if not unread:
+            return ()
+        until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
+        async with self._store.write() as tx:
+            leased = set(await tx.deliveries.lease(agent_id, [each.message.id for each in unread], until))
+        return [each for each in unread if each.message.id in leased]
+
+    async def _rung(self, bell: asyncio.Future[None], seconds: float) -> float:
+        """Wait for the bell, at most `seconds`; return how long it took."""
+        began = self._clock.monotonic()
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        try:
+            await asyncio.wait((bell, timer), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+        return self._clock.monotonic() - began
+
+    def _ring(self, key: str, _: Mapping[str, object]) -> None:
+        for bell in self._bells.get(key, ()):
+            if not bell.done():
+                bell.set_result(None)
