@@ -35,10 +35,7 @@ def fields_below(model: type[BaseModel]) -> Iterator[tuple[Field, str | None]]:
 
 def sections() -> dict[str, type[BaseModel] | None]:
     """Return the top-level keys of the file with the model of each."""
-    return {
-        info.alias or name: next(models_in(info.annotation), None)
-        for name, info in Settings.model_fields.items()
-    }
+    return {info.alias or name: next(models_in(info.annotation), None) for name, info in Settings.model_fields.items()}
 
 
 def page_of(section: str) -> str:

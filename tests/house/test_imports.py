@@ -7,6 +7,8 @@ from tests.house.tree import python_files, shown, syntax
 
 OPTIONAL = {"xllamacpp", "openai"}
 """Packages of the extra `local`, imported where they are used, so that the rest runs without them."""
+PROGRAMS = {"src/circadia/cli/demo/worker.py"}
+"""Started as programs of their own and imported by nobody."""
 
 
 def imports_inside_functions(path: Path) -> list[tuple[int, str]]:
@@ -35,7 +37,7 @@ def test_imports_stand_at_the_top_except_those_of_an_optional_extra() -> None:
 def test_nothing_imports_an_optional_package_at_the_top() -> None:
     """Else the package would not start without its extra."""
     found: list[str] = []
-    for path in python_files("src"):
+    for path in (path for path in python_files("src") if shown(path) not in PROGRAMS):
         for node in syntax(path).body:
             names = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
             names += [node.module or ""] if isinstance(node, ast.ImportFrom) else []
@@ -60,3 +62,22 @@ def test_no_test_mocks_or_skips() -> None:
 
 def _of_pytest(node: ast.Attribute) -> bool:
     return ast.unparse(node.value) in {"pytest", "pytest.mark"}
+
+
+def test_nothing_imports_a_program() -> None:
+    modules = {name.removeprefix("src/").removesuffix(".py").replace("/", ".") for name in PROGRAMS}
+    found = [
+        f"{shown(path)}:{node.lineno}"
+        for path in python_files("src", "tests")
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.ImportFrom | ast.Import)
+        for name in _modules_named(node)
+        if name in modules
+    ]
+    assert not found
+
+
+def _modules_named(node: ast.ImportFrom | ast.Import) -> list[str]:
+    if isinstance(node, ast.Import):
+        return [alias.name for alias in node.names]
+    return [node.module or "", *(f"{node.module}.{alias.name}" for alias in node.names)]

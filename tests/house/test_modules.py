@@ -65,9 +65,9 @@ def test_no_module_works_while_it_is_imported() -> None:
 
 
 def _registers(node: ast.stmt) -> bool:
-    """A typer app names its sub-commands at the top of the module, as decorators do."""
+    """An index joins its table, and a command its typer app, by a call at the top, as a decorator would."""
     call = node.value if isinstance(node, ast.Expr) else None
-    return isinstance(call, ast.Call) and ast.unparse(call.func).endswith((".add_typer", ".command", ".callback"))
+    return isinstance(call, ast.Call) and ast.unparse(call.func).split(".")[-1] in {"Index", "add_typer"}
 
 
 def record_classes() -> Iterator[tuple[Path, ast.ClassDef, ast.Call | None]]:
