@@ -86,12 +86,14 @@ class Dialect(Protocol):
         ...
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body with `line` as the end of the last user turn, every other byte as it was; the same body if
-        there is no user turn to put it in."""
+        """Return the body with `line` as the end of the last user turn, every other byte as it was.
+
+        The same body if there is no user turn to put it in.
+        """
         ...
 
     def with_usage(self, body: bytes) -> bytes | None:
-        """Return the body asking for usage in the stream, every other byte as it was; none if there is nothing to add."""
+        """Return the body asking for usage in the stream, every other byte as it was; none if nothing is to add."""
         ...
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:

@@ -1,0 +1,1 @@
+"""What differs between the providers' APIs: one file per endpoint, pure functions over bytes."""

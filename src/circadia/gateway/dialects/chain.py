@@ -1,0 +1,111 @@
+"""Rolling hashes over the messages of a conversation, the same whichever way a client writes a message down.
+
+Clients send an answer back with other fields than they got it with (refusal, annotations, ids of items, cache marks).
+So only what the model reads is hashed: the role, the text, calls of tools with their ids, names and arguments, results
+of tools, and parts of other kinds as they are. One text part equals the plain string.
+"""
+
+from collections.abc import Iterable
+from hashlib import blake2b
+from typing import cast
+
+import orjson
+
+from circadia.errors import InvalidRequest
+
+_TEXTS = frozenset({"text", "input_text", "output_text"})
+_UNSENT = frozenset({"refusal", "thinking", "redacted_thinking", "reasoning"})
+"""Kinds of part that clients may leave out when they send an answer back."""
+_MARKS = ("cache_control", "citations", "annotations")
+
+
+def step(head: str, item: object) -> str:
+    """Return the hash of the chain that ends in `head` and goes on with a normalised item.
+
+    Raises:
+        InvalidRequest: the item is nested too deeply.
+    """
+    try:
+        text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+    except orjson.JSONEncodeError as error:
+        raise InvalidRequest("a message is nested too deeply; send at most 250 levels") from error
+    return blake2b(head.encode() + text, digest_size=16).hexdigest()
+
+
+def steps(head: str, items: Iterable[object]) -> tuple[str, ...]:
+    """Return the chain of hashes of all items."""
+    chain: list[str] = []
+    for item in items:
+        head = step(head, item)
+        chain.append(head)
+    return tuple(chain)
+
+
+def content(value: object, *, inner: bool = False) -> object:
+    """Return the normal form of a message's content: its text, or a list of texts and other parts.
+
+    `inner` content, that of a tool's result, holds no results in turn.
+    """
+    if isinstance(value, str):
+        return value
+    if value is None:
+        return ""
+    if not isinstance(value, list):
+        return value
+    parts: list[object] = []
+    run: list[str] = []
+    for part in cast("list[object]", value):
+        text = _text(part)
+        if text is not None:
+            run.append(text)
+            continue
+        other = _other(part, inner)
+        if other is None:
+            continue
+        if run:
+            parts.append("".join(run))
+            run = []
+        parts.append(other)
+    if not parts:
+        return "".join(run)
+    if run:
+        parts.append("".join(run))
+    return parts
+
+
+def arguments(value: object) -> object:
+    """Return the normal form of a tool call's arguments, which clients decode and write again in their own way."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return cast("object", orjson.loads(value)) if value else {}
+    except orjson.JSONDecodeError:
+        return value
+
+
+def _text(part: object) -> str | None:
+    if isinstance(part, str):
+        return part
+    if isinstance(part, dict):
+        fields = cast("dict[str, object]", part)
+        text = fields.get("text")
+        if fields.get("type") in _TEXTS and isinstance(text, str):
+            return text
+    return None
+
+
+def _other(part: object, inner: bool) -> object:
+    """Return the normal form of a part that is no text, none if it does not count."""
+    if not isinstance(part, dict):
+        return part
+    fields = cast("dict[str, object]", part)
+    kind = fields.get("type")
+    if kind == "tool_use":
+        return ("tool_use", fields.get("id"), fields.get("name"), fields.get("input"))
+    if kind == "tool_result" and not inner:
+        return ("tool_result", fields.get("tool_use_id"), content(fields.get("content"), inner=True))
+    if isinstance(kind, str) and kind in _UNSENT:
+        return None
+    if any(mark in fields for mark in _MARKS):
+        return {key: value for key, value in fields.items() if key not in _MARKS}
+    return fields

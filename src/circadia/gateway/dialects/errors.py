@@ -1,0 +1,50 @@
+"""Error bodies and in-band error events in the shapes that the providers send and their SDKs raise."""
+
+import orjson
+
+_OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
+_ANTHROPIC_TYPES = {
+    401: "authentication_error",
+    402: "billing_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    503: "overloaded_error",
+    504: "timeout_error",
+    529: "overloaded_error",
+}
+
+
+def openai_error(status: int, code: str, message: str) -> bytes:
+    """Return OpenAI's error body."""
+    return orjson.dumps({"error": _openai_detail(status, code, message)})
+
+
+def openai_error_event(status: int, code: str, message: str) -> bytes:
+    """Return the event that OpenAI's SDKs raise in the middle of a chat completion: data with a member `error`."""
+    return b"data: %b\n\n" % openai_error(status, code, message)
+
+
+def openai_responses_error_event(status: int, code: str, message: str) -> bytes:
+    """Return the `error` event of the responses API; its own members, and the `error` that makes the SDKs raise."""
+    detail = _openai_detail(status, code, message)
+    event = {"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0, "error": detail}
+    return b"event: error\ndata: %b\n\n" % orjson.dumps(event)
+
+
+def anthropic_error(status: int, code: str, message: str) -> bytes:
+    """Return Anthropic's error body, which has no room for a code."""
+    default = "api_error" if status >= 500 else "invalid_request_error"
+    kind = _ANTHROPIC_TYPES.get(status, default)
+    return orjson.dumps({"type": "error", "error": {"type": kind, "message": message}, "request_id": None})
+
+
+def anthropic_error_event(status: int, code: str, message: str) -> bytes:
+    """Return the `error` event that Anthropic's SDKs raise in the middle of a stream."""
+    return b"event: error\ndata: %b\n\n" % anthropic_error(status, code, message)
+
+
+def _openai_detail(status: int, code: str, message: str) -> dict[str, str | None]:
+    default = "server_error" if status >= 500 else "invalid_request_error"
+    return {"message": message, "type": _OPENAI_TYPES.get(status, default), "param": None, "code": code}

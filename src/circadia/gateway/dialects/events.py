@@ -1,0 +1,75 @@
+"""Splitting a byte stream into server-sent events, whatever the chunks (WHATWG HTML, section 9.2.6)."""
+
+import re
+from collections.abc import Sequence
+
+# Atomic, so that one CRLF is never taken for two line ends.
+_END = re.compile(rb"(?>\r\n?|\n)(?>\r\n?|\n)")
+
+
+class EventSplitter:
+    """Cuts chunks into whole events, each with the blank line that ends it, and holds the unfinished one."""
+
+    def __init__(self) -> None:
+        self._held: list[bytes] = []
+        self._tail = b""
+        self.held_bytes = 0
+
+    def feed(self, chunk: bytes) -> Sequence[bytes]:
+        """Return the events that this chunk finishes. Joined with those before and what is held they are the stream."""
+        if not self._held and chunk.find(b"\n\n") == len(chunk) - 2 and b"\r" not in chunk and len(chunk) > 2:
+            return (chunk,)
+        # An end may be split over chunks: the last three bytes before this chunk are enough to see it.
+        if _last_end(self._tail + chunk) == 0:
+            self._hold(chunk)
+            return ()
+        return self._cut(self.drain() + chunk)
+
+    def drain(self) -> bytes:
+        """Return what is held, and hold nothing."""
+        held = b"".join(self._held)
+        self._held = []
+        self._tail = b""
+        self.held_bytes = 0
+        return held
+
+    def _hold(self, chunk: bytes) -> None:
+        self._held.append(chunk)
+        self._tail = (self._tail + chunk)[-3:]
+        self.held_bytes += len(chunk)
+
+    def _cut(self, stream: bytes) -> Sequence[bytes]:
+        events: list[bytes] = []
+        start = 0
+        for match in _END.finditer(stream):
+            if _may_go_on(stream, match.end()):
+                break
+            events.append(stream[start : match.end()])
+            start = match.end()
+        if start < len(stream):
+            self._hold(stream[start:])
+        return events
+
+
+def payload(event: bytes) -> bytes:
+    """Return the data of an event, empty if it has none; white space around it is not removed."""
+    if b"\r" not in event:
+        start = 0 if event.startswith(b"data:") else event.find(b"\ndata:") + 1
+        if event.startswith(b"data:", start):
+            end = event.find(b"\n", start)
+            if end < 0 or not event[end:].strip(b"\n"):
+                return event[start + 5 :]
+        elif start == 0:
+            return b""
+    return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+
+
+def _last_end(window: bytes) -> int:
+    """Return where the first certain end of an event ends, zero if there is none."""
+    match = _END.search(window)
+    return 0 if match is None or _may_go_on(window, match.end()) else match.end()
+
+
+def _may_go_on(stream: bytes, end: int) -> bool:
+    """Return whether an end that is a CR might be the first half of a CRLF."""
+    return end == len(stream) and stream.endswith(b"\r")

@@ -1,0 +1,132 @@
+"""Reading a request's fields: each of the right type, or an InvalidRequest that says what to send."""
+
+from typing import cast
+
+import orjson
+
+from circadia.errors import InvalidRequest
+
+_BOM = b"\xef\xbb\xbf"
+_MOST_TOKENS = 10**12
+"""A larger limit says the same to a budget and must still fit a database integer when summed."""
+
+
+def load(body: bytes) -> dict[str, object]:
+    """Return the JSON object of a request's body.
+
+    Raises:
+        InvalidRequest: it is none.
+    """
+    try:
+        value: object = orjson.loads(body.removeprefix(_BOM))
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not valid JSON ({error}); send one JSON object in UTF-8") from error
+    if not isinstance(value, dict):
+        raise InvalidRequest(f"the body is {kind(value)}; send one JSON object")
+    return cast("dict[str, object]", value)
+
+
+def kind(value: object) -> str:
+    """Return what JSON calls the value."""
+    match value:
+        case None:
+            return "null"
+        case bool():
+            return "a boolean"
+        case int() | float():
+            return "a number"
+        case str():
+            return "a string"
+        case list():
+            return "a list"
+        case _:
+            return "an object"
+
+
+def text(fields: dict[str, object], key: str) -> str | None:
+    """Return a string field; none if it is absent, null or empty.
+
+    Raises:
+        InvalidRequest: it is something else.
+    """
+    value = fields.get(key)
+    if value is None or isinstance(value, str):
+        return value or None
+    raise InvalidRequest(f"`{key}` is {kind(value)}; send a string")
+
+
+def flag(fields: dict[str, object], key: str) -> bool:
+    """Return a boolean field; false if it is absent or null.
+
+    Raises:
+        InvalidRequest: it is something else.
+    """
+    value = fields.get(key)
+    if value is None or isinstance(value, bool):
+        return bool(value)
+    raise InvalidRequest(f"`{key}` is {kind(value)}; send true or false")
+
+
+def count(fields: dict[str, object], key: str) -> int | None:
+    """Return a whole number; none if it is absent, null or negative (some servers take -1 for no limit).
+
+    Raises:
+        InvalidRequest: it is something else.
+    """
+    value = fields.get(key)
+    if value is None:
+        return None
+    if isinstance(value, bool) or not isinstance(value, (int, float)) or value != value // 1:
+        raise InvalidRequest(f"`{key}` is {value!r}; send a whole number")
+    return min(int(value), _MOST_TOKENS) if value >= 0 else None
+
+
+def product(*factors: int | None) -> int | None:
+    """Return the product within bounds; none if the first factor is. A later factor that is none or zero is one."""
+    first, *others = factors
+    if first is None:
+        return None
+    for factor in others:
+        first = min(first * (factor or 1), _MOST_TOKENS)
+    return first
+
+
+def objects(fields: dict[str, object], key: str) -> list[dict[str, object]]:
+    """Return a list of objects.
+
+    Raises:
+        InvalidRequest: the field is absent or something else.
+    """
+    value = fields.get(key)
+    if not isinstance(value, list):
+        raise InvalidRequest(f"`{key}` is {kind(value) if key in fields else 'missing'}; send a list of objects")
+    items = cast("list[object]", value)
+    for index, item in enumerate(items):
+        if not isinstance(item, dict):
+            raise InvalidRequest(f"`{key}[{index}]` is {kind(item)}; send an object")
+    return cast("list[dict[str, object]]", items)
+
+
+def input_estimate(body: bytes) -> int:
+    """Return an upper guess of the tokens in a body: a third of its bytes, rounded up."""
+    return -(-len(body) // 3)
+
+
+def as_object(value: object) -> dict[str, object]:
+    """Return the value if it is an object, else an empty one: for answers, which are watched and never refused."""
+    return cast("dict[str, object]", value) if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[object]:
+    """Return the value if it is a list, else an empty one."""
+    return cast("list[object]", value) if isinstance(value, list) else []
+
+
+def as_text(value: object) -> str | None:
+    """Return the value if it is a string that says something."""
+    return value if isinstance(value, str) and value else None
+
+
+def as_count(value: object) -> int | None:
+    """Return the value if it is a count."""
+    return value if type(value) is int and value >= 0 else None

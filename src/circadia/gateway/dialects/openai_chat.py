@@ -1,0 +1,185 @@
+"""OpenAI's chat completions, and the many servers that speak it."""
+
+from collections.abc import Sequence
+from typing import cast
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects import chain, errors, fields
+from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.stream_options import with_include_usage
+from circadia.gateway.dialects.turn import add_line, ends_in_user
+from circadia.gateway.dialects.usage import completions_usage
+
+
+class ChatCompletions:
+    """`POST …/chat/completions`."""
+
+    endpoint = "chat_completions"
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says."""
+        request = fields.load(body)
+        messages = fields.objects(request, "messages")
+        limit = fields.count(request, "max_completion_tokens")
+        if limit is None:
+            limit = fields.count(request, "max_tokens")
+        return ModelRequest(
+            model=fields.text(request, "model"),
+            streamed=fields.flag(request, "stream"),
+            input_estimate=fields.input_estimate(body),
+            output_limit=fields.product(limit, fields.count(request, "n")),
+            turn=ends_in_user(messages),
+            end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
+            chain=chain.steps("", map(_normal, messages)),
+        )
+
+    def error(self, status: int, code: str, message: str) -> bytes:
+        """Return OpenAI's error body."""
+        return errors.openai_error(status, code, message)
+
+    def error_event(self, status: int, code: str, message: str) -> bytes:
+        """Return the event that the SDKs raise as an APIError."""
+        return errors.openai_error_event(status, code, message)
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body with `line` at the end of the last message of role user."""
+        return add_line(body, "messages", "text", line)
+
+    def with_usage(self, body: bytes) -> bytes | None:
+        """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""
+        return with_include_usage(body)
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+        """Return a watcher for the answer."""
+        return StreamedChat(chain, take_out=take_usage_out) if streamed else BufferedChat(chain)
+
+
+class BufferedChat(BufferedMeter):
+    """Reads a chat completion."""
+
+    def answer(self, answer: dict[str, object]) -> None:
+        """Take model, usage and the hash of each choice."""
+        self.model = fields.as_text(answer.get("model"))
+        self.usage = completions_usage(answer.get("usage")) or Usage()
+        choices = fields.as_list(answer.get("choices"))
+        self.complete = bool(choices)
+        for choice in choices:
+            message = fields.as_object(fields.as_object(choice).get("message"))
+            if message:
+                self._continue_chain(_normal({**message, "role": "assistant"}))
+
+
+class StreamedChat(StreamedMeter):
+    """Reads the chunks of a streamed chat completion."""
+
+    def __init__(self, hashes: Sequence[str], *, take_out: bool) -> None:
+        super().__init__(hashes, take_out=take_out)
+        self._choices: dict[object, _Choice] = {}
+        self._chars_left = MAX_TEXT_CHARS if hashes else -1
+
+    def frame(self, frame: dict[str, object]) -> bool:
+        """Take usage, model and text of a chunk; the chunk that holds nothing but usage is the one to take out."""
+        if frame.get("error"):
+            self._chars_left = -1
+            return False
+        if self.model is None:
+            self.model = fields.as_text(frame.get("model"))
+        usage = completions_usage(frame.get("usage"))
+        if usage is not None:
+            self.usage = usage
+        choices = frame.get("choices")
+        if not isinstance(choices, list):
+            return False
+        for choice in cast("list[object]", choices):
+            if isinstance(choice, dict):
+                self._delta(cast("dict[str, object]", choice))
+        return usage is not None and not choices
+
+    def finish(self) -> None:
+        """Hash what each choice said."""
+        if self._chars_left < 0 or not self.complete:
+            return
+        for choice in self._choices.values():
+            self._continue_chain(choice.normal())
+
+    def _delta(self, choice: dict[str, object]) -> None:
+        if choice.get("finish_reason"):
+            self.complete = True
+        delta = choice.get("delta")
+        if self._chars_left < 0 or not isinstance(delta, dict) or not delta:
+            return
+        index = choice.get("index")
+        whole = self._choices.get(index) if isinstance(index, int) else None
+        if whole is None:
+            whole = self._choices[index if isinstance(index, int) else 0] = _Choice()
+        self._chars_left -= whole.add(cast("dict[str, object]", delta))
+        if self._chars_left < 0:
+            self._choices.clear()
+
+
+class _Choice:
+    """One choice of a stream, put together from its deltas."""
+
+    def __init__(self) -> None:
+        self.text: list[str] = []
+        self.calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
+
+    def add(self, delta: dict[str, object]) -> int:
+        """Add a delta; return the characters that it keeps."""
+        content = delta.get("content")
+        kept = 1
+        if isinstance(content, str):
+            self.text.append(content)
+            kept += len(content)
+        if "tool_calls" in delta:
+            for part in fields.as_list(delta["tool_calls"]):
+                kept += self._add_call(fields.as_object(part))
+        return kept
+
+    def normal(self) -> object:
+        """Return the whole message in its normal form."""
+        calls = [
+            {"id": "".join(ids), "function": {"name": "".join(names), "arguments": "".join(arguments)}}
+            for _, (ids, names, arguments) in sorted(self.calls.items())
+        ]
+        return _normal({"role": "assistant", "content": "".join(self.text), "tool_calls": calls})
+
+    def _add_call(self, part: dict[str, object]) -> int:
+        index = fields.as_count(part.get("index")) or 0
+        ids, names, arguments = self.calls.setdefault(index, ([], [], []))
+        function = fields.as_object(part.get("function"))
+        kept = 1
+        for value, to in (
+            (part.get("id"), ids),
+            (function.get("name"), names),
+            (function.get("arguments"), arguments),
+        ):
+            # Some servers repeat id and name in each delta.
+            if isinstance(value, str) and value and not (to is not arguments and to):
+                to.append(value)
+                kept += len(value)
+        return kept
+
+
+def _normal(message: dict[str, object]) -> object:
+    """Return what of a message counts for the chain."""
+    role = message.get("role")
+    if not isinstance(role, str):
+        raise InvalidRequest(f"a message's `role` is {fields.kind(role)}; send a string")
+    said = chain.content(message.get("content"))
+    if role == "tool":
+        return (role, said, message.get("tool_call_id"))
+    calls = fields.as_list(message.get("tool_calls"))
+    if calls:
+        return (role, said, [_call(fields.as_object(call)) for call in calls])
+    function = message.get("function_call")
+    if function:
+        return (role, said, [_call({"function": function})])
+    return (role, said)
+
+
+def _call(call: dict[str, object]) -> object:
+    function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
+    given = function.get("arguments") if "arguments" in function else function.get("input")
+    return (call.get("id"), function.get("name"), chain.arguments(given))

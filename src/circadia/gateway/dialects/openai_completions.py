@@ -1,0 +1,83 @@
+"""OpenAI's legacy completions, which llama.cpp, vLLM and others still serve."""
+
+from collections.abc import Sequence
+from types import NoneType
+from typing import cast
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects import chain as hashes
+from circadia.gateway.dialects import errors, fields
+from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
+from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.stream_options import with_include_usage
+from circadia.gateway.dialects.usage import completions_usage
+
+
+class Completions:
+    """`POST …/completions`."""
+
+    endpoint = "completions"
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says."""
+        request = fields.load(body)
+        prompt = request.get("prompt")
+        prompts = cast("list[object]", prompt) if isinstance(prompt, list) else [prompt]
+        if not isinstance(prompt, (str, list, NoneType)):
+            raise InvalidRequest(f"`prompt` is {fields.kind(prompt)}; send a string or a list")
+        limit = fields.count(request, "max_tokens")
+        choices = max(fields.count(request, "n") or 1, fields.count(request, "best_of") or 1)
+        return ModelRequest(
+            model=fields.text(request, "model"),
+            streamed=fields.flag(request, "stream"),
+            input_estimate=fields.input_estimate(body),
+            output_limit=fields.product(limit, choices, _count(prompts)),
+            turn=True,
+            end_user=fields.text(request, "user"),
+            chain=hashes.steps("", [("prompt", prompts)]),
+        )
+
+    def error(self, status: int, code: str, message: str) -> bytes:
+        """Return OpenAI's error body."""
+        return errors.openai_error(status, code, message)
+
+    def error_event(self, status: int, code: str, message: str) -> bytes:
+        """Return the event that the SDKs raise as an APIError."""
+        return errors.openai_error_event(status, code, message)
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body: a raw prompt has no turns, and a line at its end would be completed."""
+        return body
+
+    def with_usage(self, body: bytes) -> bytes | None:
+        """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""
+        return with_include_usage(body)
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+        """Return a watcher for the answer; a completion continues no conversation, so it gets no hash."""
+        return _StreamedCompletion((), take_out=take_usage_out) if streamed else _BufferedCompletion(())
+
+
+class _BufferedCompletion(BufferedMeter):
+    def answer(self, answer: dict[str, object]) -> None:
+        self.model = fields.as_text(answer.get("model"))
+        self.usage = completions_usage(answer.get("usage")) or Usage()
+        self.complete = bool(fields.as_list(answer.get("choices")))
+
+
+class _StreamedCompletion(StreamedMeter):
+    def frame(self, frame: dict[str, object]) -> bool:
+        if self.model is None:
+            self.model = fields.as_text(frame.get("model"))
+        usage = completions_usage(frame.get("usage"))
+        if usage is not None:
+            self.usage = usage
+        choices = frame.get("choices")
+        if any(fields.as_object(choice).get("finish_reason") for choice in fields.as_list(choices)):
+            self.complete = True
+        return usage is not None and choices == []
+
+
+def _count(prompts: list[object]) -> int:
+    """Return how many prompts there are; a list of numbers is one prompt of tokens."""
+    return 1 if prompts and isinstance(prompts[0], int) else len(prompts)

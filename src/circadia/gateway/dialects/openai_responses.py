@@ -1,0 +1,149 @@
+"""OpenAI's responses."""
+
+from collections.abc import Iterator, Sequence
+from typing import cast
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects import chain as hashes
+from circadia.gateway.dialects import errors, fields
+from circadia.gateway.dialects.base import Meter, ModelRequest
+from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.turn import add_line, ends_in_user
+from circadia.gateway.dialects.usage import responses_usage
+
+_MESSAGE_TYPES = (None, "message")
+
+
+class Responses:
+    """`POST …/responses`."""
+
+    endpoint = "responses"
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says."""
+        request = fields.load(body)
+        items = _items(request)
+        previous = fields.text(request, "previous_response_id")
+        conversation = _conversation(request)
+        return ModelRequest(
+            model=fields.text(request, "model"),
+            streamed=fields.flag(request, "stream"),
+            input_estimate=fields.input_estimate(body),
+            output_limit=fields.count(request, "max_output_tokens"),
+            turn=bool(items) and _is_message(items[-1]) and ends_in_user(items),
+            end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
+            conversation=conversation or previous,
+            foreign_ids=tuple(name for name in (conversation, previous) if name),
+            chain=hashes.steps(_seed(request, conversation or previous), _normals(items)),
+        )
+
+    def error(self, status: int, code: str, message: str) -> bytes:
+        """Return OpenAI's error body."""
+        return errors.openai_error(status, code, message)
+
+    def error_event(self, status: int, code: str, message: str) -> bytes:
+        """Return the `error` event that the SDKs raise as an APIError."""
+        return errors.openai_responses_error_event(status, code, message)
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body with `line` at the end of the input text or of the last user item."""
+        return add_line(body, "input", "input_text", line)
+
+    def with_usage(self, body: bytes) -> bytes | None:
+        """Return none: these streams tell their usage unasked."""
+        return None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+        """Return a watcher for the answer; there is never an event to take out."""
+        return _StreamedResponse(chain) if streamed else _BufferedResponse(chain)
+
+
+class _Response(Watched):
+    """What a response object tells."""
+
+    def take(self, response: dict[str, object]) -> None:
+        """Take model, ids, and, once they are there, usage and the hash of the output."""
+        self.model = fields.as_text(response.get("model")) or self.model
+        self.usage = responses_usage(response.get("usage")) or self.usage
+        # One that the provider does not store can never be referred to.
+        if response.get("store") is not False:
+            self._own(response.get("id"))
+        conversation = response.get("conversation")
+        self._own(fields.as_object(conversation).get("id") or conversation)
+        if response.get("status") in ("completed", "incomplete"):
+            self.complete = True
+            output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
+            messages = [item for item in output if item.get("type") == "message"]
+            # Some clients send the whole output back, some the messages alone.
+            for items in (output, messages):
+                self._continue_chain(*_normals([{"role": "assistant", **item} for item in items]))
+
+    def _own(self, name: object) -> None:
+        if isinstance(name, str) and name and name not in self.ids:
+            self.ids.append(name)
+
+
+class _BufferedResponse(BufferedMeter, _Response):
+    def answer(self, answer: dict[str, object]) -> None:
+        self.take(answer)
+
+
+class _StreamedResponse(StreamedMeter, _Response):
+    def event(self, event: bytes) -> bool:
+        # Deltas hold no response object, and inside a JSON string its quotes would be escaped.
+        return b'"response"' in event and super().event(event)
+
+    def frame(self, frame: dict[str, object]) -> bool:
+        self.take(fields.as_object(frame.get("response")))
+        return False
+
+
+def _items(request: dict[str, object]) -> list[dict[str, object]]:
+    given = request.get("input")
+    if given is None:
+        return []
+    if isinstance(given, str):
+        return [{"role": "user", "content": given}]
+    items = fields.objects(request, "input")
+    for item in items:
+        if _is_message(item) and not isinstance(item.get("role"), str):
+            raise InvalidRequest(f"an input item's `role` is {fields.kind(item.get('role'))}; send a string")
+    return items
+
+
+def _is_message(item: dict[str, object]) -> bool:
+    return item.get("type") in _MESSAGE_TYPES
+
+
+def _conversation(request: dict[str, object]) -> str | None:
+    conversation = request.get("conversation")
+    if isinstance(conversation, dict):
+        return fields.text(cast("dict[str, object]", conversation), "id")
+    return fields.text(request, "conversation")
+
+
+def _seed(request: dict[str, object], conversation: str | None) -> str:
+    """Return where the chain starts.
+
+    The items of a continued conversation are not in the request, so its id stands for them; instructions are to a
+    response what a system message is to a chat.
+    """
+    instructions = request.get("instructions")
+    if instructions is None and conversation is None:
+        return ""
+    return hashes.step("", ("instructions", hashes.content(instructions), conversation))
+
+
+def _normals(items: Sequence[dict[str, object]]) -> Iterator[object]:
+    """Yield what of each item counts for the chain; reasoning, which clients may leave out, does not."""
+    for item in items:
+        kind = item.get("type")
+        if _is_message(item):
+            yield (item.get("role"), hashes.content(item.get("content")))
+        elif kind == "function_call":
+            yield (kind, item.get("call_id"), item.get("name"), hashes.arguments(item.get("arguments")))
+        elif kind == "function_call_output":
+            yield (kind, item.get("call_id"), hashes.content(item.get("output")))
+        elif kind != "reasoning":
+            # The id and status of an item are the provider's; clients drop them.
+            yield {key: value for key, value in item.items() if key not in ("id", "status")}

@@ -1,0 +1,76 @@
+"""Endpoints that are passed on without being understood: the operator's own, and those that generate nothing."""
+
+from collections.abc import Sequence
+from typing import Literal
+
+import orjson
+
+from circadia.gateway.dialects import errors, fields
+from circadia.gateway.dialects.base import Meter, ModelRequest
+from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
+
+
+class Plain:
+    """Any endpoint of a provider whose errors look like those of `api`."""
+
+    endpoint = "plain"
+
+    def __init__(self, api: Literal["openai", "anthropic"]) -> None:
+        self._anthropic = api == "anthropic"
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return the model and whether a stream is asked for, if the body says so; it may be anything, even no JSON."""
+        request = _object(body)
+        return ModelRequest(
+            model=fields.as_text(request.get("model")),
+            streamed=request.get("stream") is True,
+            input_estimate=fields.input_estimate(body),
+        )
+
+    def error(self, status: int, code: str, message: str) -> bytes:
+        """Return an error body of the provider's API."""
+        make = errors.anthropic_error if self._anthropic else errors.openai_error
+        return make(status, code, message)
+
+    def error_event(self, status: int, code: str, message: str) -> bytes:
+        """Return an error event of the provider's API."""
+        make = errors.anthropic_error_event if self._anthropic else errors.openai_error_event
+        return make(status, code, message)
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body: where its user turn is, is not known."""
+        return body
+
+    def with_usage(self, body: bytes) -> bytes | None:
+        """Return none: how to ask for usage is not known."""
+        return None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+        """Return a watcher that knows no usage, but the id of what the answer is about."""
+        return _StreamedPlain(()) if streamed else _BufferedPlain(())
+
+
+class _BufferedPlain(BufferedMeter):
+    def answer(self, answer: dict[str, object]) -> None:
+        self.complete = True
+        self.model = fields.as_text(answer.get("model"))
+        name = fields.as_text(answer.get("id"))
+        if name:
+            self.ids.append(name)
+
+
+class _StreamedPlain(StreamedMeter):
+    def frame(self, frame: dict[str, object]) -> bool:
+        return False
+
+    def finish(self) -> None:
+        self.complete = True
+
+
+def _object(body: bytes) -> dict[str, object]:
+    if not body.startswith(b"{"):
+        return {}
+    try:
+        return fields.as_object(orjson.loads(body))
+    except orjson.JSONDecodeError:
+        return {}

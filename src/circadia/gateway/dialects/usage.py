@@ -1,0 +1,56 @@
+"""Counts of tokens as each API tells them. What is not told stays none."""
+
+from circadia.gateway.dialects.base import Usage
+from circadia.gateway.dialects.fields import as_count, as_object
+
+
+def completions_usage(value: object) -> Usage | None:
+    """Return the usage of OpenAI's chat completions, completions and embeddings; none if there is none."""
+    fields = as_object(value)
+    if not fields:
+        return None
+    read = as_object(fields.get("prompt_tokens_details"))
+    written = as_object(fields.get("completion_tokens_details"))
+    return Usage(
+        input_tokens=as_count(fields.get("prompt_tokens")),
+        output_tokens=as_count(fields.get("completion_tokens")),
+        cached_tokens=as_count(read.get("cached_tokens")),
+        cache_write_tokens=as_count(read.get("cache_write_tokens")),
+        reasoning_tokens=as_count(written.get("reasoning_tokens")),
+    )
+
+
+def responses_usage(value: object) -> Usage | None:
+    """Return the usage of OpenAI's responses; none if there is none."""
+    fields = as_object(value)
+    if not fields:
+        return None
+    read = as_object(fields.get("input_tokens_details"))
+    written = as_object(fields.get("output_tokens_details"))
+    return Usage(
+        input_tokens=as_count(fields.get("input_tokens")),
+        output_tokens=as_count(fields.get("output_tokens")),
+        cached_tokens=as_count(read.get("cached_tokens")),
+        cache_write_tokens=as_count(read.get("cache_write_tokens")),
+        reasoning_tokens=as_count(written.get("reasoning_tokens")),
+    )
+
+
+def messages_usage(value: object) -> Usage | None:
+    """Return the usage of Anthropic's messages; none if there is none.
+
+    Anthropic counts what it read from the cache and wrote to it beside `input_tokens`; here the input is all three.
+    """
+    fields = as_object(value)
+    if not fields:
+        return None
+    plain = as_count(fields.get("input_tokens"))
+    cached = as_count(fields.get("cache_read_input_tokens"))
+    cache_write = as_count(fields.get("cache_creation_input_tokens"))
+    return Usage(
+        input_tokens=None if plain is None else plain + (cached or 0) + (cache_write or 0),
+        output_tokens=as_count(fields.get("output_tokens")),
+        cached_tokens=cached,
+        cache_write_tokens=cache_write,
+        reasoning_tokens=as_count(as_object(fields.get("output_tokens_details")).get("thinking_tokens")),
+    )

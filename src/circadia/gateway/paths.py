@@ -1,0 +1,183 @@
+"""The paths that the model door lets through: a list, never everything, since one provider key serves all agents."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from urllib.parse import unquote_to_bytes
+
+from circadia.errors import CallerError, ConfigError, Forbidden, InvalidRequest, MethodNotAllowed
+
+_PREFIX = r"(?:/api)?(?:/openai)?(?:/v\d{1,2}(?:beta\d?)?)?(?:/openai)?"
+"""What providers put before the endpoint: `/v1`, `/openai/v1`, `/api/v1`, `/v1beta/openai`, or nothing."""
+_SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
+"""What an id in a path may look like once it is decoded."""
+_METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
+_RULE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
+_LITERAL = re.compile(r"[A-Za-z0-9_.:@+~-]+")
+_ENCODED_TRICK = re.compile(rb"%(?:2e|2f|5c|25|[01][0-9a-f]|7f)", re.IGNORECASE)
+"""Dots, slashes, backslashes, percent signs and control characters, none of which an id needs to encode."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Route:
+    """A request that may pass."""
+
+    dialect: str
+    """Key of the dialect that reads it; `plain` for those that are only passed on."""
+    generates: bool
+    """Whether it is held while its agent sleeps (GATE-40, GATE-41)."""
+    owned_ids: tuple[str, ...] = ()
+    """Provider-side ids in the path, which must belong to the caller."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Refusal:
+    """A request that may not pass."""
+
+    error: CallerError
+    """Why, and what to do."""
+    allow: tuple[str, ...] = ()
+    """Methods for the header Allow, where only the method is wrong."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rule:
+    """One line of the list."""
+
+    method: str
+    """The method."""
+    pattern: re.Pattern[str]
+    """The whole path as it comes, still encoded; each id is a group."""
+    owned: tuple[bool, ...] = ()
+    """For each group, whether it must belong to the caller."""
+    dialect: str = "plain"
+    """Key of the dialect."""
+    generates: bool = False
+    """Whether it is held."""
+
+
+_GENERATING = {
+    "/chat/completions": "chat_completions",
+    "/completions": "completions",
+    "/embeddings": "embeddings",
+    "/responses": "responses",
+    "/messages": "messages",
+}
+_PASSING = (
+    "GET /responses/{own}",
+    "DELETE /responses/{own}",
+    "POST /responses/{own}/cancel",
+    "GET /responses/{own}/input_items",
+    "GET /models",
+    "GET /models/{id}",
+)
+
+
+def _listed() -> tuple[Rule, ...]:
+    generating = [
+        Rule(method="POST", pattern=re.compile(_PREFIX + path), dialect=dialect, generates=True)
+        for path, dialect in _GENERATING.items()
+    ]
+    counting = Rule(method="POST", pattern=re.compile(_PREFIX + "/messages/count_tokens"), dialect="count_tokens")
+    passing = [_compile(*rule.split(" "), prefix=_PREFIX, generates=False) for rule in _PASSING]
+    return (*generating, counting, *passing)
+
+
+def _compile(method: str, path: str, *, prefix: str = "", generates: bool, dialect: str = "plain") -> Rule:
+    pattern = prefix
+    owned: list[bool] = []
+    for segment in path.split("/")[1:]:
+        if segment in ("{id}", "{own}"):
+            pattern += "/([^/]+)"
+            owned.append(segment == "{own}")
+        else:
+            pattern += "/" + re.escape(segment)
+    return Rule(method=method, pattern=re.compile(pattern), owned=tuple(owned), dialect=dialect, generates=generates)
+
+
+_LISTED = _listed()
+
+
+def parse_rules(lines: Sequence[str]) -> tuple[Rule, ...]:
+    """Return the operator's own rules, each written as `METHOD /path/{id}`.
+
+    A path that ends like a known endpoint (`/openai/deployments/{id}/chat/completions`) is read like it. Any other
+    POST is held while its agent sleeps; other methods pass.
+
+    Raises:
+        ConfigError: a line is no rule.
+    """
+    return tuple(_parse(line) for line in lines)
+
+
+def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route | Refusal:
+    """Return what the list says of a request; `raw_path` is the path behind `/llm/{upstream}`, still encoded."""
+    wrong = _trick(raw_path)
+    if wrong is not None:
+        return Refusal(error=InvalidRequest(f"the path {raw_path[:200]!r} {wrong}; send the plain path of an endpoint"))
+    path = raw_path.decode("ascii")
+    allow: list[str] = []
+    for rule in (*_LISTED, *rules):
+        match = rule.pattern.fullmatch(path)
+        if match is None:
+            continue
+        if rule.method != method:
+            allow.append(rule.method)
+            continue
+        return _route(rule, match)
+    return _refuse(method, path, tuple(sorted(set(allow))))
+
+
+def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
+    owned: list[str] = []
+    for raw, own in zip(match.groups(), rule.owned, strict=True):
+        name = unquote_to_bytes(raw).decode("utf-8", "replace")
+        if _SEGMENT.fullmatch(name) is None:
+            return Refusal(error=InvalidRequest(f"{name[:200]!r} in the path is no id; send it as it was given"))
+        if own:
+            owned.append(name)
+    return Route(dialect=rule.dialect, generates=rule.generates, owned_ids=tuple(owned))
+
+
+def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
+    if allow:
+        message = f"{method} is not possible on {path!r}; use {' or '.join(allow)}"
+        return Refusal(error=MethodNotAllowed(message), allow=allow)
+    if "realtime" in path.split("/"):
+        message = "realtime sessions and WebSockets do not pass the gateway; use responses or chat completions"
+    else:
+        message = f"{path!r} is not open here; the operator can list it in the upstream's `paths` as `{method} …`"
+    return Refusal(error=Forbidden(message))
+
+
+def _trick(raw_path: bytes) -> str | None:
+    """Return what is wrong with a path that another server might read in another way than this one, else none."""
+    if not raw_path.startswith(b"/"):
+        return "does not start with a slash"
+    if any(byte <= 0x20 or byte >= 0x7F or byte in b"\\?#" for byte in raw_path):
+        return "has a character that must be encoded"
+    if _ENCODED_TRICK.search(raw_path):
+        return "has an encoded dot, slash, backslash, percent sign or control character"
+    segments = raw_path[1:].split(b"/")
+    if b"" in segments:
+        return "has an empty segment"
+    if any(segment.split(b";")[0] in (b".", b"..") for segment in segments):
+        return "has a dot segment"
+    return None
+
+
+def _parse(line: str) -> Rule:
+    match = _RULE.fullmatch(line)
+    if match is None or match["method"] not in _METHODS:
+        raise ConfigError(f"`paths` has {line!r}; write `METHOD /path`, with one of {', '.join(sorted(_METHODS))}")
+    method, path = match["method"], match["path"]
+    for segment in path.split("/")[1:]:
+        literal = _LITERAL.fullmatch(segment) is not None and segment not in (".", "..")
+        if not literal and segment not in ("{id}", "{own}"):
+            raise ConfigError(f"`paths` has {line!r}; {segment!r} is no segment: use a plain word, {{id}} or {{own}}")
+    if method != "POST":
+        return _compile(method, path, generates=False)
+    if path.endswith("/messages/count_tokens"):
+        return _compile(method, path, generates=False, dialect="count_tokens")
+    known = (dialect for ending, dialect in _GENERATING.items() if path.endswith(ending))
+    return _compile(method, path, generates=not path.endswith("/cancel"), dialect=next(known, "plain"))
