@@ -86,7 +86,8 @@ def test_each_command_line_in_the_docs_exists_with_its_options() -> None:
         rest = words[1:]
         while rest and rest[0] in (inner := getattr(command, "commands", {})):
             command = inner[rest.pop(0)]
-        known = {name for parameter in getattr(command, "params", ()) for name in parameter.opts} | {"--help"}
+        parameters = getattr(command, "params", ())
+        known = {name for p in parameters for name in (*p.opts, *p.secondary_opts)} | {"--help"}
         options = [word.split("=")[0] for word in rest if word.startswith("--")]
         if getattr(command, "commands", {}) and options != ["--help"] and rest:
             wrong.append(f"{block}: no command {' '.join(words)!r}")
