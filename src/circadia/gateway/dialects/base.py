@@ -41,6 +41,8 @@ class Usage:
     """Of the input, read from the provider's cache."""
     cache_write_tokens: int | None = None
     """Of the input, written to the provider's cache."""
+    cache_write_1h_tokens: int | None = None
+    """Of what was written to the cache, what it keeps for an hour, which costs more."""
     reasoning_tokens: int | None = None
     """Of the output, reasoning."""
 

@@ -52,5 +52,6 @@ def messages_usage(value: object) -> Usage | None:
         output_tokens=as_count(fields.get("output_tokens")),
         cached_tokens=cached,
         cache_write_tokens=cache_write,
+        cache_write_1h_tokens=as_count(as_object(fields.get("cache_creation")).get("ephemeral_1h_input_tokens")),
         reasoning_tokens=as_count(as_object(fields.get("output_tokens_details")).get("thinking_tokens")),
     )

@@ -1,0 +1,129 @@
+"""Prices of model calls, from the list that ships with genai-prices; nothing is fetched.
+
+The library's own calculation takes 50 to 170 µs. Its prices are linear in the tokens, so the rates of a model are
+looked up once and multiplied here; a test holds the results equal to the library's for every model in the list.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import datetime
+from decimal import ROUND_CEILING, Decimal
+from functools import lru_cache
+from typing import Literal
+
+from genai_prices.data_snapshot import get_snapshot
+from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
+
+from circadia.gateway.dialects.base import Usage
+
+_NANO_PER_TOKEN = 1000
+"""A US dollar for a million tokens is a thousand billionths for one."""
+_NANO_PER_REQUEST = 1_000_000
+"""A US dollar for a thousand requests is a million billionths for one."""
+_LONGEST_NAME = 256
+_MODELS_KEPT = 1024
+"""Callers choose the names, so the look-ups that are kept must be bounded."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rates:
+    """Billionths of a US dollar for one token, at one size of input."""
+
+    read: Decimal
+    cache_read: Decimal
+    cache_write: Decimal
+    cache_write_1h: Decimal
+    written: Decimal | None
+    reasoning: Decimal
+    request: Decimal
+
+
+class PriceList:
+    """List prices of one upstream, in billionths of a US dollar.
+
+    The provider is told by the base URL; an address that is not in the list is taken for a relay of the API's own
+    provider, and priced only where that provider has a model of this name. Prices are those of the standard service
+    tier, tokens alone: no searches, no audio, no discounts.
+    """
+
+    def __init__(self, *, base_url: str, api: Literal["openai", "anthropic"]) -> None:
+        self._snapshot = get_snapshot()
+        try:
+            self._provider = self._snapshot.find_provider(None, None, base_url)
+        except LookupError:
+            self._provider = self._snapshot.find_provider(None, api, None)
+        self._find: Callable[[str], ModelInfo | None] = lru_cache(_MODELS_KEPT)(self._look_up)
+
+    def price(self, model: str, usage: Usage, at: datetime) -> int | None:
+        """Return what a call cost; none if the model has no known price, or the provider did not tell what counts."""
+        prices = self._prices(model, at)
+        read = usage.input_tokens
+        if prices is None or read is None:
+            return None
+        rates = _rates(prices, read)
+        if usage.output_tokens is None and rates.written is not None:
+            return None
+        written, reasoning = usage.output_tokens or 0, usage.reasoning_tokens or 0
+        cached, cache_write = usage.cached_tokens or 0, usage.cache_write_tokens or 0
+        cache_write_1h = usage.cache_write_1h_tokens or 0
+        if cached + cache_write > read or cache_write_1h > cache_write or reasoning > written:
+            return None
+        total = (
+            rates.request
+            + rates.read * (read - cached - cache_write)
+            + rates.cache_read * cached
+            + rates.cache_write * (cache_write - cache_write_1h)
+            + rates.cache_write_1h * cache_write_1h
+            + (rates.written or 0) * (written - reasoning)
+            + rates.reasoning * reasoning
+        )
+        return int(total.to_integral_value(ROUND_CEILING))
+
+    def worst_price(self, model: str, input_estimate: int, output_limit: int, at: datetime) -> int | None:
+        """Return the most that a call of this size can cost; none if the model has no known price."""
+        prices = self._prices(model, at)
+        if prices is None:
+            return None
+        most = Decimal(0)
+        for rates in (_rates(prices, 0), _rates(prices, input_estimate)):
+            read = max(rates.read, rates.cache_read, rates.cache_write, rates.cache_write_1h)
+            written = max(rates.written or Decimal(0), rates.reasoning)
+            most = max(most, rates.request + read * input_estimate + written * output_limit)
+        return int(most.to_integral_value(ROUND_CEILING))
+
+    def _prices(self, model: str, at: datetime) -> ModelPrice | None:
+        if not model or len(model) > _LONGEST_NAME:
+            return None
+        found = self._find(model)
+        if found is None:
+            return None
+        prices = found.get_prices(at)
+        return None if prices.input_mtok is None and prices.output_mtok is None else prices
+
+    def _look_up(self, model: str) -> ModelInfo | None:
+        return self._provider.find_model(model.lower(), all_providers=self._snapshot.providers)
+
+
+def _rates(prices: ModelPrice, input_tokens: int) -> _Rates:
+    """Return the rates at this size of input; a kind of token without a rate of its own has that of its parent."""
+
+    def rate(price: Decimal | TieredPrices | None, parent: Decimal) -> Decimal:
+        if isinstance(price, TieredPrices):
+            reached = [tier.price for tier in price.tiers if input_tokens > tier.start]
+            return (reached[-1] if reached else price.base) * _NANO_PER_TOKEN
+        return parent if price is None else price * _NANO_PER_TOKEN
+
+    zero = Decimal(0)
+    read = rate(prices.input_mtok, zero)
+    written = rate(prices.output_mtok, zero)
+    cache_write = rate(prices.cache_write_mtok, read)
+    per_request = prices.requests_kcount
+    return _Rates(
+        read=read,
+        cache_read=rate(prices.cache_read_mtok, read),
+        cache_write=cache_write,
+        cache_write_1h=rate(prices.cache_write_1h_mtok, cache_write),
+        written=None if prices.output_mtok is None else written,
+        reasoning=rate(prices.output_reasoning_mtok, written),
+        request=per_request * _NANO_PER_REQUEST if isinstance(per_request, Decimal) else zero,
+    )
