@@ -1,0 +1,132 @@
+"""Bodies of requests: read within a limit, and kept on disk while a large one is held (GATE-46)."""
+
+import asyncio
+import os
+import tempfile
+from pathlib import Path
+
+from starlette.types import Receive, Scope
+
+from circadia.errors import InvalidRequest, LimitReached, StorageUnavailable, TooLarge
+from circadia.settings import LimitsSettings
+
+
+class CallerGone(Exception):
+    """The caller disconnected."""
+
+
+async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
+    """Return the whole body.
+
+    Raises:
+        TooLarge: it has more than `limit` bytes; it was not kept. InvalidRequest: a bad content-length.
+        CallerGone: the caller hung up.
+    """
+    for name, value in scope["headers"]:
+        if name == b"content-length":
+            if not value.isdigit():
+                raise InvalidRequest(f"content-length {value!r} is no number")
+            if int(value) > limit:
+                raise TooLarge(f"the body has {int(value)} bytes; the limit is {limit}")
+    chunks: list[bytes] = []
+    size = 0
+    while True:
+        message = await receive()
+        if message["type"] == "http.disconnect":
+            raise CallerGone
+        chunk = message.get("body", b"")
+        size += len(chunk)
+        if size > limit:
+            raise TooLarge(f"the body has more than {limit} bytes")
+        chunks.append(chunk)
+        if not message.get("more_body", False):
+            return chunks[0] if len(chunks) == 1 else b"".join(chunks)
+
+
+class Parked:
+    """One body while its call is held."""
+
+    __slots__ = ("body", "path", "size")
+
+    def __init__(self, body: bytes) -> None:
+        self.body: bytes | None = body
+        self.path: str | None = None
+        self.size = len(body)
+
+
+class Parking:
+    """Keeps held bodies: in memory up to a limit, else in unnamed-to-others files of the data folder."""
+
+    def __init__(self, folder: Path, limits: LimitsSettings) -> None:
+        self._folder = folder
+        self._limits = limits
+        self.in_memory = 0
+        self.on_disk = 0
+
+    async def park(self, body: bytes) -> Parked:
+        """Take a body.
+
+        Raises:
+            LimitReached: memory and disk limits are used up. StorageUnavailable: the disk cannot take it.
+        """
+        parked = Parked(body)
+        small = parked.size <= self._limits.spill_bytes
+        if small and self.in_memory + parked.size <= self._limits.max_held_bytes:
+            self.in_memory += parked.size
+            return parked
+        if self.on_disk + parked.size > self._limits.max_spilled_bytes:
+            raise LimitReached("held calls fill the space for bodies; try again later", retry_after_seconds=30)
+        self.on_disk += parked.size
+        try:
+            parked.path = await asyncio.to_thread(self._spill, body)
+        except OSError as error:
+            self.on_disk -= parked.size
+            raise StorageUnavailable(
+                f"cannot keep the body on disk: {error.strerror}", retry_after_seconds=30
+            ) from error
+        except BaseException:
+            self.on_disk -= parked.size
+            raise
+        parked.body = None
+        return parked
+
+    async def take(self, parked: Parked) -> bytes:
+        """Return the body and forget it.
+
+        Raises:
+            StorageUnavailable: its file cannot be read any more.
+        """
+        body, path = parked.body, parked.path
+        try:
+            if body is None and path is not None:
+                body = await asyncio.to_thread(Path(path).read_bytes)
+        except OSError as error:
+            raise StorageUnavailable(f"cannot read the held body back: {error.strerror}") from error
+        finally:
+            self.drop(parked)
+        return body or b""
+
+    def drop(self, parked: Parked) -> None:
+        """Forget a body that is not wanted any more; a second time does nothing."""
+        if parked.path is not None:
+            Path(parked.path).unlink(missing_ok=True)
+            self.on_disk -= parked.size
+        elif parked.body is not None:
+            self.in_memory -= parked.size
+        parked.body = parked.path = None
+
+    def clear(self) -> None:
+        """Delete what an earlier process left behind: its held calls are gone with it."""
+        for left in self._folder.glob("held-*"):
+            left.unlink(missing_ok=True)
+
+    def _spill(self, body: bytes) -> str:
+        self._folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle, path = tempfile.mkstemp(prefix="held-", dir=self._folder)
+        try:
+            with os.fdopen(handle, "wb") as file:
+                file.write(body)
+        except BaseException:
+            Path(path).unlink(missing_ok=True)
+            raise
+        return path

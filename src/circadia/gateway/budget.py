@@ -1,0 +1,77 @@
+"""Allow-list and daily budgets of model calls (GATE-66).
+
+Calls are exact: a budgeted call is written to the ledger, in the transaction that counts, before it goes upstream. Tokens
+and money are reserved there by estimate and settled by the provider's figures, so what can be spent beyond a limit is
+the difference between truth and estimate of the calls in flight. The day is the UTC day.
+"""
+
+from datetime import datetime, timedelta
+
+from circadia.clock import Clock
+from circadia.errors import Forbidden, LimitReached
+from circadia.gateway.dialects.base import ModelRequest
+from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.call import Call, Spent
+from circadia.stores.base import Store
+
+DEFAULT_OUTPUT_TOKENS = 4096
+"""Reserved for the output of a call that sets no limit of its own; the common default of providers' SDKs and examples."""
+
+
+def require_model(agent: Agent, request: ModelRequest) -> None:
+    """Raise Forbidden if the agent may not name this model."""
+    models = agent.policy.models
+    if models is not None and request.model is not None and request.model not in models:
+        raise Forbidden(f"{agent.reference!r} may not use model {request.model!r}; it may use {', '.join(models)}")
+
+
+def budgeted(policy: AgentPolicy) -> bool:
+    """Return whether the agent has any daily limit."""
+    return (policy.max_calls_per_day, policy.max_tokens_per_day, policy.max_usd_per_day) != (None, None, None)
+
+
+class Budget:
+    """Counts against the ledger."""
+
+    def __init__(self, clock: Clock, store: Store) -> None:
+        self._clock = clock
+        self._store = store
+
+    async def check(self, agent: Agent, *, waiting: int) -> None:
+        """Raise LimitReached if nothing is left, with `waiting` calls of the agent held already."""
+        async with self._store.read() as tx:
+            spent = await tx.calls.spent(agent.id, self._today())
+        self._require(agent, spent, waiting=waiting, tokens=0, nanousd=0)
+
+    async def reserve(self, agent: Agent, call: Call) -> None:
+        """Write the call as reserved if the day has room for it. Raises LimitReached."""
+        async with self._store.write() as tx:
+            await tx.agents.lock(agent.id)
+            spent = await tx.calls.spent(agent.id, self._today())
+            self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
+            await tx.calls.add([call])
+
+    async def settle(self, call: Call) -> None:
+        """Write the call with what it really used."""
+        async with self._store.write() as tx:
+            await tx.calls.add([call])
+
+    def _today(self) -> datetime:
+        return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
+
+    def _require(self, agent: Agent, spent: Spent, *, waiting: int, tokens: int, nanousd: int) -> None:
+        policy = agent.policy
+        usd = None if policy.max_usd_per_day is None else int(policy.max_usd_per_day * 1e9)
+        for name, limit, used, more in (
+            ("max_calls_per_day", policy.max_calls_per_day, spent.calls + waiting, 1),
+            ("max_tokens_per_day", policy.max_tokens_per_day, spent.tokens, max(tokens, 1)),
+            ("max_usd_per_day", usd, spent.nanousd, max(nanousd, 1)),
+        ):
+            if limit is not None and used + more > limit:
+                shown = f"{limit / 1e9:g} US dollars" if name == "max_usd_per_day" else f"{limit}"
+                wait = (self._today() + timedelta(days=1) - self._clock.now()).total_seconds()
+                raise LimitReached(
+                    f"{agent.reference!r} has used its {name} ({shown}); it starts anew at 00:00 UTC, or the operator "
+                    "raises it",
+                    retry_after_seconds=wait,
+                )

@@ -1,0 +1,64 @@
+"""Runs one request of a door: ends it when its caller is gone, and tells each error in the way that is left."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable
+
+from starlette.types import Receive
+
+from circadia.errors import CircadiaError, UpstreamFailed
+from circadia.gateway.bodies import CallerGone
+from circadia.gateway.reply import Broken, Phase, Reply
+
+_log = logging.getLogger(__name__)
+
+
+async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
+    """Do the work; cancel it at once if the caller hangs up.
+
+    Raises:
+        CallerGone: the caller hung up, and the work has ended.
+    """
+    task = asyncio.current_task()
+    assert task is not None
+    gone = False
+
+    async def watch() -> None:
+        nonlocal gone
+        while (await receive())["type"] != "http.disconnect":
+            pass
+        if reply.phase is not Phase.DONE:
+            gone = True
+            task.cancel()
+
+    watcher = asyncio.create_task(watch())
+    try:
+        await work
+    except asyncio.CancelledError:
+        if not gone:
+            raise
+        task.uncancel()
+        raise CallerGone from None
+    finally:
+        watcher.cancel()
+
+
+async def told(reply: Reply, work: Awaitable[None]) -> None:
+    """Do the work; tell the caller of an error, foreseen or not, in the way that the phase allows.
+
+    Raises:
+        Broken: nothing can be told any more; the server must break the connection.
+    """
+    try:
+        await work
+    except CallerGone:
+        return
+    except CircadiaError as error:
+        await reply.refuse(error)
+    except Broken:
+        raise
+    except Exception as error:
+        _log.exception("a door failed")
+        failed = UpstreamFailed("the gateway failed on this call; the server's log says why")
+        failed.__cause__ = error
+        await reply.refuse(failed)

@@ -1,0 +1,56 @@
+"""Which headers cross the gateway."""
+
+import re
+from collections.abc import Iterable
+from typing import Final
+
+HOP_BY_HOP: Final = frozenset(
+    {
+        b"connection", b"keep-alive", b"proxy-authenticate", b"proxy-authorization", b"proxy-connection", b"te",
+        b"trailer", b"transfer-encoding", b"upgrade",
+    }
+)  # fmt: skip
+"""Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
+_NOT_UPSTREAM: Final = HOP_BY_HOP | {
+    b"host", b"content-length", b"authorization", b"x-api-key", b"api-key", b"accept-encoding", b"cookie", b"expect",
+    b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
+    b"x-circadia-conversation", b"x-circadia-user",
+}  # fmt: skip
+"""What stays here: the agent's token, what the client library sets anew, and what is meant for Circadia."""
+_BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
+    """Return the headers that `Connection` names as hop-by-hop."""
+    return frozenset(
+        part.strip().lower() for name, value in headers if name.lower() == b"connection" for part in value.split(b",")
+    )
+
+
+def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """Return the caller's headers that go on."""
+    given = list(headers)
+    dropped = _NOT_UPSTREAM | named_by_connection(given)
+    return [(n.decode("latin-1"), v.decode("latin-1")) for n, v in given if n not in dropped]
+
+
+def to_caller(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> list[tuple[bytes, bytes]]:
+    """Return the upstream's headers that go back; `length` says whether its content-length still holds."""
+    given = list(headers)
+    dropped = HOP_BY_HOP | named_by_connection(given)
+    if not length:
+        dropped |= {b"content-length"}
+    return [(n.lower(), v) for n, v in given if n.lower() not in dropped and not _BAD_VALUE.search(v)]
+
+
+def one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
+    """Return the value of the first header of this (lower-case) name."""
+    return next((value.decode("latin-1") for name, value in headers if name == wanted), None)
+
+
+def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
+    """Return the token that came as `Authorization: Bearer` or `x-api-key`."""
+    given = one(headers, b"authorization")
+    if given and given[:7].lower() == "bearer ":
+        return given[7:].strip() or None
+    return one(headers, b"x-api-key")

@@ -1,0 +1,91 @@
+"""Writes what nobody waits for (events of the gate, usage, conversations) in batches, in order.
+
+What a caller is acknowledged for goes through the store's own transactions instead. A batch that fails is kept and
+tried again; beyond a bound the oldest lines are dropped and counted, so that a dead database never fills the memory.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import StorageUnavailable
+from circadia.records.call import Call
+from circadia.records.conversation import Conversation
+from circadia.records.event import Event, EventType
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+
+_log = logging.getLogger(__name__)
+
+BOUND: Final = 200_000
+"""Lines kept while the database is away; about 100 MB."""
+PAUSE_SECONDS: Final = 0.1
+"""Time that lines gather before they are written; what a reader of events lags behind at most, when all is well."""
+RETRY_SECONDS: Final = 1.0
+"""Time until a failed batch is tried again."""
+
+
+class Journal:
+    """A queue in front of the store."""
+
+    def __init__(self, clock: Clock, store: Store, signals: Signals) -> None:
+        self._clock = clock
+        self._store = store
+        self._signals = signals
+        self._lines: deque[Event | Call | Conversation] = deque()
+        self._some = asyncio.Event()
+        self.dropped = 0
+
+    def put(self, line: Event | Call | Conversation) -> None:
+        """Have the line written soon."""
+        if len(self._lines) >= BOUND:
+            self._lines.popleft()
+            self.dropped += 1
+        self._lines.append(line)
+        self._some.set()
+
+    def event(self, kind: EventType, session: str, agent: str, **data: object) -> None:
+        """Have an event of now written soon."""
+        self.put(Event(type=kind, at=self._clock.now(), session=session, agent=agent, data=data))
+
+    async def run(self) -> None:
+        """Write until cancelled."""
+        while True:
+            await self._some.wait()
+            await self._clock.sleep(PAUSE_SECONDS)
+            try:
+                await self.flush()
+            except StorageUnavailable as error:
+                _log.warning("cannot write %d lines yet: %s", len(self._lines), error)
+                await self._clock.sleep(RETRY_SECONDS)
+
+    async def flush(self) -> None:
+        """Write all lines now.
+
+        Raises:
+            StorageUnavailable: the lines are kept.
+        """
+        while self._lines:
+            batch = [self._lines.popleft() for _ in range(min(len(self._lines), 2000))]
+            try:
+                await self._write(batch)
+            except BaseException:
+                self._lines.extendleft(reversed(batch))
+                raise
+        self._some.clear()
+
+    async def _write(self, batch: list[Event | Call | Conversation]) -> None:
+        events = [line for line in batch if isinstance(line, Event)]
+        calls = [line for line in batch if isinstance(line, Call)]
+        talks = {(line.agent_id, line.id): line for line in batch if isinstance(line, Conversation)}
+        async with self._store.write() as tx:
+            if events:
+                await tx.events.add(events)
+            if calls:
+                await tx.calls.add(calls)
+            for talk in talks.values():
+                await tx.conversations.put(talk)
+            for session in {event.session for event in events if event.session}:
+                tx.after_commit(lambda name=session: self._signals.publish("event", name))

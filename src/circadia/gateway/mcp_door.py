@@ -1,0 +1,230 @@
+"""The MCP doors: `/mcp` (Circadia's own tools) and `/mcp/{server}` (proxied servers).
+
+Whatever stands behind is an ASGI application; this door asks who calls, binds session ids to tokens, holds, keeps the
+caller alive while anything takes long, and turns a late JSON answer into an event of the stream that it opened.
+"""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from circadia.agents.access import require_mcp_server
+from circadia.agents.directory import nearest
+from circadia.agents.identity import Identity
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Forbidden, MethodNotAllowed, NotFound, StillAsleep, UpstreamFailed
+from circadia.gateway.bodies import read_body
+from circadia.gateway.exchange import told, watched
+from circadia.gateway.gate import Gate
+from circadia.gateway.headers import bearer, one
+from circadia.gateway.mcp_message import CANCELLED, WAIT_TOOLS, McpMessage, read_message
+from circadia.gateway.mcp_outlet import Outlet, receive_of
+from circadia.gateway.mcp_voice import McpVoice, event_of_json
+from circadia.gateway.reply import Phase, Reply
+from circadia.gateway.seal import Seal
+from circadia.gateway.ticker import Ticker
+from circadia.records.agent import Agent
+from circadia.records.principal import Principal
+from circadia.settings import DefaultsSettings, LimitsSettings
+
+OWN = ""
+"""Name of Circadia's own server among the servers: `/mcp` has none behind it."""
+SESSION = b"mcp-session-id"
+
+Sent = Callable[[bool], Awaitable[None]]
+Key = tuple[str, str, str, object]
+
+
+class McpDoor:
+    """ASGI application for `/mcp`. `stateful` names the servers with session ids of their own."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        identity: Identity,
+        gate: Gate,
+        ticker: Ticker,
+        seal: Seal,
+        servers: Mapping[str, ASGIApp],
+        stateful: frozenset[str],
+        defaults: DefaultsSettings,
+        limits: LimitsSettings,
+    ) -> None:
+        self._clock = clock
+        self._identity = identity
+        self._gate = gate
+        self._ticker = ticker
+        self._seal = seal
+        self._servers = servers
+        self._stateful = stateful
+        self._defaults = defaults
+        self._limits = limits
+        self._running: defaultdict[Key, set[McpCall]] = defaultdict(set)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        reply = Reply(send, McpVoice(), self._defaults.keep_alive_seconds)
+        try:
+            await told(reply, self._serve(scope, receive, reply))
+        finally:
+            self._ticker.drop(reply)
+
+    async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+        server = scope["path"][4:].strip("/")
+        principal = await self._identity.of(bearer(scope["headers"]))
+        if principal.metrics_only:
+            raise Forbidden("the metrics token opens /metrics only")
+        if server not in self._servers:
+            raise NotFound(f"no MCP server {server!r} in the configuration{nearest(server, self._servers)}")
+        if server != OWN:
+            if principal.agent is None:
+                raise Forbidden("a proxied MCP server takes an agent's token; make one with `circadia agent add NAME`")
+            require_mcp_server(principal.agent, server)
+        if scope["method"] not in ("POST", "GET", "DELETE"):
+            raise MethodNotAllowed(f"{scope['method']} is not possible on an MCP endpoint; use POST")
+        owner = principal.agent.token_hash if principal.agent else "operator"
+        outer = one(scope["headers"], SESSION)
+        inner = self._seal.open(owner, server, outer) if outer is not None else None
+        call = McpCall(scope, principal, server, owner, inner)
+        if scope["method"] == "POST":
+            body = await read_body(scope, receive, self._limits.max_mcp_body_bytes)
+            message = read_message(body)
+            reply.voice = McpVoice(message.id, message.progress_token)
+            await self._post(call, message, body, receive, reply)
+        elif server in self._stateful:
+            await watched(receive, reply, self._behind(call, McpMessage(), None, reply))
+        elif scope["method"] == "DELETE":
+            await reply.whole(204, [], b"")
+        else:
+            raise MethodNotAllowed("this MCP endpoint sends no notifications of its own; use POST")
+
+    async def _post(self, call: "McpCall", message: McpMessage, body: bytes, receive: Receive, reply: Reply) -> None:
+        if message.method == CANCELLED and self._cancel(call, message):
+            await reply.whole(202, [], b"")
+            return
+        running = self._running[call.key(message.id)]
+        running.add(call)
+        try:
+            await watched(receive, reply, self._held_and_answered(call, message, body, reply))
+        except asyncio.CancelledError:
+            if not call.cancelled:
+                raise
+            call.task.uncancel()
+            await reply.refuse(StillAsleep("cancelled by its caller"))
+        finally:
+            running.discard(call)
+            if not running:
+                self._running.pop(call.key(message.id), None)
+
+    async def _held_and_answered(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
+        waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
+        try:
+            async with asyncio.timeout(self._defaults.mcp_wait_answer_seconds if waits else None):
+                agent = call.principal.agent
+                if agent is not None and message.held(lists=agent.policy.hold_lists):
+                    call.held = True
+                    body, _ = await self._gate.pass_through(
+                        agent,
+                        reply,
+                        body,
+                        door="mcp",
+                        what=f"{message.method} {message.target}".strip(),
+                        grace_seconds=self._defaults.hold_grace_seconds,
+                        most=_most(agent),
+                    )
+                    call.held = False
+                if message.held(lists=False) and reply.phase is Phase.SILENT:
+                    self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
+                await self._behind(call, message, body, reply)
+        except TimeoutError:
+            if reply.phase >= Phase.ANSWERING:
+                raise
+            await self._nothing_yet(call, message, reply)
+
+    async def _behind(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
+        """Let the server behind answer; tell it afterwards whether the answer went out."""
+        sent: list[Sent] = []
+        outlet = Outlet(reply, lambda: self._ticker.drop(reply), lambda headers: self._sealed(call, message, headers))
+        try:
+            await self._servers[call.server](call.inner_scope(sent), receive_of(body), outlet.send)
+            if reply.phase is not Phase.DONE:
+                raise UpstreamFailed(f"MCP server {call.server!r} ended without an answer")
+        finally:
+            for tell in sent:
+                await asyncio.shield(tell(reply.phase is Phase.DONE))
+
+    def _sealed(
+        self, call: "McpCall", message: McpMessage, headers: list[tuple[bytes, bytes]]
+    ) -> list[tuple[bytes, bytes]]:
+        """Return the answer's headers with the session id bound to the caller's token."""
+        inner = one(headers, SESSION)
+        kept = [(name, value) for name, value in headers if name != SESSION]
+        if inner is not None:
+            return [*kept, (SESSION, self._seal.close(call.owner, call.server, inner).encode("latin-1"))]
+        if message.method == "initialize" and call.server not in self._stateful:
+            return [*kept, (SESSION, self._seal.fresh(call.owner, call.server).encode())]
+        return kept
+
+    async def _nothing_yet(self, call: "McpCall", message: McpMessage, reply: Reply) -> None:
+        """Answer a wait tool in its own shape, for a client that would give up (GATE-48)."""
+        self._ticker.drop(reply)
+        text = {"type": "text", "text": "Nothing yet. Call this tool again to go on waiting."}
+        result: dict[str, object] = {"content": [text], "structuredContent": {"messages": [], "timed_out": True}}
+        if call.modern:
+            result["resultType"] = "complete"
+        body = McpVoice(message.id).result(result)
+        if reply.phase is Phase.OPENED:
+            await reply.finish(event_of_json(body))
+        else:
+            await reply.whole(200, [(b"content-type", b"application/json")], body)
+
+    def _cancel(self, call: "McpCall", message: McpMessage) -> bool:
+        """End the requests that the notification names; return whether nobody behind needs to hear of it."""
+        ended = False
+        for other in tuple(self._running.get(call.key(message.cancels), ())):
+            if other.held or call.server not in self._stateful:
+                other.cancelled = ended = True
+                other.task.cancel()
+        return ended
+
+
+class McpCall:
+    """One request at the door."""
+
+    def __init__(self, scope: Scope, principal: Principal, server: str, owner: str, session: str | None) -> None:
+        self.principal = principal
+        self.server = server
+        self.owner = owner
+        self.held = False
+        self.cancelled = False
+        task = asyncio.current_task()
+        assert task is not None
+        self.task = task
+        self._scope = scope
+        self._session = session
+        version = one(scope["headers"], b"mcp-protocol-version")
+        self.modern = version is not None and version >= "2026"
+
+    def key(self, request_id: object) -> Key:
+        """Return what a cancellation must match: caller, server, session, request."""
+        return (self.owner, self.server, self._session or "", request_id)
+
+    def inner_scope(self, sent: list[Sent]) -> Scope:
+        """Return the scope for the server behind: its own session id, no token, and who calls."""
+        headers = [
+            (name, value)
+            for name, value in self._scope["headers"]
+            if name not in (SESSION, b"authorization", b"x-api-key")
+        ]
+        if self._session is not None:
+            headers.append((SESSION, self._session.encode("latin-1")))
+        return {**self._scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": sent}
+
+
+def _most(agent: Agent) -> tuple[float, CircadiaError] | None:
+    seconds = agent.policy.hold_max_seconds
+    if seconds is None:
+        return None
+    return seconds, StillAsleep(f"{agent.reference!r} is asleep; its call was held for {seconds:g} s")

@@ -1,0 +1,76 @@
+"""What the gateway reads of a JSON-RPC message; the bytes themselves go on as they came."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, cast
+
+import orjson
+
+from circadia.errors import InvalidRequest
+
+HELD = frozenset({"tools/call", "resources/read", "prompts/get"})
+"""Requests that are held while the agent sleeps (GATE-40)."""
+LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "prompts/list"})
+"""Requests that only the strict mode holds (GATE-41)."""
+WAIT_TOOLS = frozenset({"wait_for_message", "wait_for_mention", "wait_for_agent"})
+"""Circadia's own tools that may answer "nothing yet" (GATE-48)."""
+CANCELLED = "notifications/cancelled"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class McpMessage:
+    """One JSON-RPC message, or a batch of them taken as one."""
+
+    method: str = ""
+    """The method; the first held one of a batch."""
+    id: object = None
+    """The request's id; none for notifications, answers and batches."""
+    target: str = ""
+    """Name of the tool or prompt, or the resource's URI."""
+    progress_token: object = None
+    """What progress notifications must name."""
+    cancels: object = None
+    """Id of the request that a cancellation names."""
+
+    def held(self, *, lists: bool) -> bool:
+        """Return whether it waits while its agent sleeps."""
+        return self.method in HELD or (lists and self.method in LISTS)
+
+
+def read_message(body: bytes) -> McpMessage:
+    """Return what the body says.
+
+    Raises:
+        InvalidRequest: it is not JSON, or no JSON-RPC message.
+    """
+    try:
+        raw: object = orjson.loads(body)
+    except orjson.JSONDecodeError as error:
+        raise InvalidRequest(f"the body is not JSON: {error}; send one JSON-RPC message") from error
+    if isinstance(raw, list):
+        messages = [_one(each) for each in cast("list[object]", raw)]
+        held = next((each for each in messages if each.method in HELD), None)
+        return McpMessage(method=held.method if held else "", target=held.target if held else "")
+    return _one(raw)
+
+
+def _one(raw: object) -> McpMessage:
+    if not isinstance(raw, dict):
+        raise InvalidRequest("the body is no JSON-RPC message; send an object with `jsonrpc`, `method` and `params`")
+    message = cast("dict[str, Any]", raw)
+    method = message.get("method", "")
+    if not isinstance(method, str):
+        raise InvalidRequest("`method` must be a string")
+    given: object = message.get("params")
+    params: Mapping[str, object] = cast("dict[str, object]", given) if isinstance(given, dict) else {}
+    meta: object = params.get("_meta")
+    token = cast("dict[str, object]", meta).get("progressToken") if isinstance(meta, dict) else None
+    target: object = params.get("name", params.get("uri", ""))
+    identity: object = message.get("id")
+    return McpMessage(
+        method=method,
+        id=identity if isinstance(identity, str | int) else None,
+        target=target[:200] if isinstance(target, str) else "",
+        progress_token=token if isinstance(token, str | int) else None,
+        cancels=params.get("requestId") if method == CANCELLED else None,
+    )

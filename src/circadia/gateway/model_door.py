@@ -1,0 +1,142 @@
+"""The model door: `/llm/{upstream}/…`.
+
+A call is checked, then held while its agent sleeps, then changed as declared, sent, and written down. Everything that
+can be wrong with it is told before the hold (GATE-60).
+"""
+
+from collections.abc import Mapping
+
+from starlette.types import Receive, Scope, Send
+
+from circadia.agents.access import require_upstream
+from circadia.agents.directory import nearest
+from circadia.agents.identity import Identity
+from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
+from circadia.gateway.bodies import read_body
+from circadia.gateway.budget import Budget, budgeted, require_model
+from circadia.gateway.dialects.base import Dialect, ModelRequest
+from circadia.gateway.exchange import told, watched
+from circadia.gateway.gate import Gate
+from circadia.gateway.headers import bearer, one
+from circadia.gateway.model_call import ModelCall, Provider
+from circadia.gateway.model_voice import ModelVoice
+from circadia.gateway.owners import Owners
+from circadia.gateway.paths import Refusal, resolve
+from circadia.gateway.relay import Relay
+from circadia.gateway.reply import Reply
+from circadia.gateway.turns import Turns
+from circadia.records.agent import Agent
+from circadia.settings import DefaultsSettings, LimitsSettings
+
+
+class ModelDoor:
+    """ASGI application for `/llm`; `path` in the scope starts with it."""
+
+    def __init__(
+        self,
+        identity: Identity,
+        gate: Gate,
+        providers: Mapping[str, Provider],
+        owners: Owners,
+        budget: Budget,
+        turns: Turns,
+        relay: Relay,
+        defaults: DefaultsSettings,
+        limits: LimitsSettings,
+        fallback: Dialect,
+    ) -> None:
+        self._identity = identity
+        self._gate = gate
+        self._providers = providers
+        self._owners = owners
+        self._budget = budget
+        self._turns = turns
+        self._relay = relay
+        self._defaults = defaults
+        self._limits = limits
+        self._fallback = fallback
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        reply = Reply(send, ModelVoice(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
+        await told(reply, self._serve(scope, receive, reply))
+
+    async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
+        call, body = await self._checked(scope, receive, reply)
+        patience = one(call.headers, b"x-stainless-timeout")
+        silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
+        if patience is not None and patience.replace(".", "", 1).isdigit() and float(patience) > 0:
+            silent = min(silent, float(patience) / 2)
+            reply.beat_at_least_every(float(patience) / 3)
+        await watched(receive, reply, self._held_and_sent(call, body, reply, silent))
+
+    async def _checked(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, bytes]:
+        """Return the call and its body, or raise what is wrong with it."""
+        headers = scope["headers"]
+        _, _, name, rest = scope["path"].split("/", 3) if scope["path"].count("/") > 2 else ("", "", "", "")
+        raw: bytes = scope.get("raw_path") or scope["path"].encode()
+        tail = raw.split(b"?", 1)[0].split(b"/", 3)[3] if rest else b""
+        provider = self._providers.get(name)
+        if provider is not None:
+            reply.voice = ModelVoice(provider.dialects["plain"], streamed=False)
+        principal = await self._identity.of(bearer(headers))
+        agent = principal.agent
+        if agent is None:
+            raise Forbidden("the model door takes an agent's token; make an agent with `circadia agent add NAME`")
+        if provider is None:
+            raise NotFound(f"no upstream {name!r} in the configuration{nearest(name, self._providers)}")
+        require_upstream(agent, name)
+        route = resolve(scope["method"], b"/" + tail, provider.rules)
+        if isinstance(route, Refusal):
+            raise route.error
+        dialect = provider.dialects[route.dialect]
+        reply.voice = ModelVoice(dialect, streamed=False)
+        body = await read_body(scope, receive, self._limits.max_model_body_bytes)
+        request = dialect.read(body) if body or scope["method"] == "POST" else ModelRequest(model=None)
+        reply.voice = ModelVoice(dialect, streamed=request.streamed)
+        require_model(agent, request)
+        await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
+        if route.generates and budgeted(agent.policy):
+            await self._budget.check(agent, waiting=self._gate.held(agent.id))
+        query = scope["query_string"]
+        target = f"/{tail.decode('ascii')}{'?' + query.decode('latin-1') if query else ''}"
+        call = ModelCall(
+            agent=agent,
+            provider=provider,
+            dialect=dialect,
+            route=route,
+            request=request,
+            method=scope["method"],
+            target=target,
+            headers=headers,
+        )
+        return call, body
+
+    async def _held_and_sent(self, call: ModelCall, body: bytes, reply: Reply, silent: float) -> None:
+        if not call.route.generates:
+            await self._relay.plain(call, body, reply)
+            return
+        body, passage = await self._gate.pass_through(
+            call.agent,
+            reply,
+            body,
+            door="model",
+            what=f"{call.method} {call.target.split('?', 1)[0]}",
+            grace_seconds=silent,
+            most=_most(call.agent),
+        )
+        try:
+            if passage.held:
+                self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
+            await self._relay.generate(call, body, passage, reply)
+        finally:
+            self._gate.settle(reply)
+
+
+def _most(agent: Agent) -> tuple[float, CircadiaError] | None:
+    seconds = agent.policy.hold_max_seconds
+    if seconds is None:
+        return None
+    return seconds, StillAsleep(
+        f"{agent.reference!r} is asleep; its call was held for {seconds:g} s", retry_after_seconds=30
+    )

@@ -1,0 +1,44 @@
+"""Ids that a provider hands out belong to the agent that got them (GATE-60)."""
+
+from collections.abc import Iterable
+
+from circadia.clock import Clock
+from circadia.errors import NotFound
+from circadia.ids import AgentId
+from circadia.records.agent import Agent
+from circadia.stores.base import Store
+
+REMEMBERED = 10_000
+"""Ids kept in memory; the rest is read from the database."""
+
+
+class Owners:
+    """Records who got an id and refuses it to others, in the same words as one that does not exist."""
+
+    def __init__(self, clock: Clock, store: Store) -> None:
+        self._clock = clock
+        self._store = store
+        self._known: dict[tuple[str, str], AgentId] = {}
+
+    async def require(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
+        """Raise NotFound unless every id was handed to this agent."""
+        for provider_id in ids:
+            owner = self._known.get((upstream, provider_id))
+            if owner is None:
+                async with self._store.read() as tx:
+                    owner = await tx.provider_ids.owner(upstream, provider_id)
+            if owner != agent.id:
+                raise NotFound(f"{provider_id!r} was not handed to {agent.reference!r} through this gateway")
+
+    async def record(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
+        """Make the agent the owner of new ids; durable on return, so that the caller never holds an id it does not own."""
+        new = [each for each in ids if (upstream, each) not in self._known]
+        if not new:
+            return
+        async with self._store.write() as tx:
+            for provider_id in new:
+                await tx.provider_ids.add(upstream, provider_id, agent.id, self._clock.now())
+        for provider_id in new:
+            self._known[(upstream, provider_id)] = agent.id
+        while len(self._known) > REMEMBERED:
+            del self._known[next(iter(self._known))]

@@ -1,0 +1,265 @@
+"""Takes an admitted model call to its upstream and the answer back, and writes down what it used."""
+
+import asyncio
+from collections.abc import Generator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import aiohttp
+import orjson
+
+from circadia.agents.presence import Presence
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, StillAsleep, UpstreamFailed, UpstreamTimedOut
+from circadia.gateway import headers as crossing
+from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, Budget, budgeted
+from circadia.gateway.dialects.base import Meter
+from circadia.gateway.gate import Passage
+from circadia.gateway.journal import Journal
+from circadia.gateway.model_call import ModelCall
+from circadia.gateway.notice import notice
+from circadia.gateway.owners import Owners
+from circadia.gateway.reply import Phase, Reply
+from circadia.gateway.turns import SleepTier, Turn, Turns
+from circadia.ids import CallId, IdSource
+from circadia.records.agent import OnWake
+from circadia.records.call import Call, CallStatus
+from circadia.records.event import EventType
+from circadia.stores.base import Store
+
+
+class Relay:
+    """What happens to a model call behind the gate."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        ids: IdSource,
+        store: Store,
+        presence: Presence,
+        journal: Journal,
+        owners: Owners,
+        budget: Budget,
+        turns: Turns,
+        tier: SleepTier,
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._store = store
+        self._presence = presence
+        self._journal = journal
+        self._owners = owners
+        self._budget = budget
+        self._turns = turns
+        self._tier = tier
+
+    async def plain(self, call: ModelCall, body: bytes, reply: Reply) -> None:
+        """Pass on a call that generates nothing: no hold, no usage."""
+        meter = call.dialect.meter(streamed=call.request.streamed, take_usage_out=False, chain=())
+        with self._told(call):
+            await self._pass_on(call, body, reply, meter, None)
+
+    async def generate(self, call: ModelCall, body: bytes, passage: Passage, reply: Reply) -> None:
+        """Send the call, changed as declared, and pass the answer on; write down its usage whatever happens."""
+        policy = call.agent.policy
+        if passage.held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
+            raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
+        turn = await self._turns.begin(call.agent, call.request, call.headers)
+        record = self._record(call, turn, passage)
+        if budgeted(policy):
+            await self._budget.reserve(call.agent, record)
+        body = await self._tier.before(turn, body)
+        if passage.held and policy.on_wake is not OnWake.FORWARD:
+            async with self._store.read() as tx:
+                unread = await tx.deliveries.count_unread(call.agent.id)
+            body = call.dialect.with_line(body, notice(passage, unread))
+        asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
+        meter = call.dialect.meter(
+            streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain
+        )
+        outcome = Outcome(self._clock.monotonic())
+        try:
+            with self._told(call):
+                await self._pass_on(call, body if asking is None else asking, reply, meter, outcome)
+        finally:
+            self._write_down(call, turn, record, meter, outcome)
+
+    async def _pass_on(
+        self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: "Outcome | None"
+    ) -> None:
+        headers = crossing.to_upstream(call.headers)
+        async with call.provider.upstream.send(call.method, call.target, headers, body) as (response, whole):
+            if outcome is not None:
+                outcome.status = response.status
+                outcome.first = self._clock.monotonic()
+            if response.status >= 400:
+                self._error_event(call, response.status, "answered with an error")
+            if reply.phase is Phase.OPENED:
+                _require_fitting(call, response, whole)
+            if whole is None:
+                await self._pass_stream(call, response, reply, meter)
+            else:
+                await self._pass_whole(call, response, whole, reply, meter)
+
+    async def _pass_whole(
+        self, call: ModelCall, response: aiohttp.ClientResponse, whole: bytes, reply: Reply, meter: Meter
+    ) -> None:
+        if response.status < 300:
+            meter.feed(whole)
+            meter.end()
+            await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
+        else:
+            whole = call.provider.upstream.without_key(whole)
+        opened = reply.phase is Phase.OPENED
+        headers = [] if opened else crossing.to_caller(response.raw_headers, length=False)
+        await reply.whole(response.status, headers, whole)
+
+    async def _pass_stream(self, call: ModelCall, response: aiohttp.ClientResponse, reply: Reply, meter: Meter) -> None:
+        owned = 0
+        with self._cut_by_sleep(call, response) as cut:
+            try:
+                await reply.start(response.status, crossing.to_caller(response.raw_headers, length=False))
+                async for chunk in response.content.iter_any():
+                    passed = meter.feed(chunk)
+                    if len(meter.ids) > owned:
+                        await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
+                        owned = len(meter.ids)
+                    await reply.write(passed)
+            except (aiohttp.SocketTimeoutError, TimeoutError) as error:
+                raise UpstreamTimedOut(f"upstream {call.provider.upstream.name!r} stopped in its stream") from error
+            except (aiohttp.ClientError, OSError) as error:
+                if cut.done():
+                    raise StillAsleep("the agent was put to sleep and its stream cut") from error
+                raise UpstreamFailed(f"upstream {call.provider.upstream.name!r} broke off in its stream") from error
+        await reply.finish(meter.end())
+
+    @contextmanager
+    def _cut_by_sleep(self, call: ModelCall, response: aiohttp.ClientResponse) -> Generator[asyncio.Future[None]]:
+        """Close the stream when the agent falls asleep, if its policy says so (GATE-45)."""
+        cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        cell = self._presence.known(call.agent.id)
+        if not call.agent.policy.abort_streams or cell is None:
+            yield cut
+            return
+
+        def close(_: asyncio.Future[None]) -> None:
+            response.close()
+            response.content.set_exception(aiohttp.ClientPayloadError("cut by sleep"))
+
+        cut.add_done_callback(close)
+        cell.streams.add(cut)
+        try:
+            yield cut
+        finally:
+            cell.streams.discard(cut)
+            cut.remove_done_callback(close)
+
+    @contextmanager
+    def _told(self, call: ModelCall) -> Generator[None]:
+        """Record an upstream's failure as an event."""
+        try:
+            yield
+        except CircadiaError as error:
+            if isinstance(error, UpstreamFailed):
+                self._error_event(call, None, error.message)
+            raise
+
+    def _error_event(self, call: ModelCall, status: int | None, message: str) -> None:
+        self._journal.event(
+            EventType.UPSTREAM_ERROR,
+            call.agent.session,
+            call.agent.name,
+            upstream=call.provider.upstream.name,
+            endpoint=call.dialect.endpoint,
+            status=status,
+            message=message,
+        )
+
+    def _record(self, call: ModelCall, turn: Turn, passage: Passage) -> Call:
+        request = call.request
+        output = request.output_limit or DEFAULT_OUTPUT_TOKENS
+        limited = budgeted(call.agent.policy)
+        now = self._clock.now()
+        worst = (
+            call.provider.prices.worst_price(request.model or "", request.input_estimate, output, now)
+            if limited
+            else None
+        )
+        return Call(
+            id=CallId(self._ids.new("call")),
+            at=now,
+            agent_id=call.agent.id,
+            session=call.agent.session,
+            agent=call.agent.name,
+            upstream=call.provider.upstream.name,
+            endpoint=call.dialect.endpoint,
+            model=request.model or "unknown",
+            status=CallStatus.RESERVED,
+            streamed=request.streamed,
+            reserved_tokens=request.input_estimate + output if limited else 0,
+            reserved_nanousd=worst or 0,
+            held_seconds=passage.held_seconds,
+            conversation=turn.conversation.id,
+            end_user=turn.conversation.end_user,
+            turn=turn.counted,
+        )
+
+    def _write_down(self, call: ModelCall, turn: Turn, record: Call, meter: Meter, outcome: "Outcome") -> None:
+        answered = outcome.status is not None and outcome.status < 400 and meter.complete
+        usage = meter.usage
+        known = usage.input_tokens is not None or usage.output_tokens is not None
+        model = meter.model or record.model
+        began = outcome.began
+        refused = outcome.status is not None and outcome.status >= 400
+        self._journal.put(
+            replace(
+                record,
+                model=model,
+                status=CallStatus.DONE if answered else CallStatus.FAILED,
+                http_status=outcome.status,
+                input_tokens=usage.input_tokens,
+                output_tokens=usage.output_tokens,
+                cached_tokens=usage.cached_tokens,
+                reasoning_tokens=usage.reasoning_tokens,
+                reserved_tokens=0 if known or refused else record.reserved_tokens,
+                reserved_nanousd=0 if known or refused else record.reserved_nanousd,
+                cost_nanousd=call.provider.prices.price(model, usage, record.at) if known else None,
+                first_token_seconds=None if outcome.first is None else outcome.first - began,
+                total_seconds=self._clock.monotonic() - began,
+            )
+        )
+        self._turns.end(turn, call.request, answer=meter.answer_hashes, ids=meter.ids, answered=answered)
+        self._tier.after(turn, answered=answered)
+
+
+class Outcome:
+    """What became of one call."""
+
+    __slots__ = ("began", "first", "status")
+
+    def __init__(self, began: float) -> None:
+        self.began = began
+        self.first: float | None = None
+        self.status: int | None = None
+
+
+def _require_fitting(call: ModelCall, response: aiohttp.ClientResponse, whole: bytes | None) -> None:
+    """Raise UpstreamFailed unless the answer fits the 200 that its caller was told already."""
+    name = call.provider.upstream.name
+    if response.status >= 300:
+        detail = _message(call.provider.upstream.without_key(whole or b""))
+        raise UpstreamFailed(f"upstream {name!r} answered {response.status}{detail}")
+    if call.request.streamed != (whole is None):
+        wanted = "a stream" if call.request.streamed else "one answer"
+        raise UpstreamFailed(f"upstream {name!r} did not send {wanted}, as was asked")
+    if whole is not None and not whole.lstrip().startswith((b"{", b"[")):
+        raise UpstreamFailed(f"upstream {name!r} answered with something that is not JSON")
+
+
+def _message(body: bytes) -> str:
+    """Return what a provider's error body says, shortened."""
+    try:
+        error = orjson.loads(body)["error"]
+        return f": {str(error['message'])[:300]}"
+    except (ValueError, TypeError, KeyError):
+        return ""

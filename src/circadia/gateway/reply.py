@@ -1,0 +1,146 @@
+"""What one caller has been told so far, and what can still be said to it.
+
+A reply is silent, then opened (a 200 and signs of life, while the call is held or its upstream works), then answering,
+then done. An error is told in the way that the phase allows (GATE-48): with its real status while silent, in band on an
+open stream, and by breaking the connection where a buffered answer was opened, since half an answer must never pass
+for a whole one.
+"""
+
+import enum
+from collections.abc import Iterable
+from typing import Protocol
+
+from starlette.types import Message, Send
+
+from circadia.errors import CircadiaError
+
+Headers = Iterable[tuple[bytes, bytes]]
+
+OPENED_STREAM: list[tuple[bytes, bytes]] = [
+    (b"content-type", b"text/event-stream; charset=utf-8"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+"""Headers of a stream that Circadia opens; the last one keeps nginx from buffering it."""
+
+OPENED_JSON: list[tuple[bytes, bytes]] = [
+    (b"content-type", b"application/json"),
+    (b"cache-control", b"no-cache"),
+    (b"x-accel-buffering", b"no"),
+]
+"""Headers of a buffered answer that Circadia opens; its body starts with spaces, which JSON allows (RFC 8259, 2)."""
+
+
+class Phase(enum.IntEnum):
+    """How far the reply is."""
+
+    SILENT = 0
+    OPENED = 1
+    ANSWERING = 2
+    DONE = 3
+
+
+class Broken(Exception):
+    """The reply can only be ended by breaking the connection."""
+
+
+class Voice(Protocol):
+    """How one kind of door speaks."""
+
+    opening: list[tuple[bytes, bytes]]
+    """Headers of the 200 that opens a reply before its answer is there."""
+
+    def sign_of_life(self) -> bytes:
+        """Return what keeps the caller and everything between alive and means nothing."""
+        ...
+
+    def refusal(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
+        """Return status, headers and body for an error while nothing was sent yet."""
+        ...
+
+    def in_band(self, error: CircadiaError) -> bytes | None:
+        """Return the error as a part of an opened reply; none if nothing can be said any more."""
+        ...
+
+
+class Reply:
+    """The one sender of a request's answer. `tick` never waits; the others may, for a slow reader."""
+
+    __slots__ = ("_every", "_send", "phase", "slot", "voice")
+
+    def __init__(self, send: Send, voice: Voice, every_seconds: float) -> None:
+        self._send = send
+        self.voice = voice
+        self._every = every_seconds
+        self.phase = Phase.SILENT
+        self.slot = -1
+
+    def beat_at_least_every(self, seconds: float) -> None:
+        """Give signs of life to an impatient caller more often."""
+        self._every = min(self._every, seconds)
+
+    def tick(self, now: float) -> float | None:
+        """Open the reply, or give a sign of life."""
+        start: Message = {"type": "http.response.start", "status": 200, "headers": self.voice.opening}
+        if self.phase is Phase.SILENT and self._offer(start):
+            self.phase = Phase.OPENED
+        if self.phase is Phase.OPENED:
+            self._offer({"type": "http.response.body", "body": self.voice.sign_of_life(), "more_body": True})
+            return now + self._every
+        return None
+
+    async def start(self, status: int, headers: Headers) -> None:
+        """Begin the answer; on an opened reply the status and headers are said already."""
+        opened = self.phase is Phase.OPENED
+        self.phase = Phase.ANSWERING
+        if not opened:
+            await self._send({"type": "http.response.start", "status": status, "headers": list(headers)})
+
+    async def write(self, body: bytes) -> None:
+        """Send a part of the answer."""
+        if body:
+            await self._send({"type": "http.response.body", "body": body, "more_body": True})
+
+    async def finish(self, body: bytes = b"") -> None:
+        """Send the last part."""
+        self.phase = Phase.DONE
+        await self._send({"type": "http.response.body", "body": body, "more_body": False})
+
+    async def whole(self, status: int, headers: Headers, body: bytes) -> None:
+        """Send an answer in one piece."""
+        length = [(b"content-length", b"%d" % len(body))] if self.phase is Phase.SILENT else []
+        await self.start(status, [*headers, *length])
+        await self.finish(body)
+
+    async def refuse(self, error: CircadiaError) -> None:
+        """Tell an error in the way that the phase allows.
+
+        Raises:
+            Broken: nothing can be said any more; let it reach the server, which breaks the connection.
+        """
+        if self.phase is Phase.DONE:
+            return
+        if self.phase is Phase.SILENT:
+            await self.whole(*self.voice.refusal(error))
+            return
+        said = self.voice.in_band(error)
+        if said is None:
+            self.phase = Phase.DONE
+            raise Broken(error.message) from error
+        self.phase = Phase.ANSWERING
+        await self.finish(said)
+
+    def _offer(self, message: Message) -> bool:
+        """Send without waiting; return whether it was taken.
+
+        The server's `send` waits only while the caller does not read, before it has any effect. Such a caller needs no
+        sign of life now: its buffers are full of them.
+        """
+        sending = self._send(message)
+        step = sending.__await__()
+        try:
+            next(step)
+        except StopIteration:
+            return True
+        step.close()
+        return False

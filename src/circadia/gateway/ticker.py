@@ -1,0 +1,106 @@
+"""One task gives every waiting caller its sign of life: a timing wheel, so that 10,000 holds cost no 10,000 timers.
+
+A caller sits in the slot of its next due moment, rounded up to the wheel's resolution. Adding and dropping are one
+dictionary operation each; the task sleeps until the first slot that has somebody in it.
+"""
+
+import asyncio
+import heapq
+import logging
+import math
+from collections.abc import Callable
+from typing import Final, Protocol
+
+from circadia.clock import Clock
+
+_log = logging.getLogger(__name__)
+
+RESOLUTION_SECONDS: Final = 0.05
+"""Width of a slot. Keep-alives are seconds apart, so 50 ms late is never noticed, and idle wake-ups are rare."""
+
+
+class Ticking(Protocol):
+    """Something that is due now and then. `slot` belongs to the ticker; -1 means not waiting."""
+
+    slot: int
+
+    def tick(self, now: float) -> float | None:
+        """Act without waiting; return the monotonic moment of the next tick, or none to be left alone."""
+        ...
+
+
+class Ticker:
+    """Calls `tick` of whoever is due, from one task."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._slots: dict[int, dict[Ticking, None]] = {}
+        self._order: list[int] = []
+        self._sooner = asyncio.Event()
+
+    def add(self, ticking: Ticking, due: float) -> None:
+        """Let `ticking` tick at the monotonic moment `due` or up to one slot later."""
+        self.drop(ticking)
+        slot = ticking.slot = math.ceil(due / RESOLUTION_SECONDS)
+        if slot not in self._slots:
+            self._slots[slot] = {}
+            heapq.heappush(self._order, slot)
+            if self._order[0] == slot:
+                self._sooner.set()
+        self._slots[slot][ticking] = None
+
+    def drop(self, ticking: Ticking) -> None:
+        """Let it tick no more; no harm if it does not wait."""
+        waiting = self._slots.get(ticking.slot)
+        if waiting is not None:
+            waiting.pop(ticking, None)
+        ticking.slot = -1
+
+    async def run(self) -> None:
+        """Tick until cancelled."""
+        while True:
+            self._sooner.clear()
+            if not self._order:
+                await self._sooner.wait()
+                continue
+            wait = self._order[0] * RESOLUTION_SECONDS - self._clock.monotonic()
+            if wait > 0:
+                await self._until(wait)
+                continue
+            for ticking in self._slots.pop(heapq.heappop(self._order)):
+                self._tick(ticking)
+
+    async def _until(self, seconds: float) -> None:
+        """Return after so long, or when somebody is due sooner."""
+        sleep = asyncio.ensure_future(self._clock.sleep(seconds))
+        sooner = asyncio.ensure_future(self._sooner.wait())
+        try:
+            await asyncio.wait((sleep, sooner), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            sleep.cancel()
+            sooner.cancel()
+
+    def _tick(self, ticking: Ticking) -> None:
+        ticking.slot = -1
+        try:
+            due = ticking.tick(self._clock.monotonic())
+        except Exception:
+            _log.exception("a keep-alive failed; its caller is left alone")
+            return
+        if due is not None:
+            self.add(ticking, due)
+
+
+class Alarm:
+    """Calls a function once, at its moment."""
+
+    __slots__ = ("_call", "slot")
+
+    def __init__(self, call: Callable[[], None]) -> None:
+        self._call = call
+        self.slot = -1
+
+    def tick(self, now: float) -> float | None:
+        """Call it; there is no next time."""
+        self._call()
+        return None

@@ -1,0 +1,139 @@
+"""Which conversation a model call belongs to, and how far it is; the one hook behind which the sleep tier stands.
+
+The conversation is what the header `x-circadia-conversation` says, else the provider's own conversation or previous
+response, else the one whose last request is the longest known beginning of this request's messages (GATE-67).
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from circadia.clock import Clock
+from circadia.gateway.dialects.base import ModelRequest
+from circadia.gateway.headers import one
+from circadia.gateway.journal import Journal
+from circadia.ids import ConversationId, IdSource
+from circadia.records.agent import Agent
+from circadia.records.conversation import Conversation
+from circadia.stores.base import Store
+
+REMEMBERED = 20_000
+"""Conversations kept in memory; older ones are found in the database."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """One model call as a part of a conversation."""
+
+    agent: Agent
+    """Who talks."""
+    conversation: Conversation
+    """The conversation before this call."""
+    counted: bool
+    """Whether this is a turn: its last item comes from the user side."""
+
+
+class SleepTier(Protocol):
+    """What may change a call before it goes upstream, and learns how it ended. Neither may fail the call."""
+
+    async def before(self, turn: Turn, body: bytes) -> bytes:
+        """Return the body that goes upstream."""
+        ...
+
+    def after(self, turn: Turn, *, answered: bool) -> None:
+        """Learn that the call ended, and whether with a whole answer."""
+        ...
+
+
+class NoSleepTier:
+    """Changes nothing, and counts."""
+
+    def __init__(self) -> None:
+        self.calls = 0
+        self.turns = 0
+
+    async def before(self, turn: Turn, body: bytes) -> bytes:
+        """Return the body as it is."""
+        return body
+
+    def after(self, turn: Turn, *, answered: bool) -> None:
+        """Count the call, and the completed turn."""
+        self.calls += 1
+        self.turns += int(answered and turn.counted)
+
+
+class Turns:
+    """Finds the conversation of a call and moves its counters."""
+
+    def __init__(self, clock: Clock, ids: IdSource, store: Store, journal: Journal) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._store = store
+        self._journal = journal
+        self._by_id: dict[tuple[str, str], Conversation] = {}
+        self._by_head: dict[tuple[str, str], str] = {}
+
+    async def begin(self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]) -> Turn:
+        """Return the call's place in its conversation."""
+        end_user = one(headers, b"x-circadia-user") or request.end_user
+        named = one(headers, b"x-circadia-conversation")
+        found = await self._named(agent, named) if named else await self._chained(agent, request)
+        if found is None:
+            key = named or request.conversation or self._ids.new("cnv")
+            found = Conversation(id=ConversationId(key[:200]), agent_id=agent.id, at=self._clock.now())
+        if end_user and end_user != found.end_user:
+            found = replace(found, end_user=end_user[:200])
+        return Turn(agent=agent, conversation=found, counted=request.turn)
+
+    def end(
+        self, turn: Turn, request: ModelRequest, *, answer: Sequence[str], ids: Sequence[str], answered: bool
+    ) -> None:
+        """Move the counters: a version for each answered call, a turn where it was one."""
+        if not answered:
+            return
+        latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
+        head = ids[0] if ids else (answer[-1] if answer else (request.chain[-1] if request.chain else ""))
+        moved = replace(
+            latest,
+            end_user=turn.conversation.end_user or latest.end_user,
+            turns=latest.turns + int(turn.counted),
+            version=latest.version + 1,
+            head=head,
+            at=self._clock.now(),
+        )
+        self._keep(moved, latest.head)
+        self._journal.put(moved)
+
+    async def _named(self, agent: Agent, name: str) -> Conversation | None:
+        known = self._by_id.get((agent.id, name))
+        if known is not None:
+            return known
+        async with self._store.read() as tx:
+            return await tx.conversations.get(agent.id, ConversationId(name[:200]))
+
+    async def _chained(self, agent: Agent, request: ModelRequest) -> Conversation | None:
+        heads = [*request.chain[::-1], *([request.conversation] if request.conversation else [])]
+        for head in heads:
+            known = self._by_head.get((agent.id, head))
+            if known is not None and (agent.id, known) in self._by_id:
+                return self._by_id[(agent.id, known)]
+        if request.conversation is not None:
+            own = await self._named(agent, request.conversation)
+            if own is not None:
+                return own
+        if len(heads) < 2 and request.conversation is None:  # a first message: nothing went before it
+            return None
+        async with self._store.read() as tx:
+            found = {each.head: each for each in reversed(await tx.conversations.by_head(agent.id, heads))}
+        return next((found[head] for head in heads if head in found), None)
+
+    def _keep(self, conversation: Conversation, old_head: str) -> None:
+        key = (conversation.agent_id, conversation.id)
+        self._by_head.pop((conversation.agent_id, old_head), None)
+        self._by_id.pop(key, None)  # the newest stands last
+        self._by_id[key] = conversation
+        if conversation.head:
+            self._by_head[(conversation.agent_id, conversation.head)] = conversation.id
+        while len(self._by_id) > REMEMBERED:
+            gone = self._by_id.pop(next(iter(self._by_id)))
+            self._by_head.pop((gone.agent_id, gone.head), None)
