@@ -1,0 +1,169 @@
+"""Rows of agents."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, fields
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection, Row, bindparam, select, update
+
+from circadia.errors import Conflict
+from circadia.ids import AgentId, SessionId
+from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import agents, sessions
+from circadia.stores.sql.upsert import insert
+
+E = TypeVar("E", SleepEvent, WakeEvent)
+
+_ROWS = select(agents, sessions.c.name.label("session")).join(sessions)
+_GET = _ROWS.where(agents.c.id == bindparam("key"))
+_LOCK = _GET.with_for_update(of=agents)
+_ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
+_BY_NAME = _ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name"))
+_BY_TOKEN = _ALIVE.where(agents.c.token_hash == bindparam("token_hash"))
+_OF_SESSION = _ALIVE.where(agents.c.session_id == bindparam("session_id"))
+_SAVE = (
+    update(agents)
+    .where(agents.c.id == bindparam("key"))
+    .values({
+        name: bindparam(f"new_{name}")
+        for name in (
+            "name", "token_hash", "enabled", "sleep_events", "wake_events", "policy", "description", "deleted_at",
+        )
+    })
+)  # fmt: skip
+_MOVE = (
+    update(agents)
+    .where(agents.c.id == bindparam("key"), agents.c.generation == bindparam("from_generation"))
+    .values({
+        name: bindparam(f"new_{name}") for name in ("asleep", "generation", "since", "cause", "actor")
+    })
+)  # fmt: skip
+
+_POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
+_POLICY_TUPLES: Final = ("upstreams", "mcp_servers", "sessions", "may_wake", "may_sleep", "models")
+
+
+class SqlAgents:
+    """Rows of agents, in one transaction; deleted ones are found by id only."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, agent: Agent) -> None:
+        """Store a new one. Raises Conflict if the session has an agent of this name."""
+
+        def work(connection: Connection) -> bool:
+            statement = insert(connection, agents).on_conflict_do_nothing()
+            values = {
+                "id": agent.id,
+                "session_id": agent.session_id,
+                "created_at": agent.created_at,
+                **_settings(agent),
+                **_state(agent),
+            }
+            return connection.execute(statement, values).rowcount == 1
+
+        if not await self._run(work):
+            raise Conflict(f"session {agent.session!r} has an agent named {agent.name!r} already")
+
+    async def get(self, agent_id: AgentId) -> Agent | None:
+        """Return the agent, deleted or not."""
+        return await self._run(lambda connection: _first(connection.execute(_GET, {"key": agent_id}).first()))
+
+    async def by_name(self, session_id: SessionId, name: str) -> Agent | None:
+        """Return the session's agent of this name."""
+        values = {"session_id": session_id, "name": name}
+        return await self._run(lambda connection: _first(connection.execute(_BY_NAME, values).first()))
+
+    async def by_token(self, token_hash: str) -> Agent | None:
+        """Return the agent of this token, disabled ones too."""
+        values = {"token_hash": token_hash}
+        return await self._run(lambda connection: _first(connection.execute(_BY_TOKEN, values).first()))
+
+    async def of_session(self, session_id: SessionId) -> Sequence[Agent]:
+        """Return the session's agents by name."""
+        values = {"session_id": session_id}
+        rows = await self._run(lambda connection: connection.execute(_OF_SESSION, values).all())
+        return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
+
+    async def save(self, agent: Agent) -> None:
+        """Write all but the sleep state. Raises Conflict, which ends the block, if the name is taken."""
+        values = {f"new_{name}": value for name, value in _settings(agent).items()}
+        await self._run(lambda connection: connection.execute(_SAVE, {"key": agent.id, **values}))
+
+    async def move(self, agent: Agent, *, from_generation: int) -> bool:
+        """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
+        values = {f"new_{name}": value for name, value in _state(agent).items()}
+        values |= {"key": agent.id, "from_generation": from_generation}
+        return await self._run(lambda connection: connection.execute(_MOVE, values).rowcount == 1)
+
+    async def lock(self, agent_id: AgentId) -> Agent | None:
+        """Return the row, locked against other writers until the end of the transaction."""
+        return await self._run(lambda connection: _first(connection.execute(_LOCK, {"key": agent_id}).first()))
+
+
+def _settings(agent: Agent) -> dict[str, object]:
+    return {
+        "name": agent.name,
+        "token_hash": agent.token_hash,
+        "enabled": agent.enabled,
+        "sleep_events": sorted(agent.sleep_events),
+        "wake_events": sorted(agent.wake_events),
+        "policy": asdict(agent.policy),
+        "description": agent.description,
+        "deleted_at": agent.deleted_at,
+    }
+
+
+def _state(agent: Agent) -> dict[str, object]:
+    return {
+        "asleep": agent.asleep,
+        "generation": agent.generation,
+        "since": agent.since,
+        "cause": agent.cause.value,
+        "actor": agent.actor,
+    }
+
+
+def _first(row: Row[Any] | None) -> Agent | None:
+    return None if row is None else _agent(row)
+
+
+def _agent(row: Row[Any]) -> Agent:
+    return Agent(
+        id=AgentId(row.id),
+        session_id=SessionId(row.session_id),
+        session=row.session,
+        name=row.name,
+        token_hash=row.token_hash,
+        enabled=row.enabled,
+        asleep=row.asleep,
+        generation=row.generation,
+        since=row.since,
+        cause=Cause(row.cause),
+        actor=row.actor,
+        sleep_events=_known(SleepEvent, row.sleep_events),
+        wake_events=_known(WakeEvent, row.wake_events),
+        policy=_policy(row.policy),
+        description=row.description,
+        created_at=row.created_at,
+        deleted_at=row.deleted_at,
+    )
+
+
+def _known(kind: type[E], values: Iterable[str]) -> frozenset[E]:
+    """Return the values that this version knows; a newer one may have stored more."""
+    known = {member.value: member for member in kind}
+    return frozenset(known[value] for value in values if value in known)
+
+
+def _policy(stored: Mapping[str, Any]) -> AgentPolicy:
+    """Return the policy; keys that a newer version stored are left out."""
+    values = {name: value for name, value in stored.items() if name in _POLICY_FIELDS}
+    for name in _POLICY_TUPLES:
+        if values.get(name) is not None:
+            values[name] = tuple(values[name])
+    if "on_wake" in values:
+        values["on_wake"] = OnWake(values["on_wake"])
+    return AgentPolicy(**values)

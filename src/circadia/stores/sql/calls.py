@@ -1,0 +1,136 @@
+"""The usage ledger."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import fields
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, literal_column, select
+
+from circadia.errors import InvalidRequest
+from circadia.ids import AgentId, CallId
+from circadia.records.call import Call, CallStatus, Spent, UsageGroup
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import calls
+from circadia.stores.sql.upsert import insert
+
+_FIELDS: Final = tuple(field.name for field in fields(Call))
+_REMOVE = delete(calls).where(calls.c.id == bindparam("key"))
+
+_KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
+_TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
+_SPENT = select(
+    func.count(),
+    func.coalesce(func.sum(_TOKENS).filter(_KNOWN), 0)
+    + func.coalesce(func.sum(calls.c.reserved_tokens).filter(~_KNOWN), 0),
+    func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0),
+).where(calls.c.agent_id == bindparam("agent_id"), calls.c.at >= bindparam("since"))
+
+_DAY: Final[ColumnElement[int]] = literal_column("calls.at / 86400000000")  # whole days since 1970
+_KEYS: Final[dict[str, Sequence[ColumnElement[Any]]]] = {
+    "agent": (calls.c.session, calls.c.agent),
+    "model": (calls.c.model,),
+    "tier": (calls.c.tier,),
+    "session": (calls.c.session,),
+    "upstream": (calls.c.upstream,),
+    "end_user": (calls.c.end_user,),
+    "conversation": (calls.c.conversation,),
+    "day": (_DAY,),
+}
+_SUMS = (
+    func.count().label("calls"),
+    func.count().filter(~_KNOWN).label("unknown"),
+    func.count().filter(calls.c.status == CallStatus.FAILED.value).label("failed"),
+    func.sum(calls.c.input_tokens).label("input_tokens"),
+    func.sum(calls.c.output_tokens).label("output_tokens"),
+    func.sum(calls.c.cached_tokens).label("cached_tokens"),
+    func.sum(calls.c.reasoning_tokens).label("reasoning_tokens"),
+    func.sum(calls.c.cost_nanousd).label("cost_nanousd"),
+    func.count().filter(calls.c.cost_nanousd.is_(None)).label("unpriced"),
+    func.sum(calls.c.held_seconds).label("held_seconds"),
+)
+
+
+class SqlCalls:
+    """The usage ledger, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, calls: Sequence[Call]) -> None:
+        """Store calls, or overwrite those with the same id (a reservation that is settled)."""
+        rows = [{name: getattr(call, name) for name in _FIELDS} for call in calls]
+        if rows:
+            await self._run(lambda connection: _put(connection, rows))
+
+    async def remove(self, call_id: CallId) -> None:
+        """Take back a reservation that was not used."""
+        await self._run(lambda connection: connection.execute(_REMOVE, {"key": call_id}))
+
+    async def spent(self, agent_id: AgentId, since: datetime) -> Spent:
+        """Return what the agent used since then, reservations included.
+
+        A call whose tokens or price are not known counts as what was reserved for it.
+        """
+        values = {"agent_id": agent_id, "since": since}
+        row = await self._run(lambda connection: connection.execute(_SPENT, values).one())
+        return Spent(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
+
+    async def groups(
+        self,
+        by: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+    ) -> Sequence[UsageGroup]:
+        """Return sums over ended calls by one of the keys, in the order of the keys; a call without one has ``.
+
+        Raises:
+            InvalidRequest: There is no such key.
+        """
+        keys = _KEYS.get(by)
+        if keys is None:
+            raise InvalidRequest(f"usage cannot be grouped by {by!r}; take one of {', '.join(_KEYS)}")
+        statement = select(*keys, *_SUMS).where(calls.c.status != CallStatus.RESERVED.value).group_by(*keys)
+        if since is not None:
+            statement = statement.where(calls.c.at >= since)
+        if until is not None:
+            statement = statement.where(calls.c.at < until)
+        if session is not None:
+            statement = statement.where(calls.c.session == session)
+        if agent is not None:
+            statement = statement.where(calls.c.agent == agent)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return sorted((_group(by, row) for row in rows), key=lambda group: group.key)
+
+
+def _put(connection: Connection, rows: Collection[dict[str, object]]) -> None:
+    statement = insert(connection, calls)
+    values = {name: statement.excluded[name] for name in _FIELDS if name != "id"}
+    connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values), list(rows))
+
+
+def _group(by: str, row: Row[Any]) -> UsageGroup:
+    return UsageGroup(
+        key=_key(by, row),
+        calls=row.calls,
+        unknown=row.unknown,
+        failed=row.failed,
+        input_tokens=int(row.input_tokens or 0),
+        output_tokens=int(row.output_tokens or 0),
+        cached_tokens=int(row.cached_tokens or 0),
+        reasoning_tokens=int(row.reasoning_tokens or 0),
+        cost_nanousd=int(row.cost_nanousd or 0),
+        unpriced=row.unpriced,
+        held_seconds=float(row.held_seconds or 0.0),
+    )
+
+
+def _key(by: str, row: Row[Any]) -> str:
+    if by == "agent":
+        return row.agent if row.session == "default" else f"{row.session}:{row.agent}"
+    if by == "day":
+        return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(days=int(row[0]))).date().isoformat()
+    return row[0] or ""

@@ -1,0 +1,76 @@
+"""Rows of conversations (GATE-67)."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, select
+
+from circadia.ids import AgentId, ConversationId
+from circadia.records.conversation import Conversation
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import conversations
+from circadia.stores.sql.upsert import insert
+
+_OF_AGENT = select(conversations).where(conversations.c.agent_id == bindparam("agent_id"))
+_GET = _OF_AGENT.where(conversations.c.id == bindparam("key"))
+_LAST_FIRST = _OF_AGENT.order_by(conversations.c.at.desc(), conversations.c.id.desc())
+_BY_HEAD = _LAST_FIRST.where(conversations.c.head.in_(bindparam("heads", expanding=True)))
+_EVERY = _LAST_FIRST.limit(bindparam("most"))
+
+
+class SqlConversations:
+    """Rows of conversations, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
+        """Return the agent's conversation of this id."""
+        values = {"agent_id": agent_id, "key": conversation_id}
+        row = await self._run(lambda connection: connection.execute(_GET, values).first())
+        return None if row is None else _conversation(row)
+
+    async def by_head(self, agent_id: AgentId, heads: Collection[str]) -> Sequence[Conversation]:
+        """Return those whose head is one of `heads`, the last seen first."""
+        if not heads:
+            return []
+        values = {"agent_id": agent_id, "heads": list(heads)}
+        rows = await self._run(lambda connection: connection.execute(_BY_HEAD, values).all())
+        return [_conversation(row) for row in rows]
+
+    async def put(self, conversation: Conversation) -> None:
+        """Store it, or overwrite the one with the same agent and id."""
+        values = {
+            "agent_id": conversation.agent_id,
+            "id": conversation.id,
+            "end_user": conversation.end_user,
+            "turns": conversation.turns,
+            "version": conversation.version,
+            "head": conversation.head,
+            "at": conversation.at,
+        }
+
+        def work(connection: Connection) -> None:
+            statement = insert(connection, conversations)
+            new = {name: statement.excluded[name] for name in values if name not in ("agent_id", "id")}
+            connection.execute(statement.on_conflict_do_update(index_elements=["agent_id", "id"], set_=new), values)
+
+        await self._run(work)
+
+    async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
+        """Return them, the last seen first."""
+        values = {"agent_id": agent_id, "most": limit}
+        rows = await self._run(lambda connection: connection.execute(_EVERY, values).all())
+        return [_conversation(row) for row in rows]
+
+
+def _conversation(row: Row[Any]) -> Conversation:
+    return Conversation(
+        id=ConversationId(row.id),
+        agent_id=AgentId(row.agent_id),
+        end_user=row.end_user,
+        turns=row.turns,
+        version=row.version,
+        head=row.head,
+        at=row.at,
+    )

@@ -1,0 +1,74 @@
+"""The store on SQL: one code for both dialects, which differ in their connections only."""
+
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+
+from sqlalchemy import Connection, text
+
+from circadia.stores.sql.agents import SqlAgents
+from circadia.stores.sql.calls import SqlCalls
+from circadia.stores.sql.conversations import SqlConversations
+from circadia.stores.sql.deliveries import SqlDeliveries
+from circadia.stores.sql.events import SqlEvents
+from circadia.stores.sql.group_commit import Block, Writer
+from circadia.stores.sql.link import Link, Openings, Runner
+from circadia.stores.sql.messages import SqlMessages
+from circadia.stores.sql.provider_ids import SqlProviderIds
+from circadia.stores.sql.readers import ReadBlock, Readers
+from circadia.stores.sql.sessions import SqlSessions
+from circadia.stores.sql.threads import SqlThreads
+
+
+class SqlTx:
+    """One transaction over all nouns."""
+
+    def __init__(self, runner: Runner, after_commit: Callable[[Callable[[], None]], None]) -> None:
+        self.sessions = SqlSessions(runner)
+        self.agents = SqlAgents(runner)
+        self.threads = SqlThreads(runner)
+        self.messages = SqlMessages(runner)
+        self.deliveries = SqlDeliveries(runner)
+        self.events = SqlEvents(runner)
+        self.calls = SqlCalls(runner)
+        self.provider_ids = SqlProviderIds(runner)
+        self.conversations = SqlConversations(runner)
+        self.after_commit = after_commit
+
+
+class SqlStore:
+    """A store on one database: a connection that writes, and some that read."""
+
+    def __init__(self, connect: Callable[[bool], Link], openings: Openings, *, readers: int) -> None:
+        """`connect` makes a connection; its argument says whether it is for writing."""
+        self._writer = Writer(connect(True), openings)
+        self._readers = Readers(lambda: connect(False), openings, size=readers)
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[SqlTx]:
+        """Open a write block, as `Store.write` tells."""
+        async with Block(self._writer) as block:
+            yield SqlTx(block, block.after_commit)
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[SqlTx]:
+        """Open a read block, as `Store.read` tells."""
+        async with ReadBlock(self._readers) as block:
+            yield SqlTx(block, _refuse)
+
+    async def ping(self) -> None:
+        """Return if the database answers. Raises StorageUnavailable."""
+        async with ReadBlock(self._readers) as block:
+            await block.run(_ping)
+
+    async def close(self) -> None:
+        """Let the blocks that run or wait end, then close the connections."""
+        await self._writer.close()
+        await self._readers.close()
+
+
+def _ping(connection: Connection) -> None:
+    connection.execute(text("SELECT 1"))
+
+
+def _refuse(act: Callable[[], None]) -> None:
+    raise RuntimeError("a read block commits nothing")

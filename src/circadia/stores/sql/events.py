@@ -1,0 +1,76 @@
+"""The append-only record."""
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from sqlalchemy import Row, bindparam, func, insert, select
+
+from circadia.records.event import Event, EventType
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import events
+
+_ADD = insert(events)
+_AFTER = select(events).where(events.c.number > bindparam("after")).order_by(events.c.number).limit(bindparam("most"))
+_LAST = select(func.coalesce(func.max(events.c.number), 0))
+
+
+class SqlEvents:
+    """The append-only record, in one transaction.
+
+    Numbers ascend in the order of commits, because a transaction that writes begins with a lock that no other has
+    until its end (`Openings.write`).
+    """
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, events: Sequence[Event]) -> None:
+        """Append events in the order given."""
+        rows = [
+            {
+                "type": event.type.value,
+                "at": event.at,
+                "session": event.session,
+                "agent": event.agent,
+                "data": event.data,
+            }
+            for event in events
+        ]
+        if rows:
+            await self._run(lambda connection: connection.execute(_ADD, rows))
+
+    async def after(
+        self,
+        number: int,
+        *,
+        limit: int = 1000,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Collection[EventType] | None = None,
+    ) -> Sequence[Event]:
+        """Return events with a greater number, in order."""
+        statement = _AFTER
+        if session is not None:
+            statement = statement.where(events.c.session == session)
+        if agent is not None:
+            statement = statement.where(events.c.agent == agent)
+        if types is not None:
+            statement = statement.where(events.c.type.in_([kind.value for kind in types]))
+        values = {"after": number, "most": limit}
+        rows = await self._run(lambda connection: connection.execute(statement, values).all())
+        return [_event(row) for row in rows]
+
+    async def last_number(self) -> int:
+        """Return the greatest number; 0 if there is none."""
+        return await self._run(lambda connection: connection.execute(_LAST).scalar_one())
+
+
+def _event(row: Row[Any]) -> Event:
+    return Event(
+        number=row.number,
+        type=EventType(row.type),
+        at=row.at,
+        session=row.session,
+        agent=row.agent,
+        data=row.data,
+    )

@@ -1,0 +1,240 @@
+"""The writer: blocks run one at a time and are made durable in groups.
+
+A commit waits for the disk, which costs far more than the work before it. So the blocks that wait while one runs or
+commits share the next commit. Each stands on its own savepoint; the first of a group needs none, since nothing is
+lost when the transaction is rolled back under it.
+
+    turn -> block -> turn -> block -> COMMIT (others queue) -> after_commit acts -> all blocks return -> turn …
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable, Coroutine
+from types import TracebackType
+from typing import Any, Final, TypeVar
+
+from sqlalchemy import Connection
+
+from circadia.errors import CircadiaError, StorageUnavailable
+from circadia.stores.sql.link import Link, Openings, nothing
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+GROUP_BLOCKS: Final = 128
+"""Blocks in a group at most."""
+GROUP_SECONDS: Final = 0.02
+"""Age at which a group takes no further block, so that the first does not wait long for its commit."""
+
+_SAVE: Final = "SAVEPOINT block"
+_RELEASE: Final = "RELEASE SAVEPOINT block"
+_UNDO: Final = "ROLLBACK TO SAVEPOINT block"
+
+
+class _Group:
+    """Blocks that share a transaction."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.blocks: list[Block] = []
+        """Those that ended well."""
+        self.done: asyncio.Future[StorageUnavailable | None] = loop.create_future()
+        """Set when the commit ended: to none, or to why it failed."""
+        self.began = loop.time()
+        self.open = False
+        """Whether the transaction was begun."""
+        self.saved = False
+        """Whether a savepoint is set."""
+
+
+class Writer:
+    """Gives the turn to one block after another, first come first served, and commits."""
+
+    def __init__(self, link: Link, openings: Openings) -> None:
+        self.link = link
+        self.openings = openings
+        self.group: _Group | None = None
+        self.owner: asyncio.Task[Any] | None = None
+        self._taken = False
+        self._queue: deque[asyncio.Future[None]] = deque()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._closed = False
+
+    async def turn(self) -> _Group:
+        """Wait for the turn; return the group to work in.
+
+        Raises:
+            StorageUnavailable: The store is closed.
+            RuntimeError: The caller's task is in a block already, which would wait for itself.
+        """
+        task = asyncio.current_task()
+        if self._closed:
+            raise StorageUnavailable("the store is closed")
+        if self._taken:
+            if self.owner is task:
+                raise RuntimeError("a write block must not open another: it would wait for itself")
+            await self._queued()
+        self._taken = True
+        self.owner = task
+        if self.group is None:
+            self.group = _Group(asyncio.get_running_loop())
+        return self.group
+
+    async def _queued(self) -> None:
+        place = asyncio.get_running_loop().create_future()
+        self._queue.append(place)
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():
+                self.pass_on()  # the turn had come already
+            raise
+
+    def pass_on(self) -> None:
+        """Give up the turn: to the next block, or to the commit."""
+        self.owner = None
+        group = self.group
+        if group is not None and group.blocks and (not self._waited_for() or self._full(group)):
+            self.group = None
+            self.spawn(self._commit(group))
+        else:
+            self._next()
+
+    def _full(self, group: _Group) -> bool:
+        return len(group.blocks) >= GROUP_BLOCKS or asyncio.get_running_loop().time() - group.began >= GROUP_SECONDS
+
+    def _waited_for(self) -> bool:
+        while self._queue and self._queue[0].done():
+            self._queue.popleft()  # its caller was cancelled
+        return bool(self._queue)
+
+    def _next(self) -> None:
+        if self._waited_for():
+            self._queue.popleft().set_result(None)
+        else:
+            self._taken = False
+
+    async def _commit(self, group: _Group) -> None:
+        failure: StorageUnavailable | None = StorageUnavailable("the server stopped during the commit")
+        try:
+            await self.link.run(nothing, first=("COMMIT",))
+            failure = None
+            for block in group.blocks:
+                block.act()
+        except CircadiaError as error:
+            failure = StorageUnavailable(f"the commit failed: {error.message}", retry_after_seconds=1.0)
+            failure.__cause__ = error
+            await self.link.drop()
+        finally:
+            group.done.set_result(failure)
+            self._next()
+
+    async def undo(self, block: "Block") -> None:
+        """Take back what the block did, and pass the turn on."""
+        group = block.group
+        try:
+            if block.begun and group.blocks:
+                await self.link.run(nothing, first=(_UNDO,))
+            elif block.begun:
+                self.group = None
+                self.link.finish()
+        except CircadiaError as error:
+            self.group = None
+            failure = StorageUnavailable(
+                f"the transaction was lost before its commit: {error.message}", retry_after_seconds=1.0
+            )
+            failure.__cause__ = error
+            group.done.set_result(failure)
+            await self.link.drop()
+        finally:
+            self.pass_on()
+
+    def spawn(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+        """Start what must end even if the caller is cancelled."""
+        task = asyncio.get_running_loop().create_task(work)
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+        return task
+
+    async def close(self) -> None:
+        """Take no new block, let those that wait end, and close the connection."""
+        self._closed = True
+        while self._taken:
+            await self._queued()
+            self.pass_on()
+            await asyncio.gather(*self._tasks)
+        await self.link.drop()
+
+
+class Block:
+    """One write block: `async with` it, and run work in it."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._acts: list[Callable[[], None]] = []
+        self._failure: Exception | None = None
+        self._ended = False
+        self.begun = False
+        """Whether something was sent."""
+        self.group: _Group
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        """Do work in the block's transaction. After an error the block can only be left; it is undone then."""
+        if self._ended:
+            raise RuntimeError("the write block has ended")
+        if self._failure is not None:
+            raise StorageUnavailable("the transaction has failed already") from self._failure
+        first: list[str] = []
+        group = self.group
+        opens = not group.open
+        if not self.begun:
+            self.begun = True
+            if opens:
+                group.open = True
+                first += self._writer.openings.write
+            if group.saved:
+                first.append(_RELEASE)
+            if group.blocks:
+                group.saved = True
+                first.append(_SAVE)
+        try:
+            return await self._writer.link.run(work, first=first, opens=opens)
+        except Exception as error:
+            self._failure = error
+            raise
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Keep `act` for when the block is durable."""
+        self._acts.append(act)
+
+    def act(self) -> None:
+        """Do what was kept; an act that raises is logged and hinders no other."""
+        for act in self._acts:
+            try:
+                act()
+            except Exception:
+                _logger.exception("an act after a commit failed")
+
+    async def __aenter__(self) -> "Block":
+        self.group = await self._writer.turn()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._ended = True
+        if error is not None or self._failure is not None:
+            await asyncio.shield(self._writer.spawn(self._writer.undo(self)))
+            if error is None:
+                raise StorageUnavailable("the transaction has failed") from self._failure
+            return
+        if not self.group.open:  # neither this block nor one before it sent anything
+            self.act()
+            self._writer.pass_on()
+            return
+        self.group.blocks.append(self)
+        self._writer.pass_on()
+        failure = await asyncio.shield(self.group.done)
+        if failure is not None:
+            raise StorageUnavailable(failure.message, retry_after_seconds=1.0) from failure

@@ -1,0 +1,56 @@
+"""One connection to the database, and what every kind of block asks of it."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol, TypeVar
+
+from sqlalchemy import Connection
+
+T = TypeVar("T")
+
+
+class Link(Protocol):
+    """One connection. What it is given runs in order, and to its end even if the caller is cancelled.
+
+    It connects when it is first used, and anew after `drop`. Failures come out as `driver_errors` tells.
+    """
+
+    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+        """Send the statements `first`, then do `work`, in one trip.
+
+        With `opens` the first statement opens a transaction; without, one must be open.
+
+        Raises:
+            StorageUnavailable: The database does not answer, or the transaction is gone.
+            Conflict: A constraint does not allow the row.
+            InvalidRequest: The database cannot hold a value.
+        """
+        ...
+
+    def finish(self) -> None:
+        """Roll back what is open, before what is given next; do not wait for it."""
+        ...
+
+    async def drop(self) -> None:
+        """Close the connection."""
+        ...
+
+
+class Runner(Protocol):
+    """Does work in a transaction; the nouns stand on it. Work that is one function is one trip."""
+
+    async def run(self, work: Callable[[Connection], T]) -> T: ...
+
+
+@dataclass(frozen=True, kw_only=True)
+class Openings:
+    """The statements that open a transaction in a dialect."""
+
+    write: Sequence[str]
+    """For a writer: from here on no other transaction writes, in any process."""
+    read: Sequence[str]
+    """For a reader: from here on it sees one state."""
+
+
+def nothing(connection: Connection) -> None:
+    """Work that does nothing, for a trip that has only statements of control."""

@@ -1,0 +1,80 @@
+"""Rows of messages."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, insert, select
+
+from circadia.ids import AgentId, MessageId, SessionId, ThreadId
+from circadia.records.message import DeliveryState, Message
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import deliveries, messages
+
+_ADD = insert(messages).returning(messages.c.number)
+_DELIVER = insert(deliveries)
+_OF_THREAD = (
+    select(messages)
+    .where(messages.c.thread_id == bindparam("thread_id"), messages.c.number > bindparam("after"))
+    .order_by(messages.c.number)
+    .limit(bindparam("most"))
+)
+
+
+class SqlMessages:
+    """Rows of messages, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
+        """Store it with one unread delivery for each (agent, mentioned); return it with its number."""
+        return await self._run(lambda connection: _add(connection, message, to))
+
+    async def of_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
+        """Return messages with a greater number, in order."""
+        values = {"thread_id": thread_id, "after": after, "most": limit}
+        rows = await self._run(lambda connection: connection.execute(_OF_THREAD, values).all())
+        return [message_of(row) for row in rows]
+
+
+def message_of(row: Row[Any]) -> Message:
+    """Return the message in a row that has all columns of `messages` under their names."""
+    return Message(
+        id=MessageId(row.id),
+        number=row.number,
+        thread_id=ThreadId(row.thread_id),
+        session_id=SessionId(row.session_id),
+        sender_id=None if row.sender_id is None else AgentId(row.sender_id),
+        sender=row.sender,
+        content=row.content,
+        mentions=tuple(row.mentions),
+        at=row.at,
+    )
+
+
+def _add(connection: Connection, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
+    values = {
+        "id": message.id,
+        "thread_id": message.thread_id,
+        "session_id": message.session_id,
+        "sender_id": message.sender_id,
+        "sender": message.sender,
+        "content": message.content,
+        "mentions": message.mentions,
+        "at": message.at,
+    }
+    number: int = connection.execute(_ADD, values).scalar_one()
+    rows = [
+        {
+            "agent_id": agent_id,
+            "message_id": message.id,
+            "number": number,
+            "state": DeliveryState.UNREAD.value,
+            "mentioned": mentioned,
+        }
+        for agent_id, mentioned in to
+    ]
+    if rows:
+        connection.execute(_DELIVER, rows)
+    return replace(message, number=number)

@@ -1,0 +1,8 @@
+"""Runs revisions on the connection that the caller opened (`circadia.stores.sql.migrate`)."""
+
+from alembic import context
+
+from circadia.stores.sql.schema import metadata
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+context.run_migrations()

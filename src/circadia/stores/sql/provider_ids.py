@@ -1,0 +1,36 @@
+"""Which agent a provider's id was handed out to (GATE-60)."""
+
+from datetime import datetime
+
+from sqlalchemy import Connection, bindparam, select
+
+from circadia.ids import AgentId
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import provider_ids
+from circadia.stores.sql.upsert import insert
+
+_OWNER = select(provider_ids.c.agent_id).where(
+    provider_ids.c.upstream == bindparam("upstream"), provider_ids.c.provider_id == bindparam("provider_id")
+)
+
+
+class SqlProviderIds:
+    """Owners of provider-side ids, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
+        """Record it; the first owner stays."""
+        values = {"upstream": upstream, "provider_id": provider_id, "agent_id": agent_id, "at": at}
+
+        def work(connection: Connection) -> None:
+            connection.execute(insert(connection, provider_ids).on_conflict_do_nothing(), values)
+
+        await self._run(work)
+
+    async def owner(self, upstream: str, provider_id: str) -> AgentId | None:
+        """Return whose it is."""
+        values = {"upstream": upstream, "provider_id": provider_id}
+        found = await self._run(lambda connection: connection.execute(_OWNER, values).scalar_one_or_none())
+        return None if found is None else AgentId(found)

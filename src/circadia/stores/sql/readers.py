@@ -1,0 +1,96 @@
+"""Read blocks: each sees one state of the database, over a small pool of connections."""
+
+import asyncio
+from collections.abc import Callable
+from types import TracebackType
+from typing import Final, TypeVar
+
+from sqlalchemy import Connection
+
+from circadia.errors import StorageUnavailable
+from circadia.stores.sql.link import Link, Openings
+
+T = TypeVar("T")
+
+WAIT_SECONDS: Final = 30.0
+"""Longest wait for a free connection."""
+
+
+class Readers:
+    """Lends connections; the one used last goes first, since its caches are warm."""
+
+    def __init__(self, connect: Callable[[], Link], openings: Openings, *, size: int) -> None:
+        self.openings = openings
+        self._connect = connect
+        self._size = size
+        self._free = asyncio.Semaphore(size)
+        self._idle: list[Link] = []
+        self._closed = False
+
+    async def borrow(self) -> Link:
+        """Return a connection. Raises StorageUnavailable when none is free for too long."""
+        if self._closed:
+            raise StorageUnavailable("the store is closed")
+        if self._free.locked():
+            try:
+                async with asyncio.timeout(WAIT_SECONDS):
+                    await self._free.acquire()
+            except TimeoutError as error:
+                raise StorageUnavailable("all connections for reading are busy", retry_after_seconds=1.0) from error
+        else:
+            await self._free.acquire()
+        return self._idle.pop() if self._idle else self._connect()
+
+    def give_back(self, link: Link) -> None:
+        """Take a connection back."""
+        self._idle.append(link)
+        self._free.release()
+
+    async def close(self) -> None:
+        """Lend no more, wait for those that are lent, and close all."""
+        self._closed = True
+        for _ in range(self._size):
+            await self._free.acquire()
+        for link in self._idle:
+            await link.drop()
+
+
+class ReadBlock:
+    """One read block: `async with` it, and run work in it."""
+
+    def __init__(self, readers: Readers) -> None:
+        self._readers = readers
+        self._link: Link | None = None
+        self._begun = False
+        self._failed = False
+
+    async def run(self, work: Callable[[Connection], T]) -> T:
+        """Do work in the block's transaction."""
+        if self._link is None:
+            raise RuntimeError("the read block has ended")
+        opens = not self._begun
+        self._begun = True
+        first = self._readers.openings.read if opens else ()
+        try:
+            return await self._link.run(work, first=first, opens=opens)
+        except Exception:
+            self._failed = True
+            raise
+
+    async def __aenter__(self) -> "ReadBlock":
+        self._link = await self._readers.borrow()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        link, self._link = self._link, None
+        if link is None:
+            return
+        try:
+            if self._failed:
+                await asyncio.shield(asyncio.ensure_future(link.drop()))
+            elif self._begun:
+                link.finish()
+        finally:
+            self._readers.give_back(link)

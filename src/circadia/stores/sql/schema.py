@@ -1,0 +1,236 @@
+"""The tables, for both dialects; migrations/ makes them, and a test holds the two equal.
+
+Times are microseconds since 1970 in UTC, so that they compare and add in SQL. Rows of the ledger and of the record
+(calls, events, provider ids, conversations) name their agent without a foreign key: they outlive what they tell of.
+"""
+
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Dialect,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    MetaData,
+    String,
+    Table,
+    Text,
+    TypeDecorator,
+    text,
+)
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+_MICROSECOND = timedelta(microseconds=1)
+
+
+class Instant(TypeDecorator[datetime]):
+    """An aware datetime, stored as microseconds since 1970 in UTC."""
+
+    impl = BigInteger
+    cache_ok = True
+
+    def process_bind_param(self, value: datetime | None, dialect: Dialect) -> Any:
+        """Return the microseconds. Raises ValueError if the value has no time zone."""
+        if value is None:
+            return None
+        if value.tzinfo is None:
+            raise ValueError(f"{value!r} has no time zone")
+        return (value - _EPOCH) // _MICROSECOND
+
+    def process_result_value(self, value: int | None, dialect: Dialect) -> datetime | None:
+        """Return the instant in UTC."""
+        return None if value is None else _EPOCH + timedelta(microseconds=value)
+
+
+NUMBER = BigInteger().with_variant(Integer(), "sqlite")
+"""A key that the database counts up; SQLite does that for INTEGER only."""
+
+metadata = MetaData()
+
+sessions = Table(
+    "sessions",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("closed_at", Instant),
+    Column("touched_at", Instant, nullable=False),
+    Column("stalled", Boolean, nullable=False),
+)
+Index(
+    "sessions_open_name",
+    sessions.c.name,
+    unique=True,
+    sqlite_where=text("status = 'open'"),
+    postgresql_where=text("status = 'open'"),
+)
+Index("sessions_name", sessions.c.name)
+
+agents = Table(
+    "agents",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("session_id", String, ForeignKey("sessions.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("token_hash", String, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("asleep", Boolean, nullable=False),
+    Column("generation", BigInteger, nullable=False),
+    Column("since", Instant, nullable=False),
+    Column("cause", String, nullable=False),
+    Column("actor", String, nullable=False),
+    Column("sleep_events", JSON, nullable=False),
+    Column("wake_events", JSON, nullable=False),
+    Column("policy", JSON, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("deleted_at", Instant),
+)
+Index(
+    "agents_name",
+    agents.c.session_id,
+    agents.c.name,
+    unique=True,
+    sqlite_where=text("deleted_at IS NULL"),
+    postgresql_where=text("deleted_at IS NULL"),
+)
+Index(
+    "agents_token",
+    agents.c.token_hash,
+    unique=True,
+    sqlite_where=text("deleted_at IS NULL"),
+    postgresql_where=text("deleted_at IS NULL"),
+)
+
+threads = Table(
+    "threads",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("session_id", String, ForeignKey("sessions.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("created_by", String, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("closed_at", Instant),
+    Column("summary", Text),
+)
+Index("threads_session", threads.c.session_id, threads.c.created_at)
+
+participants = Table(
+    "participants",
+    metadata,
+    Column("agent_id", String, ForeignKey("agents.id"), primary_key=True),
+    Column("thread_id", String, ForeignKey("threads.id"), primary_key=True),
+    Column("active", Boolean, nullable=False),
+    Column("added_at", Instant, nullable=False),
+)
+Index("participants_thread", participants.c.thread_id)
+
+messages = Table(
+    "messages",
+    metadata,
+    Column("number", NUMBER, Identity(), primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("thread_id", String, ForeignKey("threads.id"), nullable=False),
+    Column("session_id", String, ForeignKey("sessions.id"), nullable=False),
+    Column("sender_id", String, ForeignKey("agents.id")),
+    Column("sender", String, nullable=False),
+    Column("content", Text, nullable=False),
+    Column("mentions", JSON, nullable=False),
+    Column("at", Instant, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("messages_thread", messages.c.thread_id, messages.c.number)
+
+deliveries = Table(
+    "deliveries",
+    metadata,
+    Column("agent_id", String, ForeignKey("agents.id"), primary_key=True),
+    Column("message_id", String, ForeignKey("messages.id"), primary_key=True),
+    Column("number", BigInteger, nullable=False),
+    Column("state", String, nullable=False),
+    Column("mentioned", Boolean, nullable=False),
+    Column("leased_until", Instant),
+)
+Index("deliveries_state", deliveries.c.agent_id, deliveries.c.state, deliveries.c.number)
+Index(
+    "deliveries_leased",
+    deliveries.c.leased_until,
+    sqlite_where=text("state = 'leased'"),
+    postgresql_where=text("state = 'leased'"),
+)
+
+events = Table(
+    "events",
+    metadata,
+    Column("number", NUMBER, Identity(), primary_key=True),
+    Column("type", String, nullable=False),
+    Column("at", Instant, nullable=False),
+    Column("session", String),
+    Column("agent", String),
+    Column("data", JSON, nullable=False),
+    sqlite_autoincrement=True,
+)
+
+calls = Table(
+    "calls",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("at", Instant, nullable=False),
+    Column("agent_id", String, nullable=False),
+    Column("session", String, nullable=False),
+    Column("agent", String, nullable=False),
+    Column("tier", String, nullable=False),
+    Column("upstream", String, nullable=False),
+    Column("endpoint", String, nullable=False),
+    Column("model", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("http_status", Integer),
+    Column("streamed", Boolean, nullable=False),
+    Column("input_tokens", BigInteger),
+    Column("output_tokens", BigInteger),
+    Column("cached_tokens", BigInteger),
+    Column("reasoning_tokens", BigInteger),
+    Column("reserved_tokens", BigInteger, nullable=False),
+    Column("reserved_nanousd", BigInteger, nullable=False),
+    Column("cost_nanousd", BigInteger),
+    Column("held_seconds", Double, nullable=False),
+    Column("first_token_seconds", Double),
+    Column("total_seconds", Double),
+    Column("conversation", String),
+    Column("end_user", String),
+    Column("turn", Boolean, nullable=False),
+)
+Index("calls_agent", calls.c.agent_id, calls.c.at)
+Index("calls_at", calls.c.at)
+
+provider_ids = Table(
+    "provider_ids",
+    metadata,
+    Column("upstream", String, primary_key=True),
+    Column("provider_id", String, primary_key=True),
+    Column("agent_id", String, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+
+conversations = Table(
+    "conversations",
+    metadata,
+    Column("agent_id", String, primary_key=True),
+    Column("id", String, primary_key=True),
+    Column("end_user", String),
+    Column("turns", BigInteger, nullable=False),
+    Column("version", BigInteger, nullable=False),
+    Column("head", String, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+Index("conversations_head", conversations.c.agent_id, conversations.c.head)
+Index("conversations_at", conversations.c.agent_id, conversations.c.at)

@@ -1,0 +1,110 @@
+"""Rows of sessions."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, and_, bindparam, exists, select, update
+
+from circadia.errors import Conflict
+from circadia.ids import SessionId
+from circadia.records.session import Session, SessionStatus
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import agents, sessions
+from circadia.stores.sql.upsert import insert
+
+_GET = select(sessions).where(sessions.c.id == bindparam("key"))
+_BY_NAME = (
+    select(sessions)
+    .where(sessions.c.name == bindparam("key"))
+    .order_by(sessions.c.status != SessionStatus.OPEN.value, sessions.c.closed_at.desc(), sessions.c.id.desc())
+    .limit(1)
+)
+_EVERY = select(sessions).order_by(sessions.c.created_at, sessions.c.id)
+_OPEN = _EVERY.where(sessions.c.status == SessionStatus.OPEN.value)
+_TOUCH = update(sessions).where(sessions.c.id == bindparam("key")).values(touched_at=bindparam("at"), stalled=False)
+_MEMBERS = and_(agents.c.session_id == sessions.c.id, agents.c.deleted_at.is_(None))
+_SILENT = _OPEN.where(
+    sessions.c.stalled.is_(False),
+    sessions.c.touched_at <= bindparam("before"),
+    exists().where(_MEMBERS),
+    ~exists().where(_MEMBERS, agents.c.asleep.is_(False)),
+)
+
+
+class SqlSessions:
+    """Rows of sessions, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, session: Session) -> None:
+        """Store a new one. Raises Conflict if an open session has its name."""
+
+        def work(connection: Connection) -> bool:
+            statement = insert(connection, sessions).on_conflict_do_nothing()
+            return connection.execute(statement, _values(session)).rowcount == 1
+
+        if not await self._run(work):
+            raise Conflict(f"a session named {session.name!r} is open; close it first, or take another name")
+
+    async def get(self, session_id: SessionId) -> Session | None:
+        """Return the session."""
+        return await self._run(lambda connection: _first(connection.execute(_GET, {"key": session_id}).first()))
+
+    async def by_name(self, name: str) -> Session | None:
+        """Return the open session of this name, else the one of this name that was closed last."""
+        return await self._run(lambda connection: _first(connection.execute(_BY_NAME, {"key": name}).first()))
+
+    async def every(self, *, closed: bool = False) -> Sequence[Session]:
+        """Return the open ones, and with `closed` all, oldest first."""
+        rows = await self._run(lambda connection: connection.execute(_EVERY if closed else _OPEN).all())
+        return [_session(row) for row in rows]
+
+    async def save(self, session: Session) -> None:
+        """Write status, closed_at, touched_at and stalled."""
+        statement = update(sessions).where(sessions.c.id == session.id)
+        values = {
+            "status": session.status.value,
+            "closed_at": session.closed_at,
+            "touched_at": session.touched_at,
+            "stalled": session.stalled,
+        }
+        await self._run(lambda connection: connection.execute(statement, values))
+
+    async def touch(self, session_id: SessionId, at: datetime) -> None:
+        """Set touched_at, and stalled to false."""
+        await self._run(lambda connection: connection.execute(_TOUCH, {"key": session_id, "at": at}))
+
+    async def silent_since(self, before: datetime) -> Sequence[Session]:
+        """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""
+        rows = await self._run(lambda connection: connection.execute(_SILENT, {"before": before}).all())
+        return [_session(row) for row in rows]
+
+
+def _values(session: Session) -> dict[str, object]:
+    return {
+        "id": session.id,
+        "name": session.name,
+        "status": session.status.value,
+        "created_at": session.created_at,
+        "closed_at": session.closed_at,
+        "touched_at": session.touched_at,
+        "stalled": session.stalled,
+    }
+
+
+def _first(row: Row[Any] | None) -> Session | None:
+    return None if row is None else _session(row)
+
+
+def _session(row: Row[Any]) -> Session:
+    return Session(
+        id=SessionId(row.id),
+        name=row.name,
+        status=SessionStatus(row.status),
+        created_at=row.created_at,
+        closed_at=row.closed_at,
+        touched_at=row.touched_at,
+        stalled=row.stalled,
+    )

@@ -1,0 +1,179 @@
+"""Rows of threads and of who takes part."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Connection, Row, bindparam, exists, func, select, update
+
+from circadia.errors import Conflict
+from circadia.ids import AgentId, SessionId, ThreadId
+from circadia.records.thread import Joined, Participant, Thread, ThreadStatus
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import agents, participants, threads
+from circadia.stores.sql.upsert import insert
+
+_GET = select(threads).where(threads.c.id == bindparam("key"))
+_OF_SESSION = (
+    select(threads).where(threads.c.session_id == bindparam("session_id")).order_by(threads.c.created_at, threads.c.id)
+)
+_CLOSE = (
+    update(threads)
+    .where(threads.c.id == bindparam("key"), threads.c.status == ThreadStatus.OPEN.value)
+    .values(status=bindparam("new_status"), closed_at=bindparam("new_closed_at"), summary=bindparam("new_summary"))
+)
+_PART = select(participants.c.active).where(
+    participants.c.thread_id == bindparam("thread_id"), participants.c.agent_id == bindparam("agent_id")
+)
+_WAS_IN_SESSION = select(
+    exists()
+    .where(participants.c.agent_id == bindparam("agent_id"), participants.c.thread_id == threads.c.id)
+    .where(
+        threads.c.session_id
+        == select(threads.c.session_id).where(threads.c.id == bindparam("thread_id")).scalar_subquery()
+    )
+)
+_LEAVE = (
+    update(participants)
+    .where(
+        participants.c.thread_id == bindparam("thread"),
+        participants.c.agent_id == bindparam("agent"),
+        participants.c.active.is_(True),
+    )
+    .values(active=False)
+)
+_PARTICIPANTS = (
+    select(participants, agents.c.name)
+    .join(agents)
+    .where(
+        participants.c.thread_id == bindparam("thread_id"),
+        participants.c.active.is_(True),
+        agents.c.deleted_at.is_(None),
+    )
+)
+_OPEN_COUNT = (
+    select(func.count())
+    .select_from(participants)
+    .join(threads)
+    .where(
+        participants.c.agent_id == bindparam("agent_id"),
+        participants.c.active.is_(True),
+        threads.c.status == ThreadStatus.OPEN.value,
+    )
+)
+
+
+class SqlThreads:
+    """Rows of threads and of who takes part, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, thread: Thread) -> None:
+        """Store a new one. Raises Conflict if there is one with its id."""
+        values = {
+            "id": thread.id,
+            "session_id": thread.session_id,
+            "name": thread.name,
+            "status": thread.status.value,
+            "created_by": thread.created_by,
+            "created_at": thread.created_at,
+            "closed_at": thread.closed_at,
+            "summary": thread.summary,
+        }
+
+        def work(connection: Connection) -> bool:
+            statement = insert(connection, threads).on_conflict_do_nothing()
+            return connection.execute(statement, values).rowcount == 1
+
+        if not await self._run(work):
+            raise Conflict(f"there is a thread {thread.id!r} already")
+
+    async def get(self, thread_id: ThreadId) -> Thread | None:
+        """Return the thread."""
+        row = await self._run(lambda connection: connection.execute(_GET, {"key": thread_id}).first())
+        return None if row is None else _thread(row)
+
+    async def of_session(
+        self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
+    ) -> Sequence[Thread]:
+        """Return threads, oldest first; with `agent_id` those in which it takes part now."""
+        statement = _OF_SESSION
+        if agent_id is not None:
+            statement = statement.join(participants).where(
+                participants.c.agent_id == agent_id, participants.c.active.is_(True)
+            )
+        if not closed:
+            statement = statement.where(threads.c.status == ThreadStatus.OPEN.value)
+        values = {"session_id": session_id}
+        rows = await self._run(lambda connection: connection.execute(statement, values).all())
+        return [_thread(row) for row in rows]
+
+    async def close(self, thread: Thread) -> bool:
+        """Write status, closed_at and summary if it is open; return whether it was."""
+        values = {
+            "key": thread.id,
+            "new_status": thread.status.value,
+            "new_closed_at": thread.closed_at,
+            "new_summary": thread.summary,
+        }
+        return await self._run(lambda connection: connection.execute(_CLOSE, values).rowcount == 1)
+
+    async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
+        """Make the agent an active participant and say what that meant to it."""
+        return await self._run(lambda connection: _join(connection, thread_id, agent_id, at))
+
+    async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
+        """End the agent's part; return whether it had one."""
+        values = {"thread": thread_id, "agent": agent_id}
+        return await self._run(lambda connection: connection.execute(_LEAVE, values).rowcount == 1)
+
+    async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
+        """Return the active ones, by name; agents that were deleted left out."""
+        values = {"thread_id": thread_id}
+        rows = await self._run(lambda connection: connection.execute(_PARTICIPANTS, values).all())
+        return sorted((_participant(row) for row in rows), key=lambda participant: participant.name)
+
+    async def open_count(self, agent_id: AgentId) -> int:
+        """Return in how many open threads the agent takes part."""
+        values = {"agent_id": agent_id}
+        return await self._run(lambda connection: connection.execute(_OPEN_COUNT, values).scalar_one())
+
+
+def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
+    key = {"thread_id": thread_id, "agent_id": agent_id}
+    active = connection.execute(_PART, key).scalar_one_or_none()
+    if active:
+        return Joined(added=False, first_ever=False, first_in_thread=False)
+    first_in_thread = active is None
+    first_ever = first_in_thread and not connection.execute(_WAS_IN_SESSION, key).scalar_one()
+    statement = insert(connection, participants)
+    statement = statement.on_conflict_do_update(
+        index_elements=["agent_id", "thread_id"],
+        set_={"active": statement.excluded.active, "added_at": statement.excluded.added_at},
+    )
+    connection.execute(statement, {**key, "active": True, "added_at": at})
+    return Joined(added=True, first_ever=first_ever, first_in_thread=first_in_thread)
+
+
+def _thread(row: Row[Any]) -> Thread:
+    return Thread(
+        id=ThreadId(row.id),
+        session_id=SessionId(row.session_id),
+        name=row.name,
+        status=ThreadStatus(row.status),
+        created_by=row.created_by,
+        created_at=row.created_at,
+        closed_at=row.closed_at,
+        summary=row.summary,
+    )
+
+
+def _participant(row: Row[Any]) -> Participant:
+    return Participant(
+        thread_id=ThreadId(row.thread_id),
+        agent_id=AgentId(row.agent_id),
+        name=row.name,
+        active=row.active,
+        added_at=row.added_at,
+    )
