@@ -1,8 +1,8 @@
 """Who is awake, as this process knows it: one cell per agent, kept in step with the rows by signals.
 
-A cell moves to a state only if its generation is newer, so signals may repeat and arrive in any order. Whoever waits
-for the agent sits in the cell in order of arrival. Everything here runs in the event loop without a wait between a check
-and its use, so a check is true at the moment it is used (GATE-42).
+A cell moves to a state only if its generation is newer, so signals may repeat and arrive in any order. Whoever
+waits for the agent sits in the cell in order of arrival. Everything here runs in the event loop without a wait between
+a check and its use, so a check is true at the moment it is used (GATE-42).
 """
 
 import asyncio

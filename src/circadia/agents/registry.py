@@ -118,10 +118,16 @@ class Registry:
     async def rotate(self, tx: Tx, agent: Agent) -> str:
         """Give the agent a new token and return it; the old one opens nothing from now on."""
         token = new_token("agent")
-        await tx.agents.save(replace(agent, token_hash=hash_token(token)))
+        await self.retoken(tx, agent, token)
+        return token
+
+    async def retoken(self, tx: Tx, agent: Agent, token: str) -> Agent:
+        """Give the agent this token and return its new row."""
+        changed = replace(agent, token_hash=hash_token(token))
+        await tx.agents.save(changed)
         await self._record(tx, EventType.TOKEN_ROTATED, agent, {})
         tx.after_commit(lambda: self._signals.publish("agent", agent.id))
-        return token
+        return changed
 
     async def delete(self, tx: Tx, agent: Agent, *, reason: str = "deleted") -> None:
         """Take the agent out; its held calls end (GATE-49), its rows stay for the record."""

@@ -1,7 +1,7 @@
 """Allow-list and daily budgets of model calls (GATE-66).
 
-Calls are exact: a budgeted call is written to the ledger, in the transaction that counts, before it goes upstream. Tokens
-and money are reserved there by estimate and settled by the provider's figures, so what can be spent beyond a limit is
+Calls are exact: a budgeted call is written to the ledger, in the transaction that counts, before it goes upstream.
+Tokens and money are reserved there by estimate and settled by the provider's figures, so what can be spent beyond a limit is
 the difference between truth and estimate of the calls in flight. The day is the UTC day.
 """
 
@@ -15,7 +15,7 @@ from circadia.records.call import Call, Spent
 from circadia.stores.base import Store
 
 DEFAULT_OUTPUT_TOKENS = 4096
-"""Reserved for the output of a call that sets no limit of its own; the common default of providers' SDKs and examples."""
+"""Reserved for the output of a call that sets no limit of its own: the usual default of providers."""
 
 
 def require_model(agent: Agent, request: ModelRequest) -> None:

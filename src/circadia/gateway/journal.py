@@ -7,6 +7,7 @@ tried again; beyond a bound the oldest lines are dropped and counted, so that a 
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from typing import Final
 
 from circadia.clock import Clock
@@ -30,10 +31,13 @@ RETRY_SECONDS: Final = 1.0
 class Journal:
     """A queue in front of the store."""
 
-    def __init__(self, clock: Clock, store: Store, signals: Signals) -> None:
+    def __init__(
+        self, clock: Clock, store: Store, signals: Signals, saw: Callable[[Event | Call | Conversation], None]
+    ) -> None:
         self._clock = clock
         self._store = store
         self._signals = signals
+        self._saw = saw
         self._lines: deque[Event | Call | Conversation] = deque()
         self._some = asyncio.Event()
         self.dropped = 0
@@ -44,11 +48,17 @@ class Journal:
             self._lines.popleft()
             self.dropped += 1
         self._lines.append(line)
+        self._saw(line)
         self._some.set()
 
     def event(self, kind: EventType, session: str, agent: str, **data: object) -> None:
         """Have an event of now written soon."""
         self.put(Event(type=kind, at=self._clock.now(), session=session, agent=agent, data=data))
+
+    @property
+    def waiting(self) -> int:
+        """Return how many lines are not written yet."""
+        return len(self._lines)
 
     async def run(self) -> None:
         """Write until cancelled."""

@@ -13,8 +13,10 @@ Headers = list[tuple[bytes, bytes]]
 
 
 class Outlet:
-    """The `send` of the server behind. A stream passes as it comes; anything else is gathered and sent in one piece,
-    as an event if the door has opened a stream meanwhile.
+    """The `send` of the server behind.
+
+    A stream passes as it comes; anything else is gathered and sent in one piece, as an event if the door has opened a
+    stream meanwhile.
     """
 
     def __init__(self, reply: Reply, settle: Callable[[], None], headers: Callable[[Headers], Headers]) -> None:

@@ -37,7 +37,7 @@ class McpVoice:
         return event_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def refusal(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
-        """Return a JSON-RPC error: with status 200 if it answers a request that may be tried again, else the error's."""
+        """Return a JSON-RPC error: with status 200 if it answers a request that may pass later, else the error's."""
         headers = [(b"content-type", b"application/json")]
         if isinstance(error, Unauthenticated):
             headers.append((b"www-authenticate", b'Bearer realm="circadia"'))

@@ -24,7 +24,6 @@ from circadia.gateway.owners import Owners
 from circadia.gateway.paths import Refusal, resolve
 from circadia.gateway.relay import Relay
 from circadia.gateway.reply import Reply
-from circadia.gateway.turns import Turns
 from circadia.records.agent import Agent
 from circadia.settings import DefaultsSettings, LimitsSettings
 
@@ -39,7 +38,6 @@ class ModelDoor:
         providers: Mapping[str, Provider],
         owners: Owners,
         budget: Budget,
-        turns: Turns,
         relay: Relay,
         defaults: DefaultsSettings,
         limits: LimitsSettings,
@@ -50,7 +48,6 @@ class ModelDoor:
         self._providers = providers
         self._owners = owners
         self._budget = budget
-        self._turns = turns
         self._relay = relay
         self._defaults = defaults
         self._limits = limits

@@ -31,7 +31,7 @@ class Owners:
                 raise NotFound(f"{provider_id!r} was not handed to {agent.reference!r} through this gateway")
 
     async def record(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
-        """Make the agent the owner of new ids; durable on return, so that the caller never holds an id it does not own."""
+        """Make the agent the owner of new ids; durable on return, so that no caller has an id that it does not own."""
         new = [each for each in ids if (upstream, each) not in self._known]
         if not new:
             return

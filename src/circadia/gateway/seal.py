@@ -1,8 +1,8 @@
 """MCP session ids bound to their token without keeping any state: the id carries its own proof (GATE-35).
 
 An outer id is the inner one (the proxied server's, or a random one of ours) and a MAC over it, the server's name and
-the owner's token hash. It survives a restart, cannot be used with another token or at another server, and a rotated token
-ends its sessions.
+the owner's token hash. It survives a restart, cannot be used with another token or at another server, and a
+rotated token ends its sessions.
 """
 
 import base64

@@ -84,7 +84,7 @@ class Ticker:
         ticking.slot = -1
         try:
             due = ticking.tick(self._clock.monotonic())
-        except Exception:
+        except Exception:  # noqa: BLE001 - one failing caller must not end the signs of life of all
             _log.exception("a keep-alive failed; its caller is left alone")
             return
         if due is not None:

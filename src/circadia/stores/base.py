@@ -239,15 +239,32 @@ class Conversations(Protocol):
 class Tx(Protocol):
     """One transaction over all nouns."""
 
-    sessions: Sessions
-    agents: Agents
-    threads: Threads
-    messages: Messages
-    deliveries: Deliveries
-    events: Events
-    calls: Calls
-    provider_ids: ProviderIds
-    conversations: Conversations
+    @property
+    def sessions(self) -> Sessions: ...
+
+    @property
+    def agents(self) -> Agents: ...
+
+    @property
+    def threads(self) -> Threads: ...
+
+    @property
+    def messages(self) -> Messages: ...
+
+    @property
+    def deliveries(self) -> Deliveries: ...
+
+    @property
+    def events(self) -> Events: ...
+
+    @property
+    def calls(self) -> Calls: ...
+
+    @property
+    def provider_ids(self) -> ProviderIds: ...
+
+    @property
+    def conversations(self) -> Conversations: ...
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""

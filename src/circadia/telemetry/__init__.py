@@ -1,1 +1,1 @@
-"""telemetry"""
+"""Logs and metrics: names and set-up."""

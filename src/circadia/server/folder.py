@@ -1,0 +1,66 @@
+"""The data folder: one server at a time, the operator's token, and clear words when something is in the way."""
+
+import fcntl
+import os
+from collections.abc import Generator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from circadia.errors import StartError
+from circadia.ids import new_token
+
+
+@contextmanager
+def locked(folder: Path) -> Generator[None]:
+    """Make the folder if need be and keep it for this process; the lock ends with the process, however it ends.
+
+    Raises:
+        StartError: it cannot be written, or another server has it.
+    """
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        handle = os.open(folder / "lock", os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as error:
+        raise StartError(
+            f"cannot write to the data folder {str(folder)!r}: {error.strerror}; name another with --data"
+        ) from error
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError as error:
+            owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+            raise StartError(
+                f"another Circadia server (process {owner}) uses the data folder {str(folder)!r}; "
+                "stop it, or name another folder with --data"
+            ) from error
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        yield
+    except OSError as error:
+        raise StartError(f"cannot write to the data folder {str(folder)!r}: {error.strerror}") from error
+    finally:
+        os.close(handle)
+
+
+def admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
+    """Return the operator's token and whether it is new: from CIRCADIA_ADMIN_TOKEN, else from `admin.token`.
+
+    Raises:
+        StartError: the file cannot be read or written, or the given token is too short to be safe.
+    """
+    given = environment.get("CIRCADIA_ADMIN_TOKEN")
+    if given:
+        if len(given) < 16:
+            raise StartError("CIRCADIA_ADMIN_TOKEN has fewer than 16 characters; use `openssl rand -hex 32`")
+        return given, False
+    path = folder / "admin.token"
+    try:
+        if path.exists():
+            return path.read_text("ascii").strip(), False
+        token = new_token("admin")
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        with os.fdopen(handle, "w") as file:
+            file.write(token + "\n")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"cannot read or write {str(path)!r}: {error}") from error
+    return token, True

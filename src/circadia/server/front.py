@@ -1,0 +1,137 @@
+"""The outermost ASGI application: which host and origin may ask, and which door a path leads to (GATE-35)."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Mapping
+from urllib.parse import urlsplit
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from circadia.agents.identity import Identity
+from circadia.errors import HTTP_STATUS, CircadiaError, Forbidden, Misdirected, StorageUnavailable
+from circadia.gateway.headers import bearer, one
+from circadia.gateway.reply import Broken
+from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
+
+LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
+
+_CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
+_CORS_HEADERS = b"authorization, content-type, x-api-key, last-event-id, mcp-session-id, mcp-protocol-version"
+
+
+class Hosts:
+    """Which Host and Origin headers are this server's."""
+
+    def __init__(self, hosts: Collection[str], origins: Collection[str]) -> None:
+        self._any = "*" in hosts
+        self._hosts = LOOPBACK | {host.lower() for host in hosts}
+        self._origins = frozenset(origin.rstrip("/").lower() for origin in origins)
+
+    def check(self, headers: list[tuple[bytes, bytes]]) -> str | None:
+        """Return the Origin if a web page asks from another site that may.
+
+        Raises:
+            Misdirected: a foreign Host. Forbidden: a foreign Origin.
+        """
+        host = one(headers, b"host")
+        name = (urlsplit(f"//{host}").hostname or "") if host and "@" not in host else ""
+        if not self._any and name not in self._hosts:
+            raise Misdirected(f"{host!r} is no host of this server; the operator can add it to server.allowed_hosts")
+        origin = one(headers, b"origin")
+        if origin is None:
+            return None
+        given = origin.rstrip("/").lower()
+        if given in self._origins:
+            return origin
+        if urlsplit(given).netloc == (host or "").lower() and given != "null":
+            return None
+        raise Forbidden(f"pages of {origin!r} may not ask; the operator can add it to server.allowed_origins")
+
+
+class Front:
+    """Leads each request to its door."""
+
+    def __init__(
+        self,
+        hosts: Hosts,
+        doors: Mapping[str, ASGIApp],
+        api: ASGIApp,
+        identity: Identity,
+        metrics: Metrics,
+        ping: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._hosts = hosts
+        self._doors = doors
+        self._api = api
+        self._identity = identity
+        self._metrics = metrics
+        self._ping = ping
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await send({"type": "websocket.close", "code": 1003, "reason": "no WebSocket here; use HTTP"})
+            return
+        try:
+            origin = self._hosts.check(scope["headers"])
+            if origin is not None:
+                send = _with_cors(send, origin)
+                if scope["method"] == "OPTIONS":
+                    await _answer(send, 204, b"", b"text/plain")
+                    return
+            await self._lead(scope, receive, send)
+        except Broken:
+            return  # the server breaks a connection whose answer was not ended, which is what is left to say
+        except CircadiaError as error:
+            await _answer(send, HTTP_STATUS[type(error)], error.message.encode(), b"text/plain; charset=utf-8")
+
+    async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
+        path: str = scope["path"]
+        door = self._doors.get(path[1:].split("/", 1)[0])
+        if door is not None:
+            await door(scope, receive, send)
+        elif path == "/healthz":
+            await _answer(send, 200, b"ok\n", b"text/plain")
+        elif path == "/readyz":
+            await self._ready(send)
+        elif path == "/metrics":
+            principal = await self._identity.of(bearer(scope["headers"]))
+            if principal.agent is not None:
+                raise Forbidden("/metrics takes the operator's token, or the one of server.metrics_token_env")
+            await _answer(send, 200, self._metrics.text(), CONTENT_TYPE.encode())
+        else:
+            await self._api(scope, receive, send)
+
+    async def _ready(self, send: Send) -> None:
+        try:
+            async with asyncio.timeout(5):
+                await self._ping()
+        except (StorageUnavailable, TimeoutError):
+            await _answer(send, 503, b"the database does not answer\n", b"text/plain")
+        else:
+            await _answer(send, 200, b"ready\n", b"text/plain")
+
+
+def _with_cors(send: Send, origin: str) -> Send:
+    """Return a `send` that lets the page read the answer."""
+    added = [
+        (b"access-control-allow-origin", origin.encode("latin-1")),
+        (b"access-control-allow-methods", _CORS_METHODS),
+        (b"access-control-allow-headers", _CORS_HEADERS),
+        (b"access-control-expose-headers", b"mcp-session-id, retry-after"),
+        (b"vary", b"origin"),
+    ]
+
+    async def sending(message: Message) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message.get("headers", []), *added]}
+        await send(message)
+
+    return sending
+
+
+async def _answer(send: Send, status: int, body: bytes, kind: bytes) -> None:
+    headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))] if status != 204 else []
+    if status == 401:
+        headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
+    await send({"type": "http.response.start", "status": status, "headers": headers})
+    await send({"type": "http.response.body", "body": body})

@@ -1,0 +1,250 @@
+"""Joins everything: the only place that picks classes."""
+
+import asyncio
+import hashlib
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import aiohttp
+from starlette.types import ASGIApp
+
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
+from circadia.agents.registry import NewAgent, Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.sleep import SleepState
+from circadia.agents.threads import Threads
+from circadia.agents.waits import Waits
+from circadia.api.app import ApiParts, create_api
+from circadia.clock import Clock, SystemClock, milliseconds
+from circadia.errors import ConfigError
+from circadia.gateway.bodies import Parking
+from circadia.gateway.budget import Budget
+from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.registry import dialects
+from circadia.gateway.gate import Gate
+from circadia.gateway.journal import Journal
+from circadia.gateway.mcp_door import OWN, McpDoor
+from circadia.gateway.mcp_http import McpHttp
+from circadia.gateway.mcp_stdio import StdioServers
+from circadia.gateway.model_call import Provider
+from circadia.gateway.model_door import ModelDoor
+from circadia.gateway.owners import Owners
+from circadia.gateway.paths import parse_rules
+from circadia.gateway.prices import PriceList
+from circadia.gateway.relay import Relay
+from circadia.gateway.seal import Seal
+from circadia.gateway.ticker import Ticker
+from circadia.gateway.turns import NoSleepTier, Turns
+from circadia.gateway.upstream import Upstream
+from circadia.ids import IdSource, RandomIds, hash_token
+from circadia.mcp_server.app import McpParts, McpServer
+from circadia.server.front import Front, Hosts
+from circadia.server.sweeps import Sweeps
+from circadia.settings import PolicySettings, Settings
+from circadia.stores.base import Store
+from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+from circadia.telemetry.metrics import Metrics
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Server:
+    """What is served, and what ends the waiting when it stops."""
+
+    app: ASGIApp
+    """The ASGI application."""
+    presence: Presence
+    """Whose `stop` ends all held calls."""
+    journal: Journal
+    """What is still to be written at the end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Basis:
+    """What nearly every part is built on."""
+
+    settings: Settings
+    """All settings."""
+    environment: Mapping[str, str]
+    """The environment, read once."""
+    data: Path
+    """The data folder."""
+    clock: Clock
+    """Time."""
+    ids: IdSource
+    """Ids."""
+    store: Store
+    """The database."""
+    signals: LocalSignals
+    """Hints."""
+    session: aiohttp.ClientSession
+    """Connections to upstreams."""
+
+
+@asynccontextmanager
+async def wired(
+    settings: Settings, data: Path, environment: Mapping[str, str], admin_token: str
+) -> AsyncGenerator[Server]:
+    """Build a server; on exit end its tasks, write what is left, and close the database.
+
+    Raises:
+        ConfigError: a variable that the settings name is not set. StartError: the database cannot be opened.
+    """
+    clock = SystemClock()
+    url = settings.server.database_url
+    store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
+    async with AsyncExitStack() as stack:
+        stack.push_async_callback(store.close)
+        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30)
+        session = await stack.enter_async_context(
+            aiohttp.ClientSession(
+                connector=connector,
+                auto_decompress=False,
+                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+                cookie_jar=aiohttp.DummyCookieJar(),
+                read_bufsize=2**18,
+            )
+        )
+        basis = Basis(
+            settings=settings, environment=environment, data=data, clock=clock,
+            ids=RandomIds(lambda: milliseconds(clock)), store=store, signals=LocalSignals(), session=session,
+        )  # fmt: skip
+        yield await _built(basis, admin_token, stack)
+
+
+async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Server:
+    settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
+    presence = Presence(store, signals)
+    sleep = SleepState(clock, signals)
+    registry = Registry(clock, basis.ids, signals, PolicySettings.policy(settings.defaults))
+    threads = Threads(
+        clock, basis.ids, signals, sleep, max_message_characters=settings.limits.max_message_characters
+    )  # fmt: skip
+    sessions = Sessions(clock, basis.ids, signals, registry, threads)
+    waits = Waits(clock, store, signals, presence)
+    identity = Identity(
+        store, signals, admin_token_hash=hash_token(admin_token),
+        metrics_token_hash=_hashed(basis, settings.server.metrics_token_env),
+    )  # fmt: skip
+    metrics = Metrics()
+    journal = Journal(clock, store, signals, metrics.saw)
+    ticker = Ticker(clock)
+    parking = Parking(basis.data / "held", settings.limits)
+    parking.clear()
+    gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
+    metrics.gauge("circadia_held_calls", "Calls held now.", lambda: gate.held_in_all)
+    metrics.gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
+    metrics.gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
+    await _prepare(basis, sessions, registry, waits)
+    own = McpServer(
+        McpParts(
+            store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
+            settings=settings,
+        )
+    )  # fmt: skip
+    stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
+    await stack.enter_async_context(own.run())
+    await stack.enter_async_context(stdio.run())
+    models = _model_door(basis, identity, gate, presence, journal)
+    tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
+    api = create_api(
+        ApiParts(
+            store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
+            threads=threads, sleep=sleep, presence=presence, settings=settings, holds=gate,
+        )
+    )  # fmt: skip
+    hosts = Hosts((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
+    front = Front(hosts, {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
+    sweeps = Sweeps(clock, store, waits, sessions, stall_seconds=settings.defaults.stall_seconds)
+    stack.push_async_callback(journal.flush)
+    for work in (ticker.run(), journal.run(), sweeps.run()):
+        stack.push_async_callback(_ended, asyncio.create_task(work))
+    return Server(app=front, presence=presence, journal=journal)
+
+
+def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal) -> ModelDoor:
+    clock, store, settings = basis.clock, basis.store, basis.settings
+    providers = {
+        name: Provider(
+            upstream=Upstream(name, each, _secret(basis, f"upstreams.{name}", each.key_env), basis.session, clock),
+            dialects=dialects(each.api),
+            prices=PriceList(base_url=each.base_url, api=each.api),
+            rules=parse_rules(each.paths),
+        )
+        for name, each in settings.upstreams.items()
+    }
+    owners = Owners(clock, store)
+    budget = Budget(clock, store)
+    turns = Turns(clock, basis.ids, store, journal)
+    relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, NoSleepTier())
+    return ModelDoor(
+        identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
+    )  # fmt: skip
+
+
+def _mcp_door(
+    basis: Basis, identity: Identity, gate: Gate, ticker: Ticker, admin_token: str, own: ASGIApp, stdio: StdioServers
+) -> McpDoor:
+    configured = basis.settings.mcp_servers
+    over_http: dict[str, ASGIApp] = {
+        name: McpHttp(name, each, basis.environment, basis.session) for name, each in configured.items() if each.url
+    }
+    children: dict[str, ASGIApp] = {name: stdio.server(name) for name, each in configured.items() if not each.url}
+    return McpDoor(
+        basis.clock,
+        identity,
+        gate,
+        ticker,
+        Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest()),
+        {OWN: own, **over_http, **children},
+        frozenset(over_http),
+        basis.settings.defaults,
+        basis.settings.limits,
+    )
+
+
+async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: Waits) -> None:
+    """Make what the file names: the session `default` and its agents; free what a dead process had leased."""
+    async with basis.store.write() as tx:
+        default = await sessions.ensure_default(tx)
+        for name, each in basis.settings.agents.items():
+            token = _secret(basis, f"agents.{name}", each.token_env)
+            found = await tx.agents.by_name(default.id, name)
+            policy = {key: getattr(each, key) for key in PolicySettings.model_fields}
+            if found is None:
+                new = NewAgent(
+                    name=name, description=each.description, sleep_events=each.sleep_events,
+                    wake_events=each.wake_events, policy=policy,
+                )  # fmt: skip
+                await registry.add(tx, default, new, token=token)
+                continue
+            if token is not None and hash_token(token) != found.token_hash:
+                found = await registry.retoken(tx, found, token)
+            await registry.change(
+                tx, found, description=each.description, sleep_events=each.sleep_events,
+                wake_events=each.wake_events, policy=policy,
+            )  # fmt: skip
+    await waits.sweep(all_leases=True)
+
+
+def _secret(basis: Basis, where: str, variable: str | None) -> str | None:
+    if variable is None:
+        return None
+    value = basis.environment.get(variable)
+    if not value:
+        raise ConfigError(f"{where}: the environment has no {variable!r}; set it, or take the key out of the file")
+    return value
+
+
+def _hashed(basis: Basis, variable: str | None) -> str | None:
+    token = _secret(basis, "server.metrics_token_env", variable)
+    return None if token is None else hash_token(token)
+
+
+async def _ended(task: asyncio.Task[None]) -> None:
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)

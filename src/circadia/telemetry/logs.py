@@ -1,0 +1,34 @@
+"""Logging: one line per record on standard error, with secrets taken out whatever wrote them."""
+
+import logging
+import re
+from collections.abc import Iterable
+from typing import Final
+
+_TOKEN: Final = re.compile(
+    r"circadia-(?:agent|admin)-[A-Za-z0-9_-]{8,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}|sk-[A-Za-z0-9_-]{8,}"
+)
+
+
+class Redacting(logging.Formatter):
+    """Formats a record, then takes tokens and the given secrets out of the text, tracebacks included."""
+
+    def __init__(self, secrets: Iterable[str]) -> None:
+        super().__init__("%(asctime)s %(levelname)-7s %(name)s: %(message)s")
+        self._secrets = [secret for secret in secrets if len(secret) >= 4]
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the text without secrets."""
+        text = _TOKEN.sub("[redacted]", super().format(record))
+        for secret in self._secrets:
+            text = text.replace(secret, "[redacted]")
+        return text
+
+
+def set_up_logs(secrets: Iterable[str], *, level: int = logging.INFO) -> None:
+    """Send all logs to standard error, redacted; called once by the process that serves."""
+    handler = logging.StreamHandler()
+    handler.setFormatter(Redacting(secrets))
+    logging.basicConfig(level=level, handlers=[handler], force=True)
+    for quiet in ("mcp", "uvicorn.access", "aiohttp.access", "alembic", "asyncio"):
+        logging.getLogger(quiet).setLevel(logging.WARNING)

@@ -1,0 +1,67 @@
+"""Prometheus metrics: their names, and how they follow from what is written down anyway."""
+
+from collections.abc import Callable
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+
+from circadia.records.call import Call
+from circadia.records.event import Event, EventType
+
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class Metrics:
+    """One registry per server; nothing global."""
+
+    def __init__(self) -> None:
+        self._registry = CollectorRegistry()
+        self._events = Counter("circadia_events", "Events by type.", ["type"], registry=self._registry)
+        self._calls = Counter(
+            "circadia_model_calls", "Model calls by upstream, model and outcome.", ["upstream", "model", "status"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._tokens = Counter(
+            "circadia_tokens", "Tokens as the providers told them.", ["upstream", "model", "kind"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._cost = Counter(
+            "circadia_cost_usd", "Price in US dollars.", ["upstream", "model"], registry=self._registry
+        )
+        self._held = Histogram(
+            "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
+            buckets=(0.1, 1, 10, 60, 600, 3600, 21_600, 86_400),
+        )  # fmt: skip
+        self._first = Histogram(
+            "circadia_first_token_seconds", "From admission to the first byte of the answer.", ["upstream"],
+            registry=self._registry,
+        )  # fmt: skip
+
+    def gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
+        """Add a gauge that is read when it is asked for."""
+        Gauge(name, description, registry=self._registry).set_function(value)
+
+    def saw(self, line: object) -> None:
+        """Count a line of the journal."""
+        if isinstance(line, Call):
+            self._saw_call(line)
+        elif isinstance(line, Event):
+            self._events.labels(line.type.value).inc()
+            waited = line.data.get("waited_seconds")
+            if isinstance(waited, float):
+                outcome = "admitted" if line.type is EventType.ADMITTED else "dropped"
+                self._held.labels(str(line.data.get("door")), outcome).observe(waited)
+
+    def text(self) -> bytes:
+        """Return all metrics in Prometheus' text format."""
+        return generate_latest(self._registry)
+
+    def _saw_call(self, call: Call) -> None:
+        self._calls.labels(call.upstream, call.model, call.status.value).inc()
+        kinds = (("input", call.input_tokens), ("output", call.output_tokens), ("cached", call.cached_tokens))
+        for kind, count in kinds:
+            if count:
+                self._tokens.labels(call.upstream, call.model, kind).inc(count)
+        if call.cost_nanousd:
+            self._cost.labels(call.upstream, call.model).inc(call.cost_nanousd / 1e9)
+        if call.first_token_seconds is not None:
+            self._first.labels(call.upstream).observe(call.first_token_seconds)
