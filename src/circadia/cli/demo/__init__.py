@@ -1,0 +1,5 @@
+"""`circadia demo` and its parts. `worker.py` is an agent as a user would write it, and knows nothing of the rest."""
+
+from circadia.cli.demo.command import demo
+
+__all__ = ["demo"]

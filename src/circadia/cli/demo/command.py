@@ -1,0 +1,196 @@
+"""`circadia demo`: one team, one hour on call, without sleep and with it."""
+
+import asyncio
+import contextlib
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+from rich.console import Console
+
+from circadia.cli.demo import result, server, story
+from circadia.cli.demo.live import View, report
+from circadia.cli.demo.price import PriceList, price_list
+from circadia.cli.demo.run import Stage, play
+from circadia.cli.model import fetch_visibly
+from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest, StartError
+from circadia.llm import local, local_weights
+
+DEFAULT_MODEL = "smollm2"
+DEFAULT_PRICE = "gpt-5-mini"
+SHORTEST_SECONDS = 5.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Plan:
+    """What the options ask for."""
+
+    upstream: str | None
+    model: str
+    key_env: str | None
+    limit_field: str
+    prices: PriceList
+    scale: story.Scale
+    quiet: bool
+
+
+def demo(
+    upstream: Annotated[
+        str | None, typer.Option(help="Base URL of an OpenAI-compatible provider, in place of the local model.")
+    ] = None,
+    model: Annotated[
+        str | None,
+        typer.Option(
+            help="Model of that provider; without --upstream, a known small model or the path of a GGUF file."
+        ),
+    ] = None,
+    key_env: Annotated[str | None, typer.Option(help="Environment variable that holds the provider's key.")] = None,
+    price_as: Annotated[str | None, typer.Option(help="Model whose list price the table shows.")] = None,
+    seconds: Annotated[
+        float,
+        typer.Option(min=SHORTEST_SECONDS, help="Length of each of the two runs; the story's hour is scaled to it."),
+    ] = 60.0,
+    wait_seconds: Annotated[
+        float,
+        typer.Option(
+            min=1,
+            help="How long a wait may last in story time: a Python MCP client bears 300, one in TypeScript 60.",
+        ),
+    ] = story.CLIENT_WAIT_SECONDS,
+    limit_field: Annotated[
+        str, typer.Option(help="Name of the output limit in requests; some providers know only max_tokens.")
+    ] = "max_completion_tokens",
+    keep: Annotated[bool, typer.Option(help="Keep the server's data, configuration and logs.")] = False,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the details as JSON and nothing else.")] = False,
+) -> None:
+    """Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent."""
+    scale = story.Scale(run_seconds=seconds, client_wait_seconds=wait_seconds)
+    plan = Plan(
+        upstream=_base_url(upstream),
+        model=_model(upstream, model),
+        key_env=_key(key_env, upstream),
+        limit_field=limit_field,
+        prices=price_list(price_as or (model if upstream and model else DEFAULT_PRICE), required=price_as is not None),
+        scale=scale,
+        quiet=as_json,
+    )
+    folder = Path(tempfile.mkdtemp(prefix="circadia-demo-"))
+    try:
+        details, solved = asyncio.run(_demo(plan, folder))
+    except BaseException:
+        typer.echo(f"What was written until then is in {folder}", err=True)
+        raise
+    if not keep:
+        _clear(folder)
+    typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
+    if not solved:
+        raise typer.Exit(1)
+
+
+async def _demo(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
+    """Play both runs, print the tables, write the details. Also return whether both came to their end."""
+    clock = SystemClock()
+    begun = clock.monotonic()
+    console = Console(stderr=plan.quiet)
+    view = View(console, quiet=plan.quiet)
+    runs: list[result.RunResult] = []
+    async with _model_server(plan, folder, console) as (local_model, base_url):
+        upstream: dict[str, Any] = {"base_url": base_url, "api": "openai"}
+        if plan.key_env:
+            upstream["key_env"] = plan.key_env
+        name = "local" if local_model else "provider"
+        async with server.running(folder, {"upstreams": {name: upstream}}, clock) as running:
+            stage = Stage(
+                server=running,
+                local_model=local_model,
+                model=local_model.name if local_model else plan.model,
+                limit_field=plan.limit_field,
+                upstream=name,
+                scale=plan.scale,
+                folder=folder,
+                view=view,
+                clock=clock,
+            )
+            for number, session in enumerate(("baseline", "sleeping"), 1):
+                view.say(f"[bold]Run {number} of 2: {_INTRODUCTION[session]}[/bold]")
+                runs.append(await play(stage, session, sleeping=session == "sleeping"))
+    setting = result.Setting(
+        model=plan.model,
+        upstream=base_url,
+        run_seconds=plan.scale.run_seconds,
+        factor=plan.scale.factor,
+        client_wait_seconds=plan.scale.client_wait_seconds,
+        wait_seconds=plan.scale.wait_seconds,
+    )
+    details = result.as_json(setting, runs, plan.prices, clock.monotonic() - begun)
+    (folder / "result.json").write_text(json.dumps(details, indent=2), "utf-8")
+    if not plan.quiet:
+        report(console, setting, runs, plan.prices)
+    return details, all(run.finished for run in runs)
+
+
+_INTRODUCTION = {
+    "baseline": "no agent ever sleeps; after each empty wait it asks its model what to do",
+    "sleeping": "the same programs; Circadia lets those sleep who have nothing to do",
+}
+
+
+@contextlib.asynccontextmanager
+async def _model_server(
+    plan: Plan, folder: Path, console: Console
+) -> AsyncGenerator[tuple[local.LocalModel | None, str]]:
+    """Give the model's address: the user's provider, or the local model, fetched and started."""
+    if plan.upstream is not None:
+        yield None, plan.upstream
+        return
+    if not local.installed():
+        raise StartError(local.INSTALL_HINT)
+    cache = local_weights.models_folder(os.environ)
+    weights = local_weights.find(plan.model, cache)
+    if weights is None:
+        console.print(f"The weights of {plan.model} are not here yet: running `circadia model fetch {plan.model}`")
+        weights = await fetch_visibly(local_weights.known(plan.model), cache, console)
+    name = plan.model if plan.model in local_weights.KNOWN else weights.stem
+    async with local.running(weights, name=name, log=folder / "model.log") as running:
+        yield running, running.base_url
+
+
+def _base_url(upstream: str | None) -> str | None:
+    """Return the provider's address without the `/v1` that clients add."""
+    if upstream is None:
+        return None
+    if not upstream.startswith(("http://", "https://")):
+        raise InvalidRequest(f"--upstream must be a URL that begins with http:// or https://, got {upstream!r}")
+    return upstream.rstrip("/").removesuffix("/v1")
+
+
+def _model(upstream: str | None, model: str | None) -> str:
+    if upstream is not None and model is None:
+        raise InvalidRequest("--upstream needs --model, the name of the provider's model.")
+    return model or DEFAULT_MODEL
+
+
+def _key(key_env: str | None, upstream: str | None) -> str | None:
+    if key_env is None:
+        return None
+    if upstream is None:
+        raise InvalidRequest("--key-env goes with --upstream; the local model needs no key.")
+    if not os.environ.get(key_env):
+        raise InvalidRequest(f"the environment variable {key_env!r} of --key-env is not set.")
+    return key_env
+
+
+def _clear(folder: Path) -> None:
+    """Leave only the result."""
+    for entry in folder.iterdir():
+        if entry.is_dir():
+            shutil.rmtree(entry, ignore_errors=True)
+        elif entry.name != "result.json":
+            entry.unlink(missing_ok=True)

@@ -1,0 +1,161 @@
+"""What a person sees while the demo runs, and the tables at the end."""
+
+from collections.abc import Iterable, Sequence
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from circadia.cli.demo.price import PriceList
+from circadia.cli.demo.result import AgentResult, RunResult, Setting
+from circadia.cli.demo.tally import Tally
+
+TITLES = {"baseline": "never asleep", "sleeping": "with Circadia's sleep"}
+
+
+class View:
+    """The display of one run: a live table on a terminal, a line for each happening elsewhere."""
+
+    def __init__(self, console: Console, *, quiet: bool) -> None:
+        self._console = console
+        self._quiet = quiet
+        self._tallies: Sequence[Tally] = ()
+        self._title = ""
+        self._clock = ""
+        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=4, transient=True)
+
+    def say(self, text: str) -> None:
+        """Print a line that stays."""
+        if not self._quiet:
+            self._console.print(text, highlight=False)
+
+    def begin(self, title: str, tallies: Iterable[Tally]) -> None:
+        """Show a run from now on."""
+        self._title, self._tallies, self._clock = title, tuple(tallies), ""
+        if not self._quiet and self._console.is_terminal:
+            self._live.start(refresh=True)
+
+    def tick(self, clock: str) -> None:
+        """Note how far the story is."""
+        self._clock = clock
+
+    def end(self) -> None:
+        """Take the table away."""
+        self._live.stop()
+
+    def _render(self) -> RenderableType:
+        table = Table(show_edge=False, pad_edge=False, expand=False)
+        for column, side in (("agent", "left"), ("state", "left"), ("held", "right"), ("does", "left")):
+            table.add_column(column, justify="right" if side == "right" else "left", min_width=6)
+        for column in ("model calls", "of them idle", "tokens in", "out"):
+            table.add_column(column, justify="right")
+        for each in self._tallies:
+            state = Text("asleep", "blue") if each.sleeping else Text("awake", "green")
+            does = "–" if each.sleeping else each.doing
+            counts = (each.model_calls, each.empty_calls, each.input_tokens, each.output_tokens)
+            table.add_row(each.agent, state, str(each.held), f"{does:<38.38}", *(str(count) for count in counts))
+        return Group(Text(f"\n{self._title}  ·  {self._clock}", "bold"), table)
+
+
+def report(console: Console, setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> None:
+    """Print the comparison, what each agent did, and what to know when reading it."""
+    console.print()
+    console.print(_comparison(runs, prices))
+    console.print()
+    console.print(_agents(runs))
+    console.print()
+    for line in notes(setting, runs, prices):
+        console.print(line, highlight=False, style="dim")
+
+
+def _comparison(runs: Sequence[RunResult], prices: PriceList) -> Table:
+    table = Table(title="The same hour on call, twice", title_justify="left")
+    table.add_column("")
+    for run in runs:
+        table.add_column(TITLES[run.name], justify="right")
+    rows: list[tuple[str, list[str]]] = [
+        ("model calls", [str(run.total("model_calls")) for run in runs]),
+        ("  for work", [str(run.total("work_calls")) for run in runs]),
+        ("  after an empty wait", [str(run.total("empty_calls")) for run in runs]),
+        ("tokens in", [f"{run.total('input_tokens'):,}" for run in runs]),
+        ("tokens out", [f"{run.total('output_tokens'):,}" for run in runs]),
+        (f"price as {prices.title}", [_usd(run, prices) for run in runs]),
+        ("wall time", [f"{run.wall_seconds:.1f} s" for run in runs]),
+    ]
+    rows += [(f"{name} solved in", [_took(run, name) for run in runs]) for name in runs[0].incidents]
+    rows += [
+        ("client errors", [str(run.client_errors) for run in runs]),
+        ("ledger = agents' own counts", ["no" if run.differences() else "yes" for run in runs]),
+    ]
+    for name, cells in rows:
+        table.add_row(name, *cells)
+    return table
+
+
+def _agents(runs: Sequence[RunResult]) -> Table:
+    table = Table(title="What each agent did meanwhile", title_justify="left")
+    for column in ("agent", "run"):
+        table.add_column(column)
+    for column in ("work calls", "idle calls", "tokens", "empty waits", "asleep"):
+        table.add_column(column, justify="right")
+    table.add_column("solved")
+    for rows in zip(*(run.agents for run in runs), strict=True):
+        for run, agent in zip(runs, rows, strict=True):
+            first = run is runs[0]
+            table.add_row(agent.agent if first else "", TITLES[run.name], *_cells(agent, run), end_section=not first)
+    return table
+
+
+def _cells(agent: AgentResult, run: RunResult) -> tuple[str, ...]:
+    share = min(1.0, agent.asleep_seconds / run.wall_seconds) if run.wall_seconds else 0.0
+    return (
+        str(agent.work_calls),
+        str(agent.empty_calls),
+        f"{agent.input_tokens + agent.output_tokens:,}",
+        str(agent.empty_waits),
+        f"{share:.0%}",
+        ", ".join(agent.jobs) or "–",
+    )
+
+
+def notes(setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> list[str]:
+    """Return what one must know to read the tables rightly."""
+    lines = [
+        f"Model: {setting.model} at {setting.upstream}. The agents' steps are scripted; each call is real.",
+        f"Time scale 1:{setting.factor:g}, wait time-out {setting.client_wait_seconds:g} s → {setting.wait_seconds:g} s. "
+        f"{_patience(setting.client_wait_seconds)} Model calls are not scaled.",
+    ]
+    if prices.known:
+        lines.append(f"Price: list price of {prices.title} (genai-prices), without a discount for cached input.")
+    else:
+        lines.append(f"Price: none known for {prices.model!r}; choose a model with --price-as.")
+    lines += [f"Differs: {line}" for run in runs for line in run.differences()]
+    lines += [
+        f"Client error: {agent.agent}: {text}" for run in runs for agent in run.agents for text in agent.errors[:3]
+    ]
+    lines += [
+        f"Left open: {name} ({TITLES[run.name]})"
+        for run in runs
+        for name, took in run.incidents.items()
+        if took is None
+    ]
+    return lines
+
+
+def _patience(seconds: float) -> str:
+    if seconds > 300:
+        return "Longer than the Python MCP client bears by default without a sign of life, which is 300 s."
+    if seconds > 60:
+        return "The Python MCP client bears 300 s by default, a TypeScript client 60 s, so its loop turns more often."
+    return "That is what a TypeScript client bears by default; the Python MCP client bears 300 s."
+
+
+def _usd(run: RunResult, prices: PriceList) -> str:
+    usd = run.usd(prices)
+    return "unknown" if usd is None else f"${usd:.5f}"
+
+
+def _took(run: RunResult, incident: str) -> str:
+    took = run.incidents[incident]
+    return "not solved" if took is None else f"{took:.1f} s"

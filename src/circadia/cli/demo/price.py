@@ -1,0 +1,49 @@
+"""What the demo's tokens cost at a named model's list price."""
+
+from dataclasses import dataclass
+from decimal import Decimal
+
+from genai_prices import Usage, calc_price
+
+from circadia.errors import InvalidRequest
+
+CACHE_MINIMUM_TOKENS = 1024
+"""Shorter prompts are not cached by the large providers (their prompt-caching guides), so ours get no discount."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class PriceList:
+    """The list price of one model.
+
+    Attributes:
+        model: The name to look up.
+        title: Its full name, or `model` where it is not known.
+        known: Whether there is a price.
+    """
+
+    model: str
+    title: str
+    known: bool
+
+    def usd(self, input_tokens: int, output_tokens: int) -> Decimal | None:
+        """Return what the tokens cost in US dollars, None where no price is known."""
+        if not self.known:
+            return None
+        return calc_price(Usage(input_tokens=input_tokens, output_tokens=output_tokens), self.model).total_price
+
+
+def price_list(model: str, *, required: bool) -> PriceList:
+    """Look up a model.
+
+    Raises:
+        InvalidRequest: It has no known price and `required` is set.
+    """
+    try:
+        found = calc_price(Usage(input_tokens=1, output_tokens=1), model)
+    except LookupError:
+        if required:
+            raise InvalidRequest(
+                f"genai-prices knows no price for {model!r}; name another model with --price-as."
+            ) from None
+        return PriceList(model=model, title=model, known=False)
+    return PriceList(model=model, title=found.model.name or found.model.id, known=True)

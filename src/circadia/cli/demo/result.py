@@ -1,0 +1,155 @@
+"""What the demo measured: records of the two runs, and how the ledger compares with the agents' own counts."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass
+from decimal import Decimal
+from typing import Any
+
+from circadia.cli.demo.price import PriceList
+from circadia.cli.demo.tally import Tally
+
+
+@dataclass(frozen=True, kw_only=True)
+class Used:
+    """One agent's line of the server's usage ledger: answered calls and their tokens."""
+
+    calls: int = 0
+    input_tokens: int = 0
+    output_tokens: int = 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class AgentResult:
+    """One agent in one run; the counts are its own, but for the sleep, which the server tells. See `Tally`."""
+
+    agent: str
+    work_calls: int
+    empty_calls: int
+    unknown_calls: int
+    input_tokens: int
+    output_tokens: int
+    cached_tokens: int
+    waits: int
+    empty_waits: int
+    tool_calls: int
+    jobs: tuple[str, ...]
+    errors: tuple[str, ...]
+    asleep_seconds: float
+    naps: int
+
+    @property
+    def model_calls(self) -> int:
+        """All answered model calls."""
+        return self.work_calls + self.empty_calls
+
+    @staticmethod
+    def of(tally: Tally) -> "AgentResult":
+        """Freeze a tally."""
+        kept: dict[str, Any] = {name: getattr(tally, name) for name in AgentResult.__dataclass_fields__}
+        kept.update(jobs=tuple(tally.jobs), errors=tuple(tally.errors))
+        return AgentResult(**kept)
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunResult:
+    """One run.
+
+    Attributes:
+        name: `baseline` or `sleeping`, also its session.
+        wall_seconds: From the first agent's start to the end of the story.
+        incidents: Seconds from page to close of each incident; None where it stayed open.
+        agents: One line for each agent.
+        ledger: The same agents as the server's ledger has them.
+        warnings: What the server warned of when the session was made.
+    """
+
+    name: str
+    wall_seconds: float
+    incidents: Mapping[str, float | None]
+    agents: Sequence[AgentResult]
+    ledger: Mapping[str, Used]
+    warnings: Sequence[str]
+
+    @property
+    def finished(self) -> bool:
+        """Whether each incident was closed."""
+        return all(seconds is not None for seconds in self.incidents.values())
+
+    def total(self, name: str) -> int:
+        """Return the sum of one count over the agents."""
+        return sum(int(getattr(agent, name)) for agent in self.agents)
+
+    @property
+    def client_errors(self) -> int:
+        """What the agents' clients complained about, in number."""
+        return sum(len(agent.errors) for agent in self.agents)
+
+    def usd(self, prices: PriceList) -> Decimal | None:
+        """Return the price of all tokens."""
+        return prices.usd(self.total("input_tokens"), self.total("output_tokens"))
+
+    def differences(self) -> list[str]:
+        """Say where the ledger and the agents' own counts differ; empty if nowhere."""
+        lines: list[str] = []
+        for agent in self.agents:
+            used = self.ledger.get(agent.agent, Used())
+            pairs = (
+                ("model calls", agent.model_calls, used.calls),
+                ("tokens in", agent.input_tokens, used.input_tokens),
+                ("tokens out", agent.output_tokens, used.output_tokens),
+            )
+            lines.extend(
+                f"{self.name}, {agent.agent}: {what}: the agent counted {own}, the ledger {theirs}"
+                for what, own, theirs in pairs
+                if own != theirs
+            )
+        return lines
+
+
+@dataclass(frozen=True, kw_only=True)
+class Setting:
+    """What both runs share.
+
+    Attributes:
+        model: The model that answered.
+        upstream: Where it runs.
+        run_seconds: Real length of one run.
+        factor: Story seconds in a real second.
+        client_wait_seconds: The wait time-out in the story.
+        wait_seconds: The same in real seconds.
+    """
+
+    model: str
+    upstream: str
+    run_seconds: float
+    factor: float
+    client_wait_seconds: float
+    wait_seconds: float
+
+
+def as_json(setting: Setting, runs: Sequence[RunResult], prices: PriceList, total_seconds: float) -> dict[str, Any]:
+    """Return everything, ready to be written."""
+    return {
+        "setting": asdict(setting),
+        "price": {"model": prices.model, "title": prices.title, "known": prices.known},
+        "total_seconds": round(total_seconds, 1),
+        "runs": [_run(run, prices) for run in runs],
+    }
+
+
+def _run(run: RunResult, prices: PriceList) -> dict[str, Any]:
+    counts = ("model_calls", "work_calls", "empty_calls", "unknown_calls", "input_tokens", "output_tokens")
+    usd = run.usd(prices)
+    return {
+        "name": run.name,
+        "finished": run.finished,
+        "wall_seconds": round(run.wall_seconds, 1),
+        **{name: run.total(name) for name in counts},
+        "usd": None if usd is None else float(usd),
+        "client_errors": run.client_errors,
+        "incidents": {name: None if took is None else round(took, 1) for name, took in run.incidents.items()},
+        "ledger_differences": run.differences(),
+        "warnings": list(run.warnings),
+        "agents": [{**asdict(agent), "asleep_seconds": round(agent.asleep_seconds, 1)} for agent in run.agents],
+        "ledger": {name: asdict(used) for name, used in run.ledger.items()},
+    }

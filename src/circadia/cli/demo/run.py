@@ -1,0 +1,161 @@
+"""One run of the story against a running server: the session, the programs, the outside world, the watch."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from circadia.cli.demo import story
+from circadia.cli.demo.live import TITLES, View
+from circadia.cli.demo.result import AgentResult, RunResult, Used
+from circadia.cli.demo.server import Server
+from circadia.cli.demo.team import Member, Team, playing
+from circadia.clock import Clock
+from circadia.errors import UpstreamFailed
+from circadia.llm.local import LocalModel
+
+LOOK_SECONDS = 0.25
+LATE_FACTOR = 0.5
+"""How much longer than planned a run may take, as a share of its length, before it is ended unsolved."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Stage:
+    """What both runs stand on."""
+
+    server: Server
+    local_model: LocalModel | None
+    model: str
+    limit_field: str
+    upstream: str
+    scale: story.Scale
+    folder: Path
+    view: View
+    clock: Clock
+
+
+@dataclass(kw_only=True)
+class _Progress:
+    """Pages and closes of incidents so far, on the monotonic clock."""
+
+    paged: dict[str, float] = field(default_factory=dict[str, float])
+    closed: dict[str, float] = field(default_factory=dict[str, float])
+
+    @property
+    def solved(self) -> bool:
+        return len(self.closed) == len(story.INCIDENTS)
+
+    def took(self) -> dict[str, float | None]:
+        return {
+            each.id: self.closed[each.id] - self.paged[each.id] if each.id in self.closed else None
+            for each in story.INCIDENTS
+        }
+
+
+async def play(stage: Stage, name: str, *, sleeping: bool) -> RunResult:
+    """Tell the story once in a session called `name`, with or without sleep.
+
+    Raises:
+        StartError: An agent could not start.
+        UpstreamFailed: The server, the local model or an agent's program ended.
+    """
+    session = await stage.server.post("/sessions", story.graph(name, sleeping=sleeping))
+    tokens = {agent["name"]: agent["token"] for agent in session["agents"]}
+    folder = stage.folder / name
+    folder.mkdir()
+    members = [
+        Member(
+            name=agent,
+            token=tokens[agent],
+            part=story.part(agent, stage.scale, stage.model, stage.limit_field),
+        )
+        for agent in (story.COORDINATOR, *story.SPECIALISTS)
+    ]
+    urls = {"OPENAI_BASE_URL": f"{stage.server.url}/llm/{stage.upstream}/v1", "MCP_URL": f"{stage.server.url}/mcp"}
+    progress = _Progress()
+
+    def heard(agent: str, line: Mapping[str, Any]) -> None:
+        if line.get("event") == "incident" and line["state"] == "closed":
+            progress.closed[line["incident"]] = stage.clock.monotonic()
+            stage.view.say(f"  {line['incident']} closed")
+        if line.get("event") == "done":
+            stage.view.say(f"  {agent} has answered for {line['incident']}")
+
+    started = stage.clock.monotonic()
+    async with playing(members, urls, folder, heard) as team:
+        stage.view.begin(TITLES[name], team.tallies.values())
+        try:
+            await _tell(stage, name, team, progress)
+        finally:
+            stage.view.end()
+    wall_seconds = stage.clock.monotonic() - started
+    return RunResult(
+        name=name,
+        wall_seconds=wall_seconds,
+        incidents=progress.took(),
+        agents=[AgentResult.of(tally) for tally in team.tallies.values()],
+        ledger=await _ledger(stage.server, name),
+        warnings=session.get("warnings", []),
+    )
+
+
+async def _tell(stage: Stage, session: str, team: Team, progress: _Progress) -> None:
+    """Let the outside world happen and watch, until the story's time is over and all is solved, or it is too late."""
+    begun = last = stage.clock.monotonic()
+    length = stage.scale.run_seconds
+    pages = list(story.INCIDENTS)
+    while True:
+        now = stage.clock.monotonic()
+        elapsed = now - begun
+        if elapsed >= length and (progress.solved or elapsed >= length * (1 + LATE_FACTOR)):
+            return
+        if pages and elapsed >= stage.scale.seconds(pages[0].minute):
+            await _page(stage, session, pages.pop(0), progress)
+        _check_alive(stage, team)
+        await _look(stage.server, session, team, now - last)
+        last = now
+        stage.view.tick(f"story minute {elapsed * stage.scale.factor / 60:.0f} of {story.STORY_MINUTES}")
+        await stage.clock.sleep(LOOK_SECONDS)
+
+
+async def _page(stage: Stage, session: str, incident: story.Incident, progress: _Progress) -> None:
+    """Open a thread in the pager's name and mention the coordinator."""
+    stage.view.say(f"  {incident.id}: {incident.page}")
+    progress.paged[incident.id] = stage.clock.monotonic()
+    thread = await stage.server.post(
+        f"/sessions/{session}/threads",
+        {"name": incident.id, "participants": [story.PAGER, story.COORDINATOR]},
+    )
+    await stage.server.post(
+        f"/sessions/{session}/threads/{thread['id']}/messages",
+        {"from": story.PAGER, "content": f"{incident.id}: {incident.page}", "mentions": [story.COORDINATOR]},
+    )
+
+
+def _check_alive(stage: Stage, team: Team) -> None:
+    """Raise if something that the run stands on has ended."""
+    if not stage.server.alive:
+        raise UpstreamFailed(f"the demo's server ended; {stage.server.told()}")
+    if stage.local_model is not None and not stage.local_model.alive:
+        raise UpstreamFailed(f"the local model ended; its output is in {str(stage.folder / 'model.log')!r}")
+    if gone := team.gone():
+        errors = "; ".join(team.tallies[gone[0]].errors[-2:]) or "no message"
+        raise UpstreamFailed(f"the program of agent {gone[0]!r} ended: {errors}")
+
+
+async def _look(server: Server, session: str, team: Team, seconds: float) -> None:
+    """Ask the server who is asleep and how many calls it holds."""
+    for agent in (await server.get(f"/sessions/{session}/agents"))["agents"]:
+        tally = team.tallies.get(agent["name"])
+        if tally is not None:
+            tally.take_state(sleeping=agent["sleeping"], held=agent["held"], seconds=seconds)
+
+
+async def _ledger(server: Server, session: str) -> dict[str, Used]:
+    """Return the server's usage of a session by agent."""
+    answer = await server.get("/usage", group_by="agent", session=session)
+    lines: dict[str, Used] = {}
+    for line in answer["usage"]:
+        agent = str(line["agent"]).rpartition(":")[2]
+        lines[agent] = Used(calls=line["calls"], input_tokens=line["input_tokens"], output_tokens=line["output_tokens"])
+    return lines

@@ -1,0 +1,158 @@
+"""The Circadia server of the demo: the real command in a process of its own, spoken to over REST only."""
+
+import asyncio
+import contextlib
+import json
+import os
+import socket
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from circadia.clock import Clock
+from circadia.errors import StartError, UpstreamFailed
+from circadia.ids import new_token
+
+START_SECONDS = 40.0
+STOP_SECONDS = 15.0
+_LOOK_SECONDS = 0.1
+_ATTEMPTS = 3
+_LOG_TAIL_BYTES = 4096
+
+
+@dataclass(frozen=True, kw_only=True)
+class Server:
+    """A running server and the operator's way to it.
+
+    Attributes:
+        url: Where it listens.
+        log: File with what it prints.
+    """
+
+    url: str
+    log: Path
+    _http: aiohttp.ClientSession
+    _process: asyncio.subprocess.Process
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process still runs."""
+        return self._process.returncode is None
+
+    async def get(self, path: str, **query: str) -> Any:
+        """GET `/api/v1{path}` and return the JSON."""
+        return await self._ask("GET", path, params=query)
+
+    async def post(self, path: str, body: Mapping[str, Any]) -> Any:
+        """POST `body` to `/api/v1{path}` and return the JSON."""
+        return await self._ask("POST", path, json=body)
+
+    async def _ask(self, method: str, path: str, **options: Any) -> Any:
+        """Send one request as the operator.
+
+        Raises:
+            UpstreamFailed: The server is gone or refuses.
+        """
+        try:
+            async with self._http.request(method, f"{self.url}/api/v1{path}", **options) as answer:
+                text = await answer.text()
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UpstreamFailed(
+                f"the demo's server does not answer {method} {path}: {error!r}; {self.told()}"
+            ) from error
+        if answer.status >= 400:
+            raise UpstreamFailed(f"the demo's server answered {answer.status} to {method} {path}: {text[:500]}")
+        return json.loads(text) if text else None
+
+    def told(self) -> str:
+        """Return where its output is and the last lines of it."""
+        return told(self.log)
+
+
+def told(log: Path) -> str:
+    """Return where a process's output is, and its last lines."""
+    data = log.read_bytes()[-_LOG_TAIL_BYTES:].decode(errors="replace") if log.exists() else ""
+    lines = [line.strip() for line in data.splitlines() if line.strip()][-3:]
+    return f"its output is in {str(log)!r}; last lines: {' / '.join(lines) or 'none'}"
+
+
+def free_port() -> int:
+    """Return a loopback port that was free a moment ago."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        return int(probe.getsockname()[1])
+
+
+@contextlib.asynccontextmanager
+async def running(folder: Path, config: Mapping[str, Any], clock: Clock) -> AsyncGenerator[Server]:
+    """Run `circadia serve` with `config` on a free port until the block ends; its data and log are in `folder`.
+
+    Raises:
+        StartError: It ended or was not ready in time.
+    """
+    file, log, token = folder / "circadia.yaml", folder / "server.log", new_token("admin")
+    file.write_text(json.dumps(config, indent=2), "utf-8")
+    headers = {"Authorization": f"Bearer {token}"}
+    async with aiohttp.ClientSession(headers=headers, timeout=aiohttp.ClientTimeout(total=30)) as http:
+        process, url = await _start(file, folder / "data", log, token, http, clock)
+        try:
+            yield Server(url=url, log=log, _http=http, _process=process)
+        finally:
+            await stop(process)
+
+
+async def _start(
+    config: Path, data: Path, log: Path, token: str, http: aiohttp.ClientSession, clock: Clock
+) -> tuple[asyncio.subprocess.Process, str]:
+    """Start the process; another program may take the port meanwhile, so try more than one."""
+    for _ in range(_ATTEMPTS):
+        port = free_port()
+        with log.open("wb") as sink:
+            process = await asyncio.create_subprocess_exec(
+                *(sys.executable, "-m", "circadia", "serve", "--config", str(config), "--data", str(data)),
+                *("--host", "127.0.0.1", "--port", str(port)),
+                env={**os.environ, "CIRCADIA_ADMIN_TOKEN": token},
+                stdin=asyncio.subprocess.DEVNULL,
+                stdout=sink,
+                stderr=sink,
+            )
+        url = f"http://127.0.0.1:{port}"
+        try:
+            ready = await _ready(process, url, http, clock)
+        except BaseException:
+            await stop(process)
+            raise
+        if ready:
+            return process, url
+        await stop(process)
+    raise StartError(f"the demo's server did not start in {_ATTEMPTS} attempts; {told(log)}")
+
+
+async def _ready(process: asyncio.subprocess.Process, url: str, http: aiohttp.ClientSession, clock: Clock) -> bool:
+    """Whether the server answers `/readyz` before it ends or its time is over."""
+    until = clock.monotonic() + START_SECONDS
+    while process.returncode is None and clock.monotonic() < until:
+        try:
+            async with http.get(f"{url}/readyz") as answer:
+                if answer.status == 200:
+                    return True
+        except aiohttp.ClientError:
+            pass
+        await clock.sleep(_LOOK_SECONDS)
+    return False
+
+
+async def stop(process: asyncio.subprocess.Process) -> None:
+    """Ask the process to end, and kill it if it does not."""
+    if process.returncode is not None:
+        return
+    process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+    except TimeoutError:
+        process.kill()
+        await process.wait()

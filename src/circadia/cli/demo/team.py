@@ -1,0 +1,144 @@
+"""The programs of the demo's agents: started, listened to, ended."""
+
+import asyncio
+import contextlib
+import json
+import os
+import sys
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from circadia.cli.demo.tally import Tally
+from circadia.errors import StartError
+
+WORKER = Path(__file__).with_name("worker.py")
+START_SECONDS = 60.0
+STOP_SECONDS = 15.0
+_LINE_BYTES = 1 << 20
+
+Heard = Callable[[str, Mapping[str, Any]], None]
+"""Told the agent and each line of it."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Member:
+    """What one agent's program is started with.
+
+    Attributes:
+        name: The agent.
+        token: Its token, for both doors.
+        part: Its part of the story.
+    """
+
+    name: str
+    token: str
+    part: Mapping[str, Any]
+
+
+class Team:
+    """The running programs, with one tally each."""
+
+    def __init__(self, members: Sequence[Member], heard: Heard) -> None:
+        self.tallies = {member.name: Tally(agent=member.name) for member in members}
+        self._heard = heard
+        self._changed = asyncio.Condition()
+        self._processes: dict[str, asyncio.subprocess.Process] = {}
+        self._ears: list[asyncio.Task[None]] = []
+
+    async def start(self, member: Member, urls: Mapping[str, str], folder: Path) -> None:
+        """Start one program; its errors go to a file in `folder`."""
+        part = folder / f"{member.name}.json"
+        part.write_text(json.dumps(member.part), "utf-8")
+        with (folder / f"{member.name}.log").open("wb") as sink:
+            process = await asyncio.create_subprocess_exec(
+                # -P: the program must not find Circadia's modules beside itself.
+                *(sys.executable, "-P", str(WORKER), str(part)),
+                env=environment(os.environ, urls, member.token),
+                stdin=asyncio.subprocess.PIPE,
+                stdout=asyncio.subprocess.PIPE,
+                stderr=sink,
+                limit=_LINE_BYTES,
+            )
+        self._processes[member.name] = process
+        self._ears.append(asyncio.create_task(self._listen(member.name, process)))
+
+    async def ready(self) -> None:
+        """Return when each program has connected its clients.
+
+        Raises:
+            StartError: One ended before, or it takes too long.
+        """
+        try:
+            async with asyncio.timeout(START_SECONDS), self._changed:
+                await self._changed.wait_for(lambda: all(each.ready or each.ended for each in self.tallies.values()))
+        except TimeoutError:
+            pass
+        late = [each for each in self.tallies.values() if not each.ready]
+        if late:
+            raise StartError(
+                f"the agent {late[0].agent!r} could not connect: {'; '.join(late[0].errors) or 'no answer'}"
+            )
+
+    def gone(self) -> list[str]:
+        """Return the agents whose programs have ended."""
+        return [name for name, process in self._processes.items() if process.returncode is not None]
+
+    async def stop(self) -> None:
+        """End all programs: closing their standard input is the sign; what they still print is heard."""
+        for process in self._processes.values():
+            if process.stdin is not None:
+                process.stdin.close()
+        try:
+            await asyncio.wait_for(asyncio.gather(*self._ears, return_exceptions=True), STOP_SECONDS)
+        except TimeoutError:
+            for process in self._processes.values():
+                if process.returncode is None:
+                    process.kill()
+        for process in self._processes.values():
+            await process.wait()
+
+    async def _listen(self, name: str, process: asyncio.subprocess.Process) -> None:
+        """Read the lines of one program to the end."""
+        assert process.stdout is not None
+        while line := await process.stdout.readline():
+            with contextlib.suppress(json.JSONDecodeError):
+                await self._take(name, json.loads(line))
+        if not self.tallies[name].ended:
+            await self._take(name, {"event": "error", "message": "the program ended without a good-bye"})
+            await self._take(name, {"event": "end"})
+
+    async def _take(self, name: str, line: Mapping[str, Any]) -> None:
+        self.tallies[name].take(line)
+        self._heard(name, line)
+        async with self._changed:
+            self._changed.notify_all()
+
+
+@contextlib.asynccontextmanager
+async def playing(
+    members: Sequence[Member], urls: Mapping[str, str], folder: Path, heard: Heard
+) -> AsyncGenerator[Team]:
+    """Run a program for each of `members` until the block ends. `urls` has `OPENAI_BASE_URL` and `MCP_URL`."""
+    team = Team(members, heard)
+    try:
+        for member in members:
+            await team.start(member, urls, folder)
+        await team.ready()
+        yield team
+    finally:
+        await team.stop()
+
+
+def environment(base: Mapping[str, str], urls: Mapping[str, str], token: str) -> dict[str, str]:
+    """Return the environment of an agent's program: two addresses, its token, and nobody else's secret."""
+    kept = {
+        name: value
+        for name, value in base.items()
+        if not name.upper().startswith(("CIRCADIA_", "OPENAI_", "ANTHROPIC_"))
+        and not name.upper().endswith(("_KEY", "_TOKEN", "_SECRET", "_PASSWORD"))
+    }
+    local = ",".join(filter(None, (base.get("NO_PROXY") or base.get("no_proxy"), "127.0.0.1", "localhost")))
+    own = {"OPENAI_API_KEY": token, "MCP_TOKEN": token, "NO_PROXY": local, "no_proxy": local}
+    return {**kept, **urls, **own, "PYTHONUNBUFFERED": "1"}

