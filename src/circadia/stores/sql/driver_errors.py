@@ -30,8 +30,7 @@ def wrapped(database: str, *driver: type[Exception]) -> Generator[None]:
     except (exc.ProgrammingError, exc.NotSupportedError):
         raise
     except exc.DBAPIError as error:
-        state = getattr(error.orig, "sqlstate", None)
-        if isinstance(error, exc.DataError) or (isinstance(state, str) and state.startswith(_DATA_EXCEPTION)):
+        if _of_value(error):
             raise InvalidRequest(f"{database} cannot store this value: {error.orig}") from error
         raise unavailable(database, error.orig or error) from error
     except (exc.InvalidRequestError, OSError, *driver) as error:
@@ -44,3 +43,14 @@ def unavailable(database: str, error: BaseException) -> StorageUnavailable:
     if "disk is full" in told or "No space left" in told:
         told = f"its disk is full; make room ({told})"
     return StorageUnavailable(f"{database} does not answer: {told}", retry_after_seconds=1.0)
+
+
+def _of_value(error: exc.DBAPIError) -> bool:
+    """Return whether the value is at fault: the server said so, or the driver could not encode it."""
+    state = getattr(error.orig, "sqlstate", None)
+    refused = isinstance(state, str) and state.startswith(_DATA_EXCEPTION)
+    return refused or isinstance(error, exc.DataError) or isinstance(_cause(error), ValueError)
+
+
+def _cause(error: exc.DBAPIError) -> BaseException | None:
+    return None if error.orig is None else error.orig.__cause__
