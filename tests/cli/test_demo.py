@@ -1,0 +1,227 @@
+"""The demo: its arithmetic, its options, and the whole of it in front of a mock provider."""
+
+import ast
+import asyncio
+import json
+import os
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.cli.demo import story
+from circadia.cli.demo.price import price_list
+from circadia.cli.demo.result import AgentResult, RunResult, Used
+from circadia.cli.demo.tally import Tally
+from circadia.cli.demo.team import WORKER, environment
+from circadia.errors import InvalidRequest
+from circadia.testing.upstream import MockUpstream
+
+AGENTS = (story.COORDINATOR, *story.SPECIALISTS)
+DEMO_SECONDS = 170.0
+
+
+def tally(*lines: Mapping[str, Any]) -> Tally:
+    """Return a tally that took `lines`."""
+    counted = Tally(agent="logs")
+    for line in lines:
+        counted.take(line)
+    return counted
+
+
+def model_line(purpose: str, tokens: tuple[int | None, int | None] = (40, 8)) -> dict[str, Any]:
+    return {"event": "model", "purpose": purpose, "input": tokens[0], "output": tokens[1], "cached": 0, "seconds": 1.0}
+
+
+def test_an_agents_lines_are_counted_by_what_they_were_for() -> None:
+    counted = tally(
+        {"event": "ready"},
+        {"event": "wait", "empty": True, "seconds": 5},
+        model_line("empty"),
+        {"event": "wait", "empty": False, "seconds": 1},
+        model_line("work"),
+        {"event": "tool", "name": "send_message"},
+        {"event": "done", "incident": "INC-1"},
+        {"event": "error", "message": "ConnectError: gone"},
+        {"event": "something new"},
+    )
+    assert (counted.work_calls, counted.empty_calls, counted.model_calls) == (1, 1, 2)
+    assert (counted.waits, counted.empty_waits, counted.tool_calls) == (2, 1, 1)
+    assert (counted.input_tokens, counted.output_tokens) == (80, 16)
+    assert counted.jobs == ["INC-1"]
+    assert counted.errors == ["ConnectError: gone"]
+
+
+def test_usage_that_the_provider_does_not_give_stays_unknown() -> None:
+    counted = tally(model_line("work", (None, None)))
+    assert (counted.model_calls, counted.unknown_calls, counted.input_tokens) == (1, 1, 0)
+
+
+def test_sleep_is_counted_between_two_looks_that_both_saw_it() -> None:
+    counted = Tally(agent="logs")
+    for sleeping in (True, True, False, False, True, True):
+        counted.take_state(sleeping=sleeping, held=int(sleeping), seconds=0.5)
+    assert (counted.asleep_seconds, counted.naps, counted.held) == (1.0, 2, 1)
+
+
+def run_of(counted: Tally, ledger: Used) -> RunResult:
+    return RunResult(
+        name="baseline",
+        wall_seconds=60,
+        incidents={"INC-1": 20.0, "INC-2": None},
+        agents=[AgentResult.of(counted)],
+        ledger={counted.agent: ledger},
+        warnings=[],
+    )
+
+
+def test_a_difference_between_the_ledger_and_the_agents_is_named() -> None:
+    counted = tally(model_line("work"))
+    assert run_of(counted, Used(calls=1, input_tokens=40, output_tokens=8)).differences() == []
+    assert run_of(counted, Used(calls=2, input_tokens=40, output_tokens=8)).differences() == [
+        "baseline, logs: model calls: the agent counted 1, the ledger 2"
+    ]
+
+
+def test_a_run_with_an_open_incident_is_not_finished() -> None:
+    assert not run_of(tally(), Used()).finished
+
+
+def test_the_price_is_the_named_models_list_price() -> None:
+    prices = price_list("gpt-4o-mini", required=True)
+    assert prices.usd(1_000_000, 1_000_000) == pytest.approx(0.15 + 0.60)
+
+
+def test_a_model_without_a_price_is_refused_if_it_was_asked_for_and_else_unknown() -> None:
+    with pytest.raises(InvalidRequest, match="--price-as"):
+        price_list("no-such-model", required=True)
+    assert price_list("no-such-model", required=False).usd(1, 1) is None
+
+
+def test_both_runs_play_the_same_parts_and_differ_only_in_who_may_sleep() -> None:
+    awake, sleeping = (story.graph("s", sleeping=value) for value in (False, True))
+    assert [agent["name"] for agent in awake["agents"]] == [agent["name"] for agent in sleeping["agents"]]
+    assert all(not agent.get("sleep_events") for agent in awake["agents"])
+    asleep = {agent["name"] for agent in sleeping["agents"] if "agent_started" in agent.get("sleep_events", [])}
+    assert asleep == set(story.SPECIALISTS)
+
+
+def test_the_story_is_scaled_as_a_whole() -> None:
+    scale = story.Scale(run_seconds=60, client_wait_seconds=300)
+    assert (scale.factor, scale.wait_seconds, scale.seconds(12)) == (60, 5, 12)
+    half = story.Scale(run_seconds=30, client_wait_seconds=300)
+    assert (half.factor, half.wait_seconds, half.seconds(12)) == (120, 2.5, 6)
+
+
+def test_each_job_of_the_story_is_in_the_part_of_its_agent() -> None:
+    scale = story.Scale(run_seconds=60, client_wait_seconds=300)
+    parts = {agent: story.part(agent, scale, "m", "max_tokens") for agent in AGENTS}
+    for incident in story.INCIDENTS:
+        steps = parts[story.COORDINATOR]["incidents"][incident.id]
+        assert [step["agent"] for step in steps] == [job.agent for job in incident.jobs]
+        for job in incident.jobs:
+            assert parts[job.agent]["jobs"][incident.id]["seconds"] == job.minutes
+
+
+def test_an_agents_program_imports_nothing_of_circadia() -> None:
+    names: set[str] = set()
+    for node in ast.walk(ast.parse(WORKER.read_text("utf-8"))):
+        if isinstance(node, ast.Import):
+            names.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            names.add("." * node.level + (node.module or ""))
+    assert {name.split(".")[0] for name in names} - set(sys.stdlib_module_names) == {"httpx2", "mcp", "openai"}
+
+
+def test_an_agents_program_gets_two_addresses_its_token_and_no_other_secret() -> None:
+    base = {
+        "PATH": "/bin",
+        "CIRCADIA_ADMIN_TOKEN": "operator",
+        "PROVIDER_KEY": "secret",
+        "OPENAI_BASE_URL": "https://elsewhere.test",
+        "NO_PROXY": "intranet",
+    }
+    given = environment(base, {"OPENAI_BASE_URL": "http://a", "MCP_URL": "http://b"}, "own")
+    assert (given["OPENAI_API_KEY"], given["MCP_TOKEN"], given["PATH"]) == ("own", "own", "/bin")
+    assert (given["OPENAI_BASE_URL"], given["MCP_URL"]) == ("http://a", "http://b")
+    assert not {"operator", "secret"} & set(given.values())
+    assert given["NO_PROXY"] == "intranet,127.0.0.1,localhost"
+
+
+async def circadia(*arguments: str, **environ: str) -> tuple[int, str, str]:
+    """Run the command and return its status, output and errors."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "circadia", *arguments),
+        env={**os.environ, **environ},
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    output, errors = await asyncio.wait_for(process.communicate(), DEMO_SECONDS)
+    assert process.returncode is not None
+    return process.returncode, output.decode(), errors.decode()
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (("--upstream", "https://provider.test"), "--upstream needs --model"),
+        (("--upstream", "provider.test", "--model", "m"), "must be a URL"),
+        (("--key-env", "KEY"), "--key-env goes with --upstream"),
+        (("--upstream", "https://p.test", "--model", "m", "--key-env", "NO_SUCH_VARIABLE"), "is not set"),
+        (("--price-as", "no-such-model"), "knows no price"),
+        (("--model", "no-such-file.gguf"), "neither a known model"),
+    ],
+)
+async def test_options_that_make_no_sense_are_refused_at_once(arguments: tuple[str, ...], message: str) -> None:
+    status, _, errors = await circadia("demo", *arguments, COLUMNS="300")
+    assert status != 0
+    assert message in errors
+    assert "Traceback" not in errors
+
+
+@pytest.mark.timeout(240)
+async def test_the_team_solves_the_same_incidents_with_fewer_calls_when_it_may_sleep(tmp_path: Path) -> None:
+    async with MockUpstream(key="key-of-the-provider", reply="I look at it.") as provider:
+        status, output, errors = await circadia(
+            *("demo", "--json", "--seconds", "15", "--upstream", f"{provider.base_url}/v1", "--model", "mock-1"),
+            *("--key-env", "PROVIDER_KEY", "--price-as", "gpt-5-mini"),
+            PROVIDER_KEY="key-of-the-provider",
+            TMPDIR=str(tmp_path),
+        )
+        served = len(provider.answered)
+    assert status == 0, errors
+    details = json.loads(output)
+    baseline, sleeping = details["runs"]
+    for run in (baseline, sleeping):
+        assert run["finished"]
+        assert run["client_errors"] == 0, [agent["errors"] for agent in run["agents"]]
+        assert run["ledger_differences"] == []
+        assert [agent["jobs"] for agent in run["agents"]] == [
+            ["INC-1", "INC-2"],
+            ["INC-1"],
+            ["INC-2"],
+            ["INC-1"],
+            ["INC-1"],
+        ]
+    assert served == baseline["model_calls"] + sleeping["model_calls"]
+    assert baseline["work_calls"] == sleeping["work_calls"]
+    idle = {agent["agent"]: agent["empty_calls"] for agent in sleeping["agents"]}
+    assert sum(count for agent, count in idle.items() if agent != story.COORDINATOR) == 0
+    assert all(agent["empty_calls"] > 0 for agent in baseline["agents"] if agent["agent"] != story.COORDINATOR)
+    assert sleeping["empty_calls"] < baseline["empty_calls"] / 2
+    kept = next(tmp_path.glob("circadia-demo-*"))
+    assert [each.name for each in kept.iterdir()] == ["result.json"]
+    assert json.loads((kept / "result.json").read_text("utf-8")) == details
+
+
+@pytest.mark.slow
+async def test_the_demo_on_the_real_small_model_stays_under_three_minutes(tmp_path: Path) -> None:
+    status, output, errors = await circadia("demo", "--json", TMPDIR=str(tmp_path))
+    assert status == 0, errors
+    details = json.loads(output)
+    assert details["total_seconds"] < 180
+    baseline, sleeping = details["runs"]
+    assert sleeping["model_calls"] < baseline["model_calls"]
+    assert not baseline["ledger_differences"] + sleeping["ledger_differences"]
