@@ -65,9 +65,7 @@ class Presence:
         Raises:
             Ended: the agent is gone. StorageUnavailable: the database does not answer.
         """
-        cell = self._cells.get(agent_id)
-        if cell is None:
-            cell = self._cells[agent_id] = Cell(agent_id)
+        cell = self.make_cell(agent_id)
         if cell.generation < 0:
             async with self._store.read() as tx:
                 agent = await tx.agents.get(agent_id)
@@ -75,6 +73,13 @@ class Presence:
                 self._cells.pop(agent_id, None)
                 raise Ended("the agent was deleted")
             self._apply(cell, agent.asleep, agent.generation, agent.actor, 0.0)
+        return cell
+
+    def make_cell(self, agent_id: AgentId) -> Cell:
+        """Return the agent's cell, made without looking into the database: it hears signals from now on."""
+        cell = self._cells.get(agent_id)
+        if cell is None:
+            cell = self._cells[agent_id] = Cell(agent_id)
         return cell
 
     async def until_awake(self, cell: Cell, waiter: object) -> None:

@@ -1,8 +1,8 @@
 """Allow-list and daily budgets of model calls (GATE-66).
 
 Calls are exact: a budgeted call is written to the ledger, in the transaction that counts, before it goes upstream.
-Tokens and money are reserved there by estimate and settled by the provider's figures, so what can be spent beyond a limit is
-the difference between truth and estimate of the calls in flight. The day is the UTC day.
+Tokens and money are reserved there by estimate and settled by the provider's figures, so what can be spent beyond a
+limit is the difference between truth and estimate of the calls in flight. The day is the UTC day.
 """
 
 from datetime import datetime, timedelta

@@ -1,0 +1,298 @@
+"""The gate under every order of events: what is admitted, when, how often, and that nothing is left behind."""
+
+import asyncio
+import random
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+from starlette.types import Message
+
+from circadia.agents.presence import Presence
+from circadia.clock import SystemClock, milliseconds
+from circadia.errors import CircadiaError, Ended, LimitReached, StillAsleep, StorageUnavailable
+from circadia.gateway.bodies import Parking
+from circadia.gateway.gate import Gate, Passage
+from circadia.gateway.journal import Journal
+from circadia.gateway.mcp_voice import McpVoice
+from circadia.gateway.reply import Reply
+from circadia.gateway.ticker import Ticker
+from circadia.ids import AgentId, RandomIds, SessionId
+from circadia.records.agent import Agent
+from circadia.records.event import Event, EventType
+from circadia.settings import LimitsSettings
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+
+CLOCK = SystemClock()
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+def agent_named(name: str) -> Agent:
+    return Agent(
+        id=AgentId(f"agt_{name}"), session_id=SessionId("ses_1"), session="default", name=name,
+        token_hash=name, since=NOW, created_at=NOW,
+    )  # fmt: skip
+
+
+@dataclass
+class Bench:
+    """A gate with everything under it, and the sleep of agents set by the signals that the store would send."""
+
+    gate: Gate
+    presence: Presence
+    parking: Parking
+    signals: LocalSignals
+    ticker: Ticker
+    lines: list[object]
+    asleep: dict[str, bool] = field(default_factory=dict[str, bool])
+    generation: dict[str, int] = field(default_factory=dict[str, int])
+
+    async def know(self, agent: Agent) -> None:
+        """Have a cell for the agent without a row for it."""
+        with pytest.raises(Ended):
+            await self.presence.cell(agent.id)
+
+    def set(self, agent: Agent, asleep: bool) -> None:
+        if self.asleep.get(agent.id, False) == asleep:
+            return
+        self.asleep[agent.id] = asleep
+        self.generation[agent.id] = self.generation.get(agent.id, 0) + 1
+        state = {"asleep": asleep, "generation": self.generation[agent.id], "lasted_seconds": 1.0}
+        self.signals.publish("sleep", agent.id, state)
+
+    async def hold(
+        self, agent: Agent, body: bytes = b"x", most: tuple[float, CircadiaError] | None = None
+    ) -> tuple[bytes, Passage]:
+        reply = Reply(_swallow, McpVoice(), 15.0)
+        return await self.gate.pass_through(
+            agent, reply, body, door="mcp", what="tools/call t", grace_seconds=2.0, most=most
+        )
+
+
+async def _swallow(message: Message) -> None:
+    del message
+
+
+@asynccontextmanager
+async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) -> AsyncGenerator[Bench]:
+    signals = LocalSignals()
+    settings = LimitsSettings.model_validate(limits)
+    lines: list[object] = []
+    presence = Presence(store, signals)
+    parking = Parking(folder / "held", settings)
+    ticker = Ticker(CLOCK)
+    journal = Journal(CLOCK, store, signals, lines.append)
+    gate = Gate(CLOCK, RandomIds(lambda: milliseconds(CLOCK)), presence, journal, ticker, parking, settings)
+    made = Bench(gate, presence, parking, signals, ticker, lines)
+    for agent in agents:
+        cell = presence.make_cell(agent.id)
+        cell.generation = 0
+    ticking = asyncio.create_task(ticker.run())
+    try:
+        yield made
+    finally:
+        ticking.cancel()
+        await asyncio.gather(ticking, return_exceptions=True)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncGenerator[Store]:
+    opened = await open_sqlite(tmp_path / "gate.db")
+    yield opened
+    await opened.close()
+
+
+async def settled() -> None:
+    """Let every task that can run, run."""
+    for _ in range(10):
+        await asyncio.sleep(0)
+
+
+class Run:
+    """One random interleaving of holds, cancels, sleeps, wakes and deletions."""
+
+    def __init__(self, made: Bench, agents: list[Agent], seed: int) -> None:
+        self.bench = made
+        self.agents = agents
+        self.random = random.Random(seed)
+        self.calls: dict[asyncio.Task[None], Agent] = {}
+        self.admitted: list[int] = []
+        self.cancelled: set[asyncio.Task[None]] = set()
+        self.ended: set[str] = set()
+
+    async def call(self, agent: Agent, number: int) -> None:
+        try:
+            await self.bench.hold(agent)
+        except Ended:
+            assert agent.id in self.ended, "a call ended although its agent is there"
+            return
+        assert not self.bench.asleep.get(agent.id, False), "admitted while asleep"
+        assert agent.id not in self.ended, "admitted after the end of its agent"
+        self.admitted.append(number)
+
+    def step(self, number: int) -> None:
+        agent = self.random.choice(self.agents)
+        act = self.random.choice(("hold", "hold", "hold", "sleep", "wake", "cancel", "flicker", "end"))
+        if act == "hold" and agent.id not in self.ended:
+            self.calls[asyncio.create_task(self.call(agent, number))] = agent
+        elif act in ("sleep", "wake"):
+            self.bench.set(agent, act == "sleep")
+        elif act == "flicker":  # a wake that is taken back before anybody could run
+            self.bench.set(agent, False)
+            self.bench.set(agent, True)
+        elif act == "cancel" and self.calls:
+            task = self.random.choice(list(self.calls))
+            if task.cancel():
+                self.cancelled.add(task)
+        elif act == "end" and self.random.random() < 0.05:
+            self.ended.add(agent.id)
+            self.bench.signals.publish("agent_ended", agent.id, {"reason": "deleted"})
+
+    async def to_the_end(self) -> None:
+        for number in range(40):
+            self.step(number)
+            if self.random.random() < 0.5:
+                await asyncio.sleep(0)
+        for agent in self.agents:
+            if agent.id not in self.ended:
+                self.bench.set(agent, False)
+        await asyncio.gather(*self.calls, return_exceptions=True)
+        for task, agent in self.calls.items():
+            if not task.cancelled():
+                assert task.exception() is None or agent.id in self.ended, task.exception()
+
+
+@pytest.mark.spec("GATE-90", "GATE-42", "GATE-44")
+async def test_in_a_thousand_interleavings_calls_pass_once_and_only_while_their_agent_is_awake(
+    tmp_path: Path, store: Store
+) -> None:
+    for seed in range(1000):
+        agents = [agent_named(f"a{seed}-{n}") for n in range(3)]
+        async with bench(tmp_path, store, agents) as made:
+            run = Run(made, agents, seed)
+            async with asyncio.timeout(20):
+                await run.to_the_end()
+            assert len(run.admitted) == len(set(run.admitted))
+            assert made.gate.held_in_all == 0
+            assert all(made.gate.held(agent.id) == 0 for agent in agents)
+            assert made.parking.in_memory == made.parking.on_disk == 0
+            counts = {
+                kind: sum(isinstance(line, Event) and line.type is kind for line in made.lines)
+                for kind in (EventType.HELD, EventType.ADMITTED, EventType.DROPPED)
+            }
+            assert counts[EventType.HELD] == counts[EventType.ADMITTED] + counts[EventType.DROPPED]
+
+
+@pytest.mark.spec("GATE-42")
+async def test_a_wake_admits_in_the_order_of_arrival(tmp_path: Path, store: Store) -> None:
+    agent = agent_named("ann")
+    order: list[int] = []
+
+    async def call(made: Bench, number: int) -> None:
+        await made.hold(agent)
+        order.append(number)
+
+    async with bench(tmp_path, store, [agent]) as made:
+        made.set(agent, True)
+        tasks: list[asyncio.Task[None]] = []
+        for number in range(50):
+            tasks.append(asyncio.create_task(call(made, number)))
+            await settled()
+        made.set(agent, False)
+        made.set(agent, True)
+        await settled()
+        assert order == []
+        made.set(agent, False)
+        await asyncio.gather(*tasks)
+    assert order == list(range(50))
+
+
+@pytest.mark.spec("GATE-46")
+async def test_over_the_limit_of_an_agent_a_call_is_refused_and_the_others_stay_held(
+    tmp_path: Path, store: Store
+) -> None:
+    agent, other = agent_named("ann"), agent_named("bob")
+    async with bench(tmp_path, store, [agent, other], max_holds_per_agent=2, max_holds=3) as made:
+        for each in (agent, other):
+            made.set(each, True)
+        tasks = [asyncio.create_task(made.hold(agent)) for _ in range(2)]
+        await settled()
+        with pytest.raises(LimitReached, match="'ann' has 2 held calls"):
+            await made.hold(agent)
+        tasks.append(asyncio.create_task(made.hold(other)))
+        await settled()
+        with pytest.raises(LimitReached, match="3 calls are held"):
+            await made.hold(other)
+        assert made.gate.held_in_all == 3
+        for each in (agent, other):
+            made.set(each, False)
+        await asyncio.gather(*tasks)
+
+
+@pytest.mark.spec("GATE-46", "GATE-47")
+async def test_a_large_held_body_waits_on_the_disk_and_comes_back_whole(tmp_path: Path, store: Store) -> None:
+    agent = agent_named("ann")
+    body = random.Random(1).randbytes(300_000)
+    async with bench(tmp_path, store, [agent], spill_bytes=1000, max_spilled_bytes=700_000) as made:
+        made.set(agent, True)
+        held = asyncio.create_task(made.hold(agent, body))
+        gone = asyncio.create_task(made.hold(agent, body))
+        await spilled(made, 2 * len(body))
+        with pytest.raises(LimitReached, match="fill the space"):
+            await made.hold(agent, body)
+        assert len(list((tmp_path / "held").iterdir())) == 2
+        gone.cancel()
+        await asyncio.gather(gone, return_exceptions=True)
+        assert len(list((tmp_path / "held").iterdir())) == 1
+        made.set(agent, False)
+        assert (await held)[0] == body
+        assert not list((tmp_path / "held").iterdir())
+        assert made.parking.on_disk == made.parking.in_memory == 0
+
+
+async def spilled(made: Bench, size: int) -> None:
+    """Return once so many bytes are on the disk and their calls are held."""
+    async with asyncio.timeout(10):
+        while made.parking.on_disk < size or made.gate.held_in_all < 2:
+            await asyncio.sleep(0)
+
+
+@pytest.mark.spec("GATE-46")
+async def test_a_disk_that_takes_no_body_refuses_the_call_with_a_clear_error(tmp_path: Path, store: Store) -> None:
+    agent = agent_named("ann")
+    (tmp_path / "held").write_text("a file where the folder should be")
+    async with bench(tmp_path, store, [agent], spill_bytes=10) as made:
+        made.set(agent, True)
+        with pytest.raises(StorageUnavailable, match="cannot keep the body on disk"):
+            await made.hold(agent, b"x" * 100)
+        assert made.gate.held_in_all == 0
+        assert made.parking.on_disk == 0
+
+
+@pytest.mark.spec("GATE-48")
+async def test_a_hold_ends_at_its_longest_time_with_the_error_that_was_given(tmp_path: Path, store: Store) -> None:
+    agent = agent_named("ann")
+    async with bench(tmp_path, store, [agent]) as made:
+        made.set(agent, True)
+        with pytest.raises(StillAsleep, match="too long"):
+            await made.hold(agent, most=(0.05, StillAsleep("too long")))
+        assert made.gate.held_in_all == 0
+
+
+@pytest.mark.spec("GATE-49")
+async def test_a_stopping_server_ends_held_calls_and_those_that_come(tmp_path: Path, store: Store) -> None:
+    agent = agent_named("ann")
+    async with bench(tmp_path, store, [agent]) as made:
+        made.set(agent, True)
+        tasks = [asyncio.create_task(made.hold(agent)) for _ in range(5)]
+        await settled()
+        made.presence.stop("the server is stopping")
+        for result in await asyncio.gather(*tasks, return_exceptions=True):
+            assert isinstance(result, Ended)
+        with pytest.raises(Ended, match="stopping"):
+            await made.hold(agent)
