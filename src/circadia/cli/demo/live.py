@@ -11,6 +11,10 @@ from circadia.cli.demo.price import PriceList
 from circadia.cli.demo.result import AgentResult, RunResult, Setting
 from circadia.cli.demo.tally import Tally
 
+PATIENCE = (
+    "Without a sign of life the Python MCP client waits 300 s by default; a TypeScript client gives up at 60 s anyway "
+    "(--wait-seconds 60), and loops more often. A client that can wait for ever has no empty waits."
+)
 TITLES = {"baseline": "never asleep", "sleeping": "with Circadia's sleep"}
 
 
@@ -74,23 +78,34 @@ def _comparison(runs: Sequence[RunResult], prices: PriceList) -> Table:
     table.add_column("")
     for run in runs:
         table.add_column(TITLES[run.name], justify="right")
-    rows: list[tuple[str, list[str]]] = [
-        ("model calls", [str(run.total("model_calls")) for run in runs]),
-        ("  for work", [str(run.total("work_calls")) for run in runs]),
-        ("  after an empty wait", [str(run.total("empty_calls")) for run in runs]),
-        ("tokens in", [f"{run.total('input_tokens'):,}" for run in runs]),
-        ("tokens out", [f"{run.total('output_tokens'):,}" for run in runs]),
-        (f"price as {prices.title}", [_usd(run, prices) for run in runs]),
-        ("wall time", [f"{run.wall_seconds:.1f} s" for run in runs]),
-    ]
-    rows += [(f"{name} solved in", [_took(run, name) for run in runs]) for name in runs[0].incidents]
-    rows += [
-        ("client errors", [str(run.client_errors) for run in runs]),
-        ("ledger = agents' own counts", ["no" if run.differences() else "yes" for run in runs]),
-    ]
-    for name, cells in rows:
-        table.add_row(name, *cells)
+    table.add_column("change", justify="right")
+    counts = {
+        "model calls": "model_calls",
+        "  for work": "work_calls",
+        "  after an empty wait": "empty_calls",
+        "tokens in": "input_tokens",
+        "tokens out": "output_tokens",
+    }
+    for title, name in counts.items():
+        values = [run.total(name) for run in runs]
+        table.add_row(title, *(f"{value:,}" for value in values), _change(values))
+    usd = [run.usd(prices) for run in runs]
+    table.add_row(
+        f"price as {prices.title}",
+        *("unknown" if each is None else f"${each:.5f}" for each in usd),
+        _change([float(each) for each in usd if each is not None]),
+    )
+    table.add_row("wall time", *(f"{run.wall_seconds:.1f} s" for run in runs), "")
+    for incident in runs[0].incidents:
+        table.add_row(f"{incident} solved in", *(_took(run, incident) for run in runs), "")
+    table.add_row("client errors", *(str(run.client_errors) for run in runs), "")
+    table.add_row("ledger = agents' own counts", *("no" if run.differences() else "yes" for run in runs), "")
     return table
+
+
+def _change(values: Sequence[float]) -> str:
+    """Return the last value's difference to the first in per cent, where there is something to compare."""
+    return f"{values[-1] / values[0] - 1:+.0%}" if len(values) > 1 and values[0] else ""
 
 
 def _agents(runs: Sequence[RunResult]) -> Table:
@@ -123,8 +138,9 @@ def notes(setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> lis
     """Return what one must know to read the tables rightly."""
     lines = [
         f"Model: {setting.model} at {setting.upstream}. The agents' steps are scripted; each call is real.",
-        f"Time scale 1:{setting.factor:g}, wait time-out {setting.client_wait_seconds:g} s → {setting.wait_seconds:g} s. "
-        f"{_patience(setting.client_wait_seconds)} Model calls are not scaled.",
+        f"Time scale 1:{setting.factor:g}: wait time-out {setting.client_wait_seconds:g} s → {setting.wait_seconds:g} s"
+        "; model calls are not scaled.",
+        PATIENCE,
     ]
     if prices.known:
         lines.append(f"Price: list price of {prices.title} (genai-prices), without a discount for cached input.")
@@ -141,19 +157,6 @@ def notes(setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> lis
         if took is None
     ]
     return lines
-
-
-def _patience(seconds: float) -> str:
-    if seconds > 300:
-        return "Longer than the Python MCP client bears by default without a sign of life, which is 300 s."
-    if seconds > 60:
-        return "The Python MCP client bears 300 s by default, a TypeScript client 60 s, so its loop turns more often."
-    return "That is what a TypeScript client bears by default; the Python MCP client bears 300 s."
-
-
-def _usd(run: RunResult, prices: PriceList) -> str:
-    usd = run.usd(prices)
-    return "unknown" if usd is None else f"${usd:.5f}"
 
 
 def _took(run: RunResult, incident: str) -> str:
