@@ -1,0 +1,183 @@
+"""Messages: what is read, what is added, what is measured."""
+
+import json
+from typing import Any
+
+import pytest
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects.base import Usage
+from tests.gateway.dialects.samples import (
+    COUNT_TOKENS,
+    MESSAGE_CONTENT,
+    MESSAGE_EVENTS,
+    MESSAGES,
+    body,
+    bytewise,
+    run,
+    sse,
+)
+
+USER = {"role": "user", "content": "Hi"}
+RESULT = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "42"}
+USAGE = Usage(
+    input_tokens=1110,
+    output_tokens=40,
+    cached_tokens=100,
+    cache_write_tokens=1000,
+    cache_write_1h_tokens=600,
+    reasoning_tokens=7,
+)
+
+
+def request_of(*messages: object, **more: object) -> bytes:
+    return body({"model": "claude-sonnet-4-5", "max_tokens": 100, "messages": messages, **more})
+
+
+@pytest.mark.spec("GATE-66", "GATE-67")
+def test_a_request_is_read() -> None:
+    read = MESSAGES.read(request_of(USER, stream=True, metadata={"user_id": "ann"}, container="container_1"))
+    assert (read.model, read.streamed, read.output_limit, read.turn) == ("claude-sonnet-4-5", True, 100, True)
+    assert (read.end_user, read.foreign_ids) == ("ann", ("container_1",))
+
+
+@pytest.mark.spec("GATE-67")
+@pytest.mark.parametrize(
+    ("messages", "turn"),
+    [
+        ([USER], True),
+        ([{"role": "user", "content": [{"type": "text", "text": "x"}]}], True),
+        ([USER, {"role": "assistant", "content": "x"}], False),
+        ([USER, {"role": "assistant", "content": "x"}, {"role": "user", "content": [RESULT]}], False),
+        ([{"role": "user", "content": [RESULT, {"type": "text", "text": "and?"}]}], True),
+        ([USER, {"role": "system", "content": "x"}], True),
+        ([], False),
+    ],
+)
+def test_a_turn_ends_in_the_user_with_more_than_tool_results(messages: list[Any], turn: bool) -> None:
+    assert MESSAGES.read(request_of(*messages)).turn is turn
+
+
+@pytest.mark.spec("GATE-60")
+@pytest.mark.parametrize(
+    ("wrong", "named"),
+    [
+        (b"[]", "list"),
+        (b"{}", "messages"),
+        (request_of(5), "messages[0]"),
+        (request_of({"role": 5}), "role"),
+        (request_of(USER, max_tokens="many"), "max_tokens"),
+        (request_of(USER, metadata=5), "metadata"),
+        (request_of(USER, metadata={"user_id": 5}), "user_id"),
+        (request_of(USER, container={"id": 5}), "id"),
+        (request_of(USER, model=[]), "model"),
+    ],
+)
+def test_a_malformed_request_is_refused_with_what_is_wrong_in_it(wrong: bytes, named: str) -> None:
+    with pytest.raises(InvalidRequest) as refused:
+        MESSAGES.read(wrong)
+    assert named in refused.value.message
+
+
+def test_tool_results_nested_in_tool_results_are_no_trap() -> None:
+    deep: object = "x"
+    for _ in range(40):
+        deep = [{"type": "tool_result", "tool_use_id": "t", "content": deep}]
+    assert len(MESSAGES.read(request_of({"role": "user", "content": deep})).chain) == 1
+
+
+@pytest.mark.spec("GATE-61", "GATE-65")
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        (
+            '{"messages": [{"role": "user", "content": "Hé"}]}',
+            '{"messages": [{"role": "user", "content": "Hé\\n\\nLINE"}]}',
+        ),
+        (
+            '{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"c",'
+            '"cache_control":{"type":"ephemeral"}}]}]}',
+            '{"messages":[{"role":"user","content":[{"type":"tool_result","tool_use_id":"t","content":"c",'
+            '"cache_control":{"type":"ephemeral"}},{"type":"text","text":"LINE"}]}]}',
+        ),
+        (
+            '{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"{"}]}',
+            '{"messages":[{"role":"user","content":"a\\n\\nLINE"},{"role":"assistant","content":"{"}]}',
+        ),
+    ],
+)
+def test_the_line_goes_after_tool_results_and_cache_marks_of_the_last_user_message(before: str, after: str) -> None:
+    assert MESSAGES.with_line(before.encode(), "LINE") == after.encode()
+
+
+def test_usage_need_not_be_asked_for() -> None:
+    assert MESSAGES.with_usage(request_of(USER, stream=True)) is None
+
+
+@pytest.mark.spec("GATE-64")
+def test_usage_of_a_stream_is_that_of_its_start_with_the_totals_of_its_end() -> None:
+    stream = sse(*MESSAGE_EVENTS, named=True)
+    meter = MESSAGES.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, bytewise(stream)) == stream
+    assert meter.usage == USAGE
+    assert (meter.model, meter.complete, meter.ids) == ("claude-sonnet-4-5-20250929", True, ["container_1"])
+
+
+@pytest.mark.spec("GATE-64")
+def test_usage_of_a_buffered_message_is_the_same() -> None:
+    start: Any = MESSAGE_EVENTS[0]["message"]
+    end: Any = MESSAGE_EVENTS[-2]["usage"]
+    answer = body({**start, "content": MESSAGE_CONTENT, "usage": {**start["usage"], **end}})
+    meter = MESSAGES.meter(streamed=False, take_usage_out=False, chain=("x",))
+    assert run(meter, [answer]) == answer
+    assert meter.usage == USAGE
+    assert meter.complete is True
+
+
+@pytest.mark.spec("GATE-64")
+def test_a_stream_that_ends_in_an_error_is_not_complete_and_keeps_what_was_told() -> None:
+    error = {"type": "error", "error": {"type": "overloaded_error", "message": "x"}}
+    meter = MESSAGES.meter(streamed=True, take_usage_out=False, chain=("x",))
+    run(meter, [sse(*MESSAGE_EVENTS[:5], error, named=True)])
+    assert (meter.complete, meter.answer_hashes) == (False, [])
+    assert meter.usage.input_tokens == 1110
+
+
+@pytest.mark.spec("GATE-67")
+@pytest.mark.parametrize("streamed", [True, False])
+def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_back(streamed: bool) -> None:
+    first = MESSAGES.read(request_of(USER, system="S"))
+    meter = MESSAGES.meter(streamed=streamed, take_usage_out=False, chain=first.chain)
+    answer = body({"type": "message", "role": "assistant", "content": MESSAGE_CONTENT})
+    run(meter, [sse(*MESSAGE_EVENTS, named=True) if streamed else answer])
+    sent_back: list[Any] = json.loads(json.dumps(MESSAGE_CONTENT[1:]))
+    sent_back[1]["cache_control"] = {"type": "ephemeral"}
+    marked = [{"type": "text", "text": "Hi", "cache_control": {"type": "ephemeral"}}]
+    then = MESSAGES.read(
+        request_of(
+            {"role": "user", "content": marked},
+            {"role": "assistant", "content": sent_back},
+            {"role": "user", "content": [RESULT]},
+            system=[{"type": "text", "text": "S", "cache_control": {"type": "ephemeral"}}],
+        )
+    )
+    assert then.chain[:1] == first.chain
+    assert meter.answer_hashes == [then.chain[1]]
+
+
+@pytest.mark.spec("GATE-67")
+def test_another_system_prompt_is_another_conversation() -> None:
+    assert MESSAGES.read(request_of(USER, system="A")).chain != MESSAGES.read(request_of(USER, system="B")).chain
+
+
+@pytest.mark.spec("GATE-41")
+def test_counting_tokens_is_no_turn_writes_nothing_and_is_left_alone() -> None:
+    request = request_of(USER)
+    read = COUNT_TOKENS.read(request)
+    assert (read.turn, read.output_limit, read.chain, read.model) == (False, 0, (), "claude-sonnet-4-5")
+    assert COUNT_TOKENS.with_line(request, "LINE") == request
+    meter = COUNT_TOKENS.meter(streamed=False, take_usage_out=False, chain=())
+    run(meter, [b'{"input_tokens":5}'])
+    assert (meter.usage, meter.complete) == (Usage(), True)
+    with pytest.raises(InvalidRequest):
+        COUNT_TOKENS.read(b"{}")

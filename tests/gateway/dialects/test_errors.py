@@ -1,0 +1,118 @@
+"""Errors look like the provider's own, so that the official SDKs raise what their callers catch."""
+
+from collections.abc import Callable
+
+import anthropic
+import httpx2
+import openai
+import pytest
+
+from circadia.gateway.dialects.base import Dialect
+from tests.gateway.dialects.samples import ALL, ANTHROPIC, CHAT, COMPLETIONS, MESSAGES, OPENAI, RESPONSES
+
+Handler = Callable[[httpx2.Request], httpx2.Response]
+
+
+def answering(status: int, content: bytes, kind: str) -> httpx2.Client:
+    def handler(_: httpx2.Request) -> httpx2.Response:
+        return httpx2.Response(status, content=content, headers={"content-type": kind})
+
+    return httpx2.Client(transport=httpx2.MockTransport(handler))
+
+
+def openai_client(status: int, content: bytes, kind: str = "application/json") -> openai.OpenAI:
+    client = answering(status, content, kind)
+    return openai.OpenAI(api_key="x", base_url="http://x/v1", max_retries=0, http_client=client)
+
+
+def anthropic_client(status: int, content: bytes, kind: str = "application/json") -> anthropic.Anthropic:
+    client = answering(status, content, kind)
+    return anthropic.Anthropic(api_key="x", base_url="http://x", max_retries=0, http_client=client)
+
+
+@pytest.mark.spec("GATE-63")
+@pytest.mark.parametrize(
+    ("status", "raised", "kind"),
+    [
+        (400, openai.BadRequestError, "invalid_request_error"),
+        (401, openai.AuthenticationError, "authentication_error"),
+        (403, openai.PermissionDeniedError, "permission_error"),
+        (404, openai.NotFoundError, "invalid_request_error"),
+        (429, openai.RateLimitError, "rate_limit_error"),
+        (502, openai.InternalServerError, "server_error"),
+    ],
+)
+def test_the_openai_sdk_maps_an_error(status: int, raised: type[openai.APIStatusError], kind: str) -> None:
+    client = openai_client(status, CHAT.error(status, "a_code", "what to do"))
+    with pytest.raises(raised) as caught:
+        client.chat.completions.create(model="m", messages=[])
+    assert (caught.value.code, caught.value.type) == ("a_code", kind)
+    assert caught.value.body == {"message": "what to do", "type": kind, "param": None, "code": "a_code"}
+
+
+@pytest.mark.spec("GATE-63")
+@pytest.mark.parametrize(
+    ("status", "raised", "kind"),
+    [
+        (400, anthropic.BadRequestError, "invalid_request_error"),
+        (401, anthropic.AuthenticationError, "authentication_error"),
+        (403, anthropic.PermissionDeniedError, "permission_error"),
+        (404, anthropic.NotFoundError, "not_found_error"),
+        (413, anthropic.RequestTooLargeError, "request_too_large"),
+        (429, anthropic.RateLimitError, "rate_limit_error"),
+        (502, anthropic.InternalServerError, "api_error"),
+        (503, anthropic.ServiceUnavailableError, "overloaded_error"),
+        (504, anthropic.DeadlineExceededError, "timeout_error"),
+    ],
+)
+def test_the_anthropic_sdk_maps_an_error(status: int, raised: type[anthropic.APIStatusError], kind: str) -> None:
+    client = anthropic_client(status, MESSAGES.error(status, "a_code", "what to do"))
+    with pytest.raises(raised) as caught:
+        client.messages.create(model="m", max_tokens=1, messages=[])
+    body = {"type": "error", "error": {"type": kind, "message": "what to do"}, "request_id": None}
+    assert caught.value.body == body
+
+
+@pytest.mark.spec("GATE-48", "GATE-50")
+def test_the_openai_sdk_raises_an_error_in_the_middle_of_a_chat_or_completion() -> None:
+    for dialect in (CHAT, COMPLETIONS):
+        content = b": keep-alive\n\n" + dialect.error_event(503, "still_asleep", "it sleeps")
+        client = openai_client(200, content, "text/event-stream")
+        with pytest.raises(openai.APIError) as caught:
+            list(client.chat.completions.create(model="m", messages=[], stream=True))
+        assert (caught.value.message, caught.value.code) == ("it sleeps", "still_asleep")
+
+
+@pytest.mark.spec("GATE-48", "GATE-50")
+def test_the_openai_sdk_raises_an_error_in_the_middle_of_a_response() -> None:
+    content = b": keep-alive\n\n" + RESPONSES.error_event(503, "still_asleep", "it sleeps")
+    client = openai_client(200, content, "text/event-stream")
+    with pytest.raises(openai.APIError) as caught:
+        list(client.responses.create(model="m", input="x", stream=True))
+    assert (caught.value.message, caught.value.code) == ("it sleeps", "still_asleep")
+
+
+@pytest.mark.spec("GATE-48", "GATE-50")
+def test_the_anthropic_sdk_raises_an_error_in_the_middle_of_a_message() -> None:
+    content = b": keep-alive\n\n" + MESSAGES.error_event(503, "still_asleep", "it sleeps")
+    client = anthropic_client(200, content, "text/event-stream")
+    with pytest.raises(anthropic.APIError) as caught:
+        list(client.messages.create(model="m", max_tokens=1, messages=[], stream=True))
+    assert "it sleeps" in caught.value.message
+
+
+@pytest.mark.spec("GATE-63")
+def test_a_path_of_no_known_shape_has_the_errors_of_its_upstream() -> None:
+    assert OPENAI["plain"].error(403, "c", "m") == CHAT.error(403, "c", "m")
+    assert ANTHROPIC["plain"].error(403, "c", "m") == MESSAGES.error(403, "c", "m")
+    assert OPENAI["plain"].error_event(403, "c", "m") == CHAT.error_event(403, "c", "m")
+    assert ANTHROPIC["plain"].error_event(403, "c", "m") == MESSAGES.error_event(403, "c", "m")
+
+
+@pytest.mark.spec("GATE-63")
+@pytest.mark.parametrize("dialect", ALL, ids=lambda one: one.endpoint)
+def test_an_error_event_stays_one_event_whatever_the_message(dialect: Dialect) -> None:
+    event = dialect.error_event(502, "upstream_failed", 'line\n\ndata: x\r"é"')
+    assert event.endswith(b"\n\n")
+    assert event.count(b"\n\n") == 1
+    assert b"\r" not in event

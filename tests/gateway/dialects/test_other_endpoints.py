@@ -1,0 +1,87 @@
+"""Legacy completions, embeddings, and endpoints that are only passed on."""
+
+import base64
+
+import pytest
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects.base import Usage
+from tests.gateway.dialects.samples import COMPLETIONS, EMBEDDINGS, OPENAI, body, bytewise, run
+
+PLAIN = OPENAI["plain"]
+
+
+@pytest.mark.spec("GATE-66")
+@pytest.mark.parametrize(
+    ("prompt", "limit"),
+    [("x", 30), (["x", "y"], 60), ([1, 2, 3], 30), ([[1], [2]], 60), (None, 30), ([], 30)],
+)
+def test_a_legacy_completion_may_write_its_limit_for_each_choice_of_each_prompt(prompt: object, limit: int) -> None:
+    read = COMPLETIONS.read(body({"model": "m", "prompt": prompt, "max_tokens": 10, "n": 2, "best_of": 3}))
+    assert (read.output_limit, read.turn, len(read.chain)) == (limit, True, 1)
+
+
+@pytest.mark.spec("GATE-60")
+@pytest.mark.parametrize(
+    "wrong", [b"[]", b'{"prompt":5}', b'{"prompt":{}}', b'{"model":5}', b'{"stream":1}', b'{"n":"x"}']
+)
+def test_a_malformed_completion_is_refused(wrong: bytes) -> None:
+    with pytest.raises(InvalidRequest):
+        COMPLETIONS.read(wrong)
+
+
+@pytest.mark.spec("GATE-61")
+def test_a_legacy_stream_is_asked_for_usage_and_its_prompt_left_alone() -> None:
+    request = b'{"prompt":"x","stream":true}'
+    assert COMPLETIONS.with_usage(request) == b'{"prompt":"x","stream":true,"stream_options":{"include_usage":true}}'
+    assert COMPLETIONS.with_line(request, "LINE") == request
+
+
+@pytest.mark.spec("GATE-64")
+def test_usage_of_a_buffered_completion_is_read() -> None:
+    answer = body({"model": "m", "choices": [{"text": "x"}], "usage": {"prompt_tokens": 3, "completion_tokens": 1}})
+    meter = COMPLETIONS.meter(streamed=False, take_usage_out=False, chain=("x",))
+    assert run(meter, [answer]) == answer
+    assert (meter.usage, meter.model, meter.answer_hashes) == (Usage(input_tokens=3, output_tokens=1), "m", [])
+
+
+@pytest.mark.spec("GATE-66", "GATE-67")
+def test_embeddings_write_nothing_and_are_no_turn() -> None:
+    read = EMBEDDINGS.read(body({"model": "m", "input": ["x"], "user": "ann"}))
+    assert (read.model, read.output_limit, read.turn, read.end_user) == ("m", 0, False, "ann")
+    with pytest.raises(InvalidRequest):
+        EMBEDDINGS.read(b"[]")
+
+
+@pytest.mark.spec("GATE-64")
+@pytest.mark.parametrize("usage_first", [True, False])
+@pytest.mark.parametrize("size", [0, 100, 200_000])
+def test_usage_of_embeddings_is_read_from_either_end_of_an_answer_of_any_size(usage_first: bool, size: int) -> None:
+    vectors = {"object": "list", "data": [{"index": 0, "embedding": base64.b64encode(b"\1" * size).decode()}]}
+    told = {"model": "text-embedding-3-small", "usage": {"prompt_tokens": 8, "total_tokens": 8}}
+    answer = body({**told, **vectors} if usage_first else {**vectors, **told})
+    meter = EMBEDDINGS.meter(streamed=False, take_usage_out=False, chain=())
+    chunks = bytewise(answer) if size < 1000 else [answer[:70_000], answer[70_000:]]
+    assert run(meter, chunks) == answer
+    assert (meter.usage.input_tokens, meter.usage.output_tokens) == (8, None)
+    assert (meter.model, meter.complete) == ("text-embedding-3-small", True)
+
+
+@pytest.mark.spec("GATE-60")
+@pytest.mark.parametrize(
+    "anything", [b"", b"--boundary\r\n\xff", b"[1]", b'{"model":5,"stream":"x"}', b"{", b"{" * 5000]
+)
+def test_an_unknown_endpoint_takes_any_body(anything: bytes) -> None:
+    read = PLAIN.read(anything)
+    assert (read.model, read.streamed, read.turn) == (None, False, False)
+    assert PLAIN.with_line(anything, "LINE") == anything
+    assert PLAIN.with_usage(anything) is None
+
+
+@pytest.mark.spec("GATE-60")
+def test_an_unknown_endpoint_tells_model_and_stream_where_the_body_has_them_and_the_id_of_the_answer() -> None:
+    read = PLAIN.read(b'{"model":"m","stream":true}')
+    assert (read.model, read.streamed) == ("m", True)
+    meter = PLAIN.meter(streamed=False, take_usage_out=False, chain=())
+    run(meter, [b'{"id":"batch_1","usage":{"prompt_tokens":1}}'])
+    assert (meter.ids, meter.usage) == (["batch_1"], Usage())

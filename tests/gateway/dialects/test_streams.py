@@ -1,0 +1,152 @@
+"""Streams pass as they came, in any chunks, but for the one event that the gateway itself asked for."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circadia.gateway.dialects.base import Usage
+from circadia.gateway.dialects.events import EventSplitter, payload
+from circadia.gateway.dialects.meters import MAX_KEPT_BYTES
+from tests.gateway.dialects.samples import (
+    ALL,
+    CHAT,
+    COMPLETIONS,
+    USAGE_CHUNK,
+    bytewise,
+    chat_chunk,
+    cuts,
+    run,
+    sse,
+)
+
+pytestmark = pytest.mark.spec("GATE-61")
+
+WANTED = Usage(input_tokens=20, output_tokens=9, cached_tokens=12, reasoning_tokens=4)
+
+
+def stream(end: str, *, usage: bool) -> bytes:
+    comment = f": keep-alive{end}{end}".encode()
+    before = sse(chat_chunk({"content": "Grüße 😀"}), chat_chunk({"content": " data: \n\n[DONE]"}), end=end)
+    last = sse(chat_chunk({}, "stop"), end=end)
+    extra = sse(USAGE_CHUNK, end=end) if usage else b""
+    return comment + before + comment + last + extra + comment + f"data: [DONE]{end}{end}".encode()
+
+
+@given(data=st.data(), end=st.sampled_from(["\n", "\r\n", "\r"]))
+def test_the_usage_event_is_taken_out_of_any_chunks_and_nothing_else(data: st.DataObject, end: str) -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    got = run(meter, data.draw(cuts(stream(end, usage=True))))
+    assert got == stream(end, usage=False)
+    assert meter.usage == WANTED
+    assert meter.complete is True
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_the_usage_event_is_taken_out_of_single_bytes(end: str) -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, bytewise(stream(end, usage=True))) == stream(end, usage=False)
+
+
+@given(data=st.data(), end=st.sampled_from(["\n", "\r\n", "\r"]))
+def test_unless_told_to_take_it_out_each_chunk_passes_at_once_as_it_came(data: st.DataObject, end: str) -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=False, chain=("x",))
+    for chunk in data.draw(cuts(stream(end, usage=True))):
+        assert meter.feed(chunk) == chunk
+    assert meter.end() == b""
+    assert meter.usage == WANTED
+    assert meter.complete is True
+
+
+def test_a_whole_event_is_never_held_back() -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    event = sse(chat_chunk({"content": "x"}))
+    assert meter.feed(event) == event
+    assert meter.feed(event + event[:7]) == event
+    assert meter.feed(event[7:]) == event
+
+
+def test_an_unfinished_event_is_handed_over_at_the_end() -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, [b'data: {"choices":[', b'{"x']) == b'data: {"choices":[{"x'
+
+
+def test_a_usage_event_without_its_last_blank_line_is_taken_out_too() -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, [sse(USAGE_CHUNK).rstrip(b"\n")]) == b""
+    assert meter.usage == WANTED
+
+
+@pytest.mark.parametrize(
+    "frame",
+    [
+        chat_chunk({}, choices=[], usage=None, prompt_filter_results=[]),
+        chat_chunk({"content": "x"}, usage={"prompt_tokens": 1, "completion_tokens": 1}),
+        {"error": {"message": "x"}, "choices": []},
+    ],
+)
+def test_an_event_that_is_more_than_usage_stays(frame: dict[str, object]) -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, [sse(frame)]) == sse(frame)
+
+
+def test_the_usage_event_of_a_legacy_completion_is_taken_out() -> None:
+    text = {"model": "m", "choices": [{"index": 0, "text": "x", "finish_reason": None}], "usage": None}
+    last = {"model": "m", "choices": [{"index": 0, "text": "", "finish_reason": "length"}], "usage": None}
+    usage: dict[str, object] = {"model": "m", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 1}}
+    meter = COMPLETIONS.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, bytewise(sse(text, last, usage, done=True))) == sse(text, last, done=True)
+    assert meter.usage == Usage(input_tokens=2, output_tokens=1)
+    assert (meter.model, meter.complete) == ("m", True)
+
+
+def test_an_event_that_never_ends_is_not_kept_for_ever() -> None:
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    chunk = b"x" * (1024 * 1024)
+    got = b"".join(meter.feed(chunk) for _ in range(12))
+    assert len(got) + len(meter.end()) == 12 * len(chunk)
+    assert len(got) >= MAX_KEPT_BYTES
+
+
+@given(data=st.data(), junk=st.binary(max_size=200) | st.text(alphabet='data:{}[]"\r\n ', max_size=200).map(str.encode))
+@pytest.mark.parametrize("streamed", [True, False])
+@pytest.mark.parametrize("dialect", ALL, ids=lambda one: one.endpoint)
+def test_any_rubbish_passes_every_meter_unchanged(
+    dialect: object, streamed: bool, data: st.DataObject, junk: bytes
+) -> None:
+    for one in ALL:
+        if one is dialect:
+            meter = one.meter(streamed=streamed, take_usage_out=True, chain=("x",))
+            assert run(meter, data.draw(cuts(junk))) == junk
+            assert meter.usage == Usage()
+
+
+@given(data=st.data(), text=st.text(alphabet="ab\r\n:", max_size=60))
+def test_events_are_the_same_whatever_the_chunks(data: st.DataObject, text: str) -> None:
+    whole = EventSplitter()
+    expected = list(whole.feed(text.encode()))
+    rest = whole.drain()
+    splitter = EventSplitter()
+    events = [event for chunk in data.draw(cuts(text.encode())) for event in splitter.feed(chunk)]
+    held = splitter.drain()
+    assert b"".join(events) + held == text.encode()
+    # A lone CR may end an event or begin a CRLF, so only its place among the events is certain.
+    if "\r" not in text:
+        assert (events, held) == (expected, rest)
+
+
+@pytest.mark.parametrize(
+    ("event", "data"),
+    [
+        (b"data: x\n\n", b"x"),
+        (b"data:x\r\n\r\n", b"x"),
+        (b"event: e\ndata: x\nid: 3\n\n", b"x"),
+        (b"data: {\ndata: }\n\n", b"{\n }"),
+        (b"event: e\rdata: x\r\r", b"x"),
+        (b": data: x\n\n", b""),
+        (b"\n\n", b""),
+        (b"database: x\n\n", b""),
+        (b"data\n\n", b""),
+    ],
+)
+def test_the_data_of_an_event_is_found(event: bytes, data: bytes) -> None:
+    assert payload(event).strip() == data
