@@ -1,0 +1,240 @@
+"""A small real MCP server for tests, made with the official SDK; it speaks both protocol eras.
+
+    async with MockMcpServer() as server:
+        async with Client(server.url) as client:
+            await client.call_tool("echo", {"text": "hello"})
+        assert server.calls[0].name == "echo"
+
+Tools: `echo`, `add`, `slow` (reports progress), `whoami_env` (the process and named variables of its environment) and,
+only where the server has a process of its own, `crash`. One resource, `mock://greeting`; one prompt, `greet`.
+
+As a process: `python -m circadia.testing.mcp_upstream --stdio`, or `--port 9000` (0: any free port) for streamable HTTP
+at a URL that it prints.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import socket
+from collections.abc import Generator
+from dataclasses import dataclass
+from typing import Any, Self
+
+import uvicorn
+from mcp.server.mcpserver import Context, MCPServer
+
+from circadia.clock import Clock, SystemClock
+
+_WAIT_SECONDS = 20.0
+_STEPS = 5
+
+
+@dataclass(frozen=True, kw_only=True)
+class ToolCall:
+    """One tool call that reached the server."""
+
+    name: str
+    arguments: dict[str, Any]
+
+
+class _Journal:
+    """What was called, and the gate in front of every answer."""
+
+    def __init__(self) -> None:
+        self.calls: list[ToolCall] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self._changed = asyncio.Condition()
+
+    async def enter(self, name: str, /, **arguments: Any) -> None:
+        """Note a call, then wait for the gate."""
+        async with self._changed:
+            self.calls.append(ToolCall(name=name, arguments=arguments))
+            self._changed.notify_all()
+        await self.gate.wait()
+
+    async def arrived(self, count: int, timeout_seconds: float) -> list[ToolCall]:
+        """Wait until `count` calls have come in all."""
+        async with asyncio.timeout(timeout_seconds), self._changed:
+            await self._changed.wait_for(lambda: len(self.calls) >= count)
+        return list(self.calls)
+
+
+def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any]:
+    """Return the server with its tools, resource and prompt."""
+    server: MCPServer[Any] = MCPServer("circadia-mock", version="1", log_level="WARNING")
+
+    @server.tool()
+    async def echo(text: str) -> str:
+        """Return the text."""
+        await journal.enter("echo", text=text)
+        return text
+
+    @server.tool()
+    async def add(a: float, b: float) -> float:
+        """Return the sum."""
+        await journal.enter("add", a=a, b=b)
+        return a + b
+
+    @server.tool()
+    async def slow(seconds: float, context: Context) -> str:
+        """Take some seconds and report progress in five steps."""
+        await journal.enter("slow", seconds=seconds)
+        for step in range(_STEPS):
+            await context.report_progress(step, _STEPS, f"step {step}")
+            await clock.sleep(seconds / _STEPS)
+        await context.report_progress(_STEPS, _STEPS, "done")
+        return f"took {seconds} seconds"
+
+    @server.tool()
+    async def whoami_env(names: list[str] | None = None) -> dict[str, str]:
+        """Return the process id and the named environment variables that are set."""
+        await journal.enter("whoami_env", names=names)
+        return {"pid": str(os.getpid())} | {name: os.environ[name] for name in names or () if name in os.environ}
+
+    if may_crash:
+
+        @server.tool()
+        async def crash() -> str:
+            """End the process at once."""
+            await journal.enter("crash")
+            os._exit(13)
+
+    @server.resource("mock://greeting")
+    async def greeting() -> str:
+        """Return a fixed text."""
+        await journal.enter("resource greeting")
+        return "hello from the mock"
+
+    @server.prompt()
+    async def greet(name: str) -> str:
+        """Return a prompt that greets."""
+        await journal.enter("prompt greet", name=name)
+        return f"Say hello to {name}."
+
+    return server
+
+
+class MockMcpServer:
+    """An MCP server over streamable HTTP on a free loopback port, for as long as the `async with` block lasts.
+
+    `url` is its MCP address. `calls` holds the tool calls, resource reads and prompts that reached it, in order. Clear
+    `gate` and every one of them waits until it is set again. It keeps sessions, as the 2025 protocol allows;
+    `stateless=True` keeps none.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        stateless: bool = False,
+        json_response: bool = False,
+        clock: Clock | None = None,
+        may_crash: bool = False,
+    ) -> None:
+        self.url = ""
+        self._journal = _Journal()
+        self._host = host
+        self._port = port
+        self._server = _build(self._journal, clock or SystemClock(), may_crash=may_crash)
+        self._stateless = stateless
+        self._json_response = json_response
+        self._uvicorn: _QuietServer | None = None
+        self._task: asyncio.Task[None] | None = None
+
+    @property
+    def calls(self) -> list[ToolCall]:
+        """What reached the server, in order."""
+        return self._journal.calls
+
+    @property
+    def gate(self) -> asyncio.Event:
+        """Set: calls are answered. Cleared: they wait."""
+        return self._journal.gate
+
+    async def arrived(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[ToolCall]:
+        """Wait until `count` calls have reached the server in all, and return them.
+
+        Raises:
+            TimeoutError: they did not come in time.
+        """
+        return await self._journal.arrived(count, timeout_seconds)
+
+    async def __aenter__(self) -> Self:
+        """Listen; `url` is known from here on."""
+        listener = socket.create_server((self._host, self._port))
+        self._port = int(listener.getsockname()[1])
+        app = self._server.streamable_http_app(
+            stateless_http=self._stateless, json_response=self._json_response, host=self._host
+        )
+        config = uvicorn.Config(
+            app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=0, ws="none"
+        )
+        self._uvicorn = _QuietServer(config)
+        self._task = asyncio.create_task(self._uvicorn.serve(sockets=[listener]))
+        ready = asyncio.create_task(self._uvicorn.ready.wait())
+        await asyncio.wait({ready, self._task}, return_when=asyncio.FIRST_COMPLETED)
+        if not self._uvicorn.ready.is_set():
+            ready.cancel()
+            self._task.result()
+            raise RuntimeError("the mock MCP server did not start; its log says why")
+        self.url = f"http://{self._host}:{self._port}/mcp"
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop listening and end what is still open."""
+        if self._uvicorn is not None and self._task is not None:
+            self._uvicorn.should_exit = True
+            await self._task
+
+    async def stopped(self) -> None:
+        """Wait until the server has stopped by itself."""
+        if self._task is not None:
+            await asyncio.wait({self._task})
+
+
+class _QuietServer(uvicorn.Server):
+    """uvicorn inside another program's loop: leaves signals alone and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the program's own signal handlers in place."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, then say so."""
+        await super().startup(sockets=sockets)
+        if self.started:
+            self.ready.set()
+
+
+async def _serve_stdio() -> None:
+    await _build(_Journal(), SystemClock(), may_crash=True).run_stdio_async()
+
+
+async def _serve_http(host: str, port: int) -> None:
+    async with MockMcpServer(host=host, port=port, may_crash=True) as server:
+        print(server.url, flush=True)  # noqa: T201 - the caller reads the address here
+        await server.stopped()
+
+
+def main() -> None:
+    """Run the mock MCP server until it is interrupted or its standard input ends."""
+    parser = argparse.ArgumentParser(prog="python -m circadia.testing.mcp_upstream", description="Mock MCP server")
+    way = parser.add_mutually_exclusive_group(required=True)
+    way.add_argument("--stdio", action="store_true", help="speak over standard input and output")
+    way.add_argument("--port", type=int, help="speak streamable HTTP; 0: any free port; the URL is printed")
+    parser.add_argument("--host", default="127.0.0.1")
+    given = parser.parse_args()
+    with contextlib.suppress(KeyboardInterrupt):
+        asyncio.run(_serve_stdio() if given.stdio else _serve_http(given.host, given.port))
+
+
+if __name__ == "__main__":
+    main()

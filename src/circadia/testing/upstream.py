@@ -1,0 +1,303 @@
+"""A mock model provider: a real HTTP server that speaks OpenAI's and Anthropic's formats and does as a test says.
+
+    async with MockUpstream() as up:
+        client = AsyncOpenAI(base_url=f"{up.base_url}/v1", api_key="any")
+        await client.chat.completions.create(model="mock-1", messages=[{"role": "user", "content": "hello"}])
+        assert up.requests[0].json()["model"] == "mock-1"
+
+It answers chat completions, responses (with get, cancel and delete by id), completions, embeddings and models, and
+messages, token counts and models in Anthropic's format; plain and streamed; with usage that can be computed by hand:
+one word is one token. What it says is the last user message, or `reply`.
+
+Unhappy providers are scripted, one request each, in the order in which requests come:
+
+    up.next(status=429, headers={"retry-after": "1"})
+    up.next(path="/messages", die_after_chunks=2)
+
+Nothing in it takes time by itself. A test waits for `await up.arrived(1)`, not for seconds: clear `up.gate` and every
+answer waits until it is set again; give `delay=event` and one answer waits for that event.
+
+`python -m circadia.testing.upstream --port 9000` runs it as a process of its own and prints its base URL.
+"""
+
+import argparse
+import asyncio
+import socket
+import struct
+from collections.abc import Callable, Mapping
+from typing import Any, Self
+
+import orjson
+from aiohttp import web
+
+from circadia.clock import Clock, SystemClock
+from circadia.testing.upstream_anthropic import AnthropicApi
+from circadia.testing.upstream_openai import OpenAIApi
+from circadia.testing.upstream_script import Answer, ProviderApi, Script, SeenRequest, last_user_text
+
+_WAIT_SECONDS = 20.0
+_BODY_BYTES = 256 * 1024 * 1024
+
+
+class MockUpstream:
+    """A model provider on a free loopback port, for as long as the `async with` block lasts.
+
+    `requests` holds every request as it came, `cancelled` those whose client went away before the answer was
+    complete, `answered` those whose answer was sent to its end. With `key`, a request without that key (bearer or
+    `x-api-key`) is a 401 in the provider's shape. `reply` is the model's answer: a text, or a function of the parsed
+    request.
+    """
+
+    def __init__(
+        self,
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        key: str | None = None,
+        reply: str | Callable[[dict[str, Any]], str] | None = None,
+        clock: Clock | None = None,
+    ) -> None:
+        self.requests: list[SeenRequest] = []
+        self.cancelled: list[SeenRequest] = []
+        self.answered: list[SeenRequest] = []
+        self.gate = asyncio.Event()
+        self.gate.set()
+        self.base_url = ""
+        self._host = host
+        self._port = port
+        self._key = key
+        self._reply = reply
+        self._clock = clock or SystemClock()
+        self._openai: ProviderApi = OpenAIApi()
+        self._anthropic: ProviderApi = AnthropicApi()
+        self._scripts: list[Script] = []
+        self._changed = asyncio.Condition()
+        self._closing = False
+        self._runner: web.ServerRunner | None = None
+
+    async def __aenter__(self) -> Self:
+        """Listen; `base_url` (no trailing slash, no `/v1`) is known from here on."""
+        server = web.Server(self._handle, handler_cancellation=True, auto_decompress=False, access_log=None)
+        self._runner = web.ServerRunner(server, shutdown_timeout=0.1)
+        await self._runner.setup()
+        site = web.TCPSite(self._runner, self._host, self._port)
+        await site.start()
+        self._port = site.port
+        self.base_url = f"http://{self._host}:{site.port}"
+        self._closing = False
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        """Stop listening and drop what is still open. The port stays the same if the block is entered again."""
+        self._closing = True
+        if self._runner is not None:
+            await self._runner.cleanup()
+
+    def next(
+        self,
+        *,
+        times: int = 1,
+        text: str | None = None,
+        path: str | None = None,
+        status: int | None = None,
+        body: bytes | str | Mapping[str, Any] | None = None,
+        headers: Mapping[str, str] | None = None,
+        usage: bool = True,
+        delay: asyncio.Event | None = None,
+        pause_after_chunks: int | None = None,
+        resume: asyncio.Event | None = None,
+        die_after_chunks: int | None = None,
+        garbage: bool = False,
+        hang: bool = False,
+        reset: bool = False,
+    ) -> None:
+        """Say how the next request is answered (the next `times` of them); the fields are those of Script.
+
+        A script waits in line until a request that fits its `path` comes; requests without a script are answered well.
+        """
+        raw = orjson.dumps(body) if isinstance(body, Mapping) else body
+        script = Script(
+            path=path,
+            text=text,
+            status=status,
+            body=raw.encode() if isinstance(raw, str) else raw,
+            headers=dict(headers or {}),
+            usage=usage,
+            delay=delay,
+            pause_after_chunks=pause_after_chunks,
+            resume=resume,
+            die_after_chunks=die_after_chunks,
+            garbage=garbage,
+            hang=hang,
+            reset=reset,
+        )
+        self._scripts += [script] * times
+
+    async def arrived(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[SeenRequest]:
+        """Wait until `count` requests have come in all, and return them.
+
+        Raises:
+            TimeoutError: they did not come in time.
+        """
+        return await self._until(self.requests, count, timeout_seconds)
+
+    async def dropped(self, count: int, timeout_seconds: float = _WAIT_SECONDS) -> list[SeenRequest]:
+        """Wait until the clients of `count` requests have gone away in all, and return those requests.
+
+        Raises:
+            TimeoutError: they stayed.
+        """
+        return await self._until(self.cancelled, count, timeout_seconds)
+
+    async def _until(self, seen: list[SeenRequest], count: int, timeout_seconds: float) -> list[SeenRequest]:
+        async with asyncio.timeout(timeout_seconds), self._changed:
+            await self._changed.wait_for(lambda: len(seen) >= count)
+        return list(seen)
+
+    async def _note(self, seen: SeenRequest, where: list[SeenRequest]) -> None:
+        async with self._changed:
+            where.append(seen)
+            self._changed.notify_all()
+
+    async def _handle(self, request: web.BaseRequest) -> web.StreamResponse:
+        seen = await self._see(request)
+        try:
+            response = await self._play(request, seen, self._take(seen))
+        except (asyncio.CancelledError, ConnectionError):
+            if not self._closing:
+                await asyncio.shield(self._note(seen, self.cancelled))
+            raise
+        await self._note(seen, self.answered)
+        return response
+
+    async def _see(self, request: web.BaseRequest) -> SeenRequest:
+        body = bytearray()
+        async for part in request.content.iter_any():
+            body += part
+            if len(body) > _BODY_BYTES:
+                raise web.HTTPRequestEntityTooLarge(max_size=_BODY_BYTES, actual_size=len(body))
+        path, _, query = request.raw_path.partition("?")
+        seen = SeenRequest(
+            number=len(self.requests) + 1,
+            method=request.method,
+            path=path,
+            query=query,
+            headers=tuple((k.decode("latin-1"), v.decode("latin-1")) for k, v in request.raw_headers),
+            body=bytes(body),
+            arrived=self._clock.now(),
+            arrived_seconds=self._clock.monotonic(),
+        )
+        await self._note(seen, self.requests)
+        return seen
+
+    def _take(self, seen: SeenRequest) -> Script:
+        for index, script in enumerate(self._scripts):
+            if script.path is None or seen.path.endswith(script.path):
+                return self._scripts.pop(index)
+        return Script()
+
+    async def _play(self, request: web.BaseRequest, seen: SeenRequest, script: Script) -> web.StreamResponse:
+        if script.reset:
+            _abort(request, reset=True)
+            return web.Response()
+        await self.gate.wait()
+        if script.delay is not None:
+            await script.delay.wait()
+        if script.hang:
+            await asyncio.Event().wait()
+        answer = self._answer(seen, script)
+        headers = {"content-type": answer.content_type, "x-request-id": f"req_mock{seen.number}"}
+        headers |= {name.lower(): value for name, value in script.headers.items()}
+        response = web.StreamResponse(status=answer.status, headers=headers)
+        if not answer.streamed:
+            response.content_length = sum(len(piece) for piece in answer.pieces)
+        await response.prepare(request)
+        for index in range(len(answer.pieces) + 1):
+            if index == script.die_after_chunks:
+                _abort(request)
+                return response
+            if index == script.pause_after_chunks:
+                await (script.resume or asyncio.Event()).wait()
+            if index < len(answer.pieces):
+                await response.write(answer.pieces[index])
+        await response.write_eof()
+        return response
+
+    def _answer(self, seen: SeenRequest, script: Script) -> Answer:
+        anthropic = seen.path.startswith("/v1/messages") or seen.header("anthropic-version") is not None
+        api = self._anthropic if anthropic else self._openai
+        try:
+            asked = seen.json()
+        except orjson.JSONDecodeError as error:
+            return api.error(400, f"the body is not JSON: {error}")
+        if self._key is not None and not self._has_key(seen):
+            return api.error(401, "wrong API key")
+        if script.status is not None and script.status >= 400 and script.body is None:
+            return api.error(script.status, f"scripted error {script.status}")
+        answer = api.answer(seen, self._text(asked, script), usage=script.usage)
+        return _altered(answer, script)
+
+    def _has_key(self, seen: SeenRequest) -> bool:
+        return self._key in (seen.header("x-api-key"), (seen.header("authorization") or "").partition(" ")[2])
+
+    def _text(self, asked: dict[str, Any], script: Script) -> str:
+        if script.text is not None:
+            return script.text
+        if callable(self._reply):
+            return self._reply(asked)
+        if self._reply is not None:
+            return self._reply
+        return last_user_text(asked.get("messages") or asked.get("input") or asked.get("prompt") or "")
+
+
+def _altered(answer: Answer, script: Script) -> Answer:
+    """Return the answer with the script's body, status or rubbish, in pieces that can be counted."""
+    pieces = answer.pieces
+    if script.body is not None:
+        pieces = (script.body,)
+    elif script.garbage:
+        pieces = (b"data: {not json\n\n", b"\x00\xff<html>") if answer.streamed else (b"<html>not json \xff",)
+    if len(pieces) == 1 and (script.die_after_chunks is not None or script.pause_after_chunks is not None):
+        half = len(pieces[0]) // 2
+        pieces = (pieces[0][:half], pieces[0][half:])
+    return Answer(
+        status=script.status or answer.status,
+        content_type=answer.content_type,
+        pieces=pieces,
+        streamed=answer.streamed and script.body is None,
+    )
+
+
+def _abort(request: web.BaseRequest, *, reset: bool = False) -> None:
+    """Cut the connection; with `reset`, by a TCP reset, as a crashed or firewalled host does."""
+    transport = request.transport
+    if transport is None:
+        return
+    if reset:
+        sock: socket.socket = transport.get_extra_info("socket")
+        sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    transport.abort()
+
+
+async def _serve(host: str, port: int, key: str | None, reply: str | None) -> None:
+    async with MockUpstream(host=host, port=port, key=key, reply=reply) as up:
+        print(up.base_url, flush=True)  # noqa: T201 - the caller reads the address here
+        await asyncio.Event().wait()
+
+
+def main() -> None:
+    """Run the mock upstream until it is interrupted; print its base URL first."""
+    parser = argparse.ArgumentParser(prog="python -m circadia.testing.upstream", description="Mock model provider")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--port", type=int, default=0, help="0: any free port")
+    parser.add_argument("--key", default=None, help="refuse requests without this API key")
+    parser.add_argument("--reply", default=None, help="what the model always says")
+    given = parser.parse_args()
+    try:
+        asyncio.run(_serve(given.host, given.port, given.key, given.reply))
+    except KeyboardInterrupt:
+        pass
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,94 @@
+"""Anthropic's wire format for the mock upstream."""
+
+from typing import Any
+
+from circadia.testing.upstream_script import Answer, SeenRequest, as_events, as_json, count_tokens, event, words
+
+_ERROR_TYPES = {
+    400: "invalid_request_error",
+    401: "authentication_error",
+    403: "permission_error",
+    404: "not_found_error",
+    413: "request_too_large",
+    429: "rate_limit_error",
+    529: "overloaded_error",
+}
+_MODELS = ("mock-1", "mock-1-mini")
+
+
+class AnthropicApi:
+    """Messages, token counts and models, as Anthropic answers them."""
+
+    def answer(self, seen: SeenRequest, text: str, *, usage: bool) -> Answer:
+        """Answer one request; see ProviderApi."""
+        path = seen.path.rstrip("/")
+        if path.startswith("/v1/models"):
+            return self._models(path.removeprefix("/v1/models").lstrip("/"))
+        if seen.method == "POST" and path == "/v1/messages/count_tokens":
+            return as_json({"input_tokens": _asked(seen.json())})
+        if seen.method == "POST" and path == "/v1/messages":
+            return _message(seen, seen.json(), text, usage)
+        return self.error(404, f"Not found: {seen.method} {seen.path}")
+
+    def error(self, status: int, message: str) -> Answer:
+        """Return `{"type": "error", "error": {...}}`."""
+        kind = _ERROR_TYPES.get(status, "api_error" if status >= 500 else "invalid_request_error")
+        return as_json({"type": "error", "error": {"type": kind, "message": message}, "request_id": "req_mock"}, status)
+
+    def _models(self, name: str) -> Answer:
+        known = [
+            {
+                "type": "model",
+                "id": model,
+                "display_name": model,
+                "created_at": "2026-01-01T00:00:00Z",
+                "lifecycle": "active",
+            }
+            for model in _MODELS
+        ]
+        if not name:
+            return as_json({"data": known, "has_more": False, "first_id": _MODELS[0], "last_id": _MODELS[-1]})
+        found = [model for model in known if model["id"] == name]
+        return as_json(found[0]) if found else self.error(404, f"model: {name}")
+
+
+def _asked(request: dict[str, Any]) -> int:
+    return count_tokens([request.get("system"), request.get("messages")])
+
+
+def _message(seen: SeenRequest, request: dict[str, Any], text: str, usage: bool) -> Answer:
+    cached = {"cache_creation_input_tokens": 0, "cache_read_input_tokens": 0}
+    counted = {"input_tokens": _asked(request), "output_tokens": len(words(text))} | cached
+    message: dict[str, Any] = {
+        "id": f"msg_mock{seen.number}",
+        "type": "message",
+        "role": "assistant",
+        "model": request.get("model", _MODELS[0]),
+        "content": [{"type": "text", "text": text}],
+        "stop_reason": "end_turn",
+        "stop_sequence": None,
+    }
+    if not request.get("stream"):
+        return as_json(message | {"usage": counted} if usage else message)
+    start: dict[str, Any] = message | {"content": [], "stop_reason": None}
+    delta: dict[str, Any] = {
+        "type": "message_delta",
+        "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+    }
+    if usage:
+        start["usage"] = counted | {"output_tokens": 1}
+        delta["usage"] = {"output_tokens": counted["output_tokens"]}
+    block = {"type": "text", "text": ""}
+    steps: list[dict[str, Any]] = [
+        {"type": "message_start", "message": start},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "ping"},
+        *(
+            {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": word}}
+            for word in words(text)
+        ),
+        {"type": "content_block_stop", "index": 0},
+        delta,
+        {"type": "message_stop"},
+    ]
+    return as_events([event(step, step["type"]) for step in steps])
