@@ -56,6 +56,8 @@ def test_no_module_works_while_it_is_imported() -> None:
     """At its top a module binds names; it starts no loop, opens no file and runs no bare call."""
     found: list[str] = []
     for path in python_files("src"):
+        if path.match("migrations/env.py"):
+            continue  # Alembic runs it by importing it
         for node in syntax(path).body:
             bare_call = isinstance(node, ast.Expr) and isinstance(node.value, ast.Call)
             loop = isinstance(node, ast.For | ast.While | ast.With)

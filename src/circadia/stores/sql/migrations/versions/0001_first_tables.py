@@ -14,14 +14,19 @@ depends_on = None
 
 def upgrade() -> None:
     """Make the tables."""
-    _sessions_and_agents()
+    _sessions()
+    _agents()
     _threads()
+    _participants()
     _messages()
-    _events_and_conversations()
+    _deliveries()
+    _events()
+    _provider_ids()
+    _conversations()
     _calls()
 
 
-def _sessions_and_agents() -> None:
+def _sessions() -> None:
     op.create_table(
         "sessions",
         sa.Column("id", sa.String(), nullable=False),
@@ -42,6 +47,9 @@ def _sessions_and_agents() -> None:
         sqlite_where=sa.text("status = 'open'"),
         postgresql_where=sa.text("status = 'open'"),
     )
+
+
+def _agents() -> None:
     op.create_table(
         "agents",
         sa.Column("id", sa.String(), nullable=False),
@@ -102,6 +110,9 @@ def _threads() -> None:
         sa.PrimaryKeyConstraint("id"),
     )
     op.create_index("threads_session", "threads", ["session_id", "created_at"], unique=False)
+
+
+def _participants() -> None:
     op.create_table(
         "participants",
         sa.Column("agent_id", sa.String(), nullable=False),
@@ -152,6 +163,9 @@ def _messages() -> None:
         sqlite_autoincrement=True,
     )
     op.create_index("messages_thread", "messages", ["thread_id", "number"], unique=False)
+
+
+def _deliveries() -> None:
     op.create_table(
         "deliveries",
         sa.Column("agent_id", sa.String(), nullable=False),
@@ -181,7 +195,7 @@ def _messages() -> None:
     op.create_index("deliveries_state", "deliveries", ["agent_id", "state", "number"], unique=False)
 
 
-def _events_and_conversations() -> None:
+def _events() -> None:
     op.create_table(
         "events",
         sa.Column(
@@ -195,6 +209,9 @@ def _events_and_conversations() -> None:
         sa.PrimaryKeyConstraint("number"),
         sqlite_autoincrement=True,
     )
+
+
+def _provider_ids() -> None:
     op.create_table(
         "provider_ids",
         sa.Column("upstream", sa.String(), nullable=False),
@@ -203,6 +220,9 @@ def _events_and_conversations() -> None:
         sa.Column("at", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("upstream", "provider_id"),
     )
+
+
+def _conversations() -> None:
     op.create_table(
         "conversations",
         sa.Column("agent_id", sa.String(), nullable=False),
