@@ -4,7 +4,8 @@ import asyncio
 import os
 import resource
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -36,47 +37,56 @@ async def serve(settings: Settings, data: Path, *, on_ready: OnReady, role: str 
         token, made = admin_token(data, environment)
         set_up_logs([token, *_secrets(settings, environment)])
         raise_file_limit()
-        bound = _bound(settings.server.host, settings.server.port)
-        async with wired(settings, data, environment, token) as server:
-            await _served(settings, server, bound, lambda url: on_ready(url, token if made else None))
+        chosen = settings.server
+        with bound_to(chosen.host, chosen.port) as bound:
+            async with wired(settings, data, environment, token) as server:
+                listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
+                telling = asyncio.create_task(_tell(listener, on_ready, token if made else None))
+                try:
+                    await listener.serve(sockets=[bound])
+                finally:
+                    telling.cancel()
 
 
-async def _served(settings: Settings, server: Server, bound: socket.socket, ready: Callable[[str], None]) -> None:
-    config = uvicorn.Config(
-        server.app,
-        loop="uvloop",
-        http="httptools",
-        ws="none",
-        interface="asgi3",
-        lifespan="off",
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        backlog=4096,
-        timeout_keep_alive=75,
-        timeout_graceful_shutdown=int(settings.server.shutdown_seconds) or 1,
-    )
-    stopping = _Stopping(config, server, lambda: ready(_url(bound)))
-    await stopping.serve(sockets=[bound])
-
-
-class _Stopping(uvicorn.Server):
+class Listener(uvicorn.Server):
     """A uvicorn server that ends held calls before it waits for the running ones (GATE-49)."""
 
-    def __init__(self, config: uvicorn.Config, server: Server, ready: Callable[[], None]) -> None:
-        super().__init__(config)
+    def __init__(self, server: Server, bound: socket.socket, *, shutdown_seconds: float) -> None:
+        super().__init__(
+            uvicorn.Config(
+                server.app,
+                loop="none",
+                http="httptools",
+                ws="none",
+                interface="asgi3",
+                lifespan="off",
+                log_config=None,
+                access_log=False,
+                server_header=False,
+                backlog=4096,
+                timeout_keep_alive=75,
+                timeout_graceful_shutdown=max(1, round(shutdown_seconds)),
+            )
+        )
         self._circadia = server
-        self._ready = ready
+        self.bound = bound
+        self.ready = asyncio.Event()
+
+    @property
+    def url(self) -> str:
+        """Return the address that callers use."""
+        host, port = self.bound.getsockname()[:2]
+        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host  # noqa: S104 - only shown
+        return f"http://{shown}:{port}"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, then say so."""
         await super().startup(sockets)
-        if self.started:
-            self._ready()
+        self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         """End what waits, then let the rest run to its end."""
-        self._circadia.presence.stop(SERVER_STOPS)
+        self._circadia.stop(SERVER_STOPS)
         await asyncio.sleep(0)
         await super().shutdown(sockets)
 
@@ -88,23 +98,27 @@ def raise_file_limit() -> None:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
-def _bound(host: str, port: int) -> socket.socket:
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    bound = socket.socket(family, socket.SOCK_STREAM)
-    bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    try:
-        bound.bind((host, port))
-    except OSError as error:
-        bound.close()
-        raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
-    bound.set_inheritable(False)
-    return bound
+@contextmanager
+def bound_to(host: str, port: int) -> Generator[socket.socket]:
+    """Give a socket bound to the address, so that a taken port is known before anything else is touched.
+
+    Raises:
+        StartError: the address cannot be had.
+    """
+    bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
+    with bound:
+        bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            bound.bind((host, port))
+        except OSError as error:
+            reason = os.strerror(error.errno) if error.errno else error
+            raise StartError(f"cannot listen on {host}:{port}: {reason}; choose another with --port") from error
+        yield bound
 
 
-def _url(bound: socket.socket) -> str:
-    host, port = bound.getsockname()[:2]
-    shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
-    return f"http://{shown}:{port}"
+async def _tell(listener: Listener, on_ready: OnReady, new_token: str | None) -> None:
+    await listener.ready.wait()
+    on_ready(listener.url, new_token)
 
 
 def _secrets(settings: Settings, environment: dict[str, str]) -> list[str]:

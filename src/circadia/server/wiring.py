@@ -2,7 +2,7 @@
 
 import asyncio
 import hashlib
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,10 +57,10 @@ class Server:
 
     app: ASGIApp
     """The ASGI application."""
-    presence: Presence
-    """Whose `stop` ends all held calls."""
     journal: Journal
-    """What is still to be written at the end."""
+    """What is still to be written."""
+    stop: Callable[[str], None]
+    """Ends all that waits, with a reason: held calls, and streams of events."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -163,7 +163,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     stack.push_async_callback(journal.flush)
     for work in (ticker.run(), journal.run(), sweeps.run()):
         stack.push_async_callback(_ended, asyncio.create_task(work))
-    return Server(app=front, presence=presence, journal=journal)
+    return Server(app=front, journal=journal, stop=presence.stop)
 
 
 def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal) -> ModelDoor:

@@ -1,0 +1,127 @@
+"""A whole server in the test's own event loop, with a mock provider behind it, seen through its public doors."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+
+from circadia.server.app import Listener, bound_to
+from circadia.server.wiring import Server, wired
+from circadia.settings import settings_from
+from circadia.testing.upstream import MockUpstream
+
+ADMIN = "operator-token-of-the-tests"
+KEY = "sk-key-of-the-provider-0123456789"
+FAST = {"hold_grace_seconds": 0.1, "hold_silent_seconds": 0.2, "keep_alive_seconds": 0.1}
+CHAT = {"model": "gpt-4o-mini", "messages": [{"role": "user", "content": "hello"}]}
+
+
+@dataclass
+class Live:
+    """A running server."""
+
+    url: str
+    upstream: MockUpstream
+    server: Server
+    http: aiohttp.ClientSession
+
+    async def rest(self, method: str, path: str, body: object = None, *, token: str = ADMIN) -> tuple[int, Any]:
+        """Return status and parsed body of a REST call."""
+        headers = {"authorization": f"Bearer {token}"}
+        async with self.http.request(method, f"{self.url}/api/v1{path}", json=body, headers=headers) as response:
+            text = await response.text()
+            return response.status, json.loads(text) if text else None
+
+    async def agent(self, name: str = "ann", **policy: object) -> str:
+        """Make an agent in the session `default` and return its token."""
+        status, made = await self.rest("POST", "/sessions/default/agents", {"name": name, "policy": policy})
+        assert status == 201, made
+        return made["token"]
+
+    async def sleeping(self, asleep: bool, name: str = "ann") -> None:
+        """Put an agent to sleep or wake it."""
+        status, answer = await self.rest("PUT", f"/sessions/default/agents/{name}/sleeping", {"sleeping": asleep})
+        assert status == 200, answer
+
+    async def held(self, count: int) -> list[dict[str, Any]]:
+        """Return the held calls once there are so many."""
+        async with asyncio.timeout(10):
+            while True:
+                holds = (await self.rest("GET", "/holds"))[1]["holds"]
+                if len(holds) == count:
+                    return holds
+                await asyncio.sleep(0.01)
+
+    async def events(self, *types: str) -> list[dict[str, Any]]:
+        """Return the events of these types, all written."""
+        await self.server.journal.flush()
+        events = (await self.rest("GET", "/events?after=0&limit=1000"))[1]["events"]
+        return [event for event in events if not types or event["type"] in types]
+
+    async def usage(self, by: str = "agent") -> list[dict[str, Any]]:
+        """Return the usage report, all written."""
+        await self.server.journal.flush()
+        return (await self.rest("GET", f"/usage?group_by={by}"))[1]["groups"]
+
+    def call(
+        self,
+        token: str,
+        path: str = "/v1/chat/completions",
+        body: object = CHAT,
+        *,
+        upstream: str = "openai",
+        method: str = "POST",
+        headers: Mapping[str, str] | None = None,
+    ) -> Any:
+        """Return a pending model call."""
+        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        sent = {"authorization": f"Bearer {token}", "content-type": "application/json", **(headers or {})}
+        return self.http.request(method, f"{self.url}/llm/{upstream}{path}", data=data, headers=sent)
+
+    def tool(self, token: str, message: object, *, server: str = "", headers: Mapping[str, str] | None = None) -> Any:
+        """Return a pending MCP call."""
+        sent = {
+            "authorization": f"Bearer {token}", "content-type": "application/json",
+            "accept": "application/json, text/event-stream", **(headers or {}),
+        }  # fmt: skip
+        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        return self.http.post(f"{self.url}/mcp{server}", data=data, headers=sent)
+
+
+@asynccontextmanager
+async def live(
+    folder: Path,
+    *,
+    defaults: Mapping[str, object] | None = None,
+    environment: Mapping[str, str] | None = None,
+    upstream: Mapping[str, object] | None = None,
+    **sections: Any,
+) -> AsyncGenerator[Live]:
+    """Run a server with the mock provider as `openai` and `anthropic`, with short timings."""
+    folder.mkdir(exist_ok=True)
+    async with MockUpstream(key=KEY) as mock, aiohttp.ClientSession(auto_decompress=False) as http:
+        base = {"base_url": mock.base_url, "key_env": "KEY", **(upstream or {})}
+        given = {
+            "upstreams": {"openai": base, "anthropic": {**base, "api": "anthropic"}},
+            "defaults": {**FAST, **(defaults or {})},
+            **sections,
+        }
+        secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
+        with bound_to("127.0.0.1", 0) as bound:
+            async with wired(settings_from(given), folder, secrets, ADMIN) as server:
+                listener = Listener(server, bound, shutdown_seconds=2)
+                serving = asyncio.create_task(listener.serve(sockets=[bound]))
+                await listener.ready.wait()
+                try:
+                    yield Live(listener.url, mock, server, http)
+                finally:
+                    listener.should_exit = True
+                    await serving
+
+
+__all__ = ["ADMIN", "CHAT", "FAST", "KEY", "Live", "live"]

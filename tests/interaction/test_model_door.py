@@ -1,0 +1,549 @@
+"""The model door as its callers see it: checks, holds, signs of life, changes, failures, usage, limits."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.interaction.live import CHAT, KEY, Live, live
+
+STREAM = {**CHAT, "stream": True}
+MESSAGE = {"model": "claude-3-5-haiku-latest", "max_tokens": 50, "messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.mark.spec("GATE-40", "GATE-31", "GATE-01")
+async def test_calls_of_a_sleeping_agent_wait_and_are_answered_once_when_it_wakes(tmp_path: Path) -> None:
+    paths = {
+        "/v1/chat/completions": CHAT,
+        "/v1/responses": {"model": "gpt-4o-mini", "input": "hello"},
+        "/v1/completions": {"model": "gpt-4o-mini", "prompt": "hello"},
+        "/v1/embeddings": {"model": "text-embedding-3-small", "input": "hello"},
+    }
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+
+        async def status(path: str, body: object, upstream: str = "openai") -> int:
+            async with at.call(token, path, body, upstream=upstream) as response:
+                json.loads(await response.read())
+                return response.status
+
+        calls = [asyncio.create_task(status(path, body)) for path, body in paths.items()]
+        calls.append(asyncio.create_task(status("/v1/messages", MESSAGE, "anthropic")))
+        holds = await at.held(5)
+        assert {hold["agent"] for hold in holds} == {"ann"}
+        assert at.upstream.requests == []
+        await at.sleeping(False)
+        assert await asyncio.gather(*calls) == [200] * 5
+        assert len(at.upstream.requests) == 5
+        assert await at.held(0) == []
+
+
+@pytest.mark.spec("GATE-41")
+async def test_models_token_counts_and_polls_pass_while_the_agent_sleeps(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        async with at.call(token, "/v1/responses", {"model": "gpt-4o-mini", "input": "hello"}) as response:
+            made = json.loads(await response.read())["id"]
+        await at.sleeping(True)
+        for method, path, body, upstream in (
+            ("GET", "/v1/models", None, "openai"),
+            ("POST", "/v1/messages/count_tokens", MESSAGE, "anthropic"),
+            ("GET", f"/v1/responses/{made}", None, "openai"),
+            ("DELETE", f"/v1/responses/{made}", None, "openai"),
+        ):
+            async with at.call(token, path, body, upstream=upstream, method=method) as response:
+                assert response.status == 200, (path, await response.text())
+        assert await at.held(0) == []
+
+
+@pytest.mark.spec("GATE-50")
+async def test_a_held_stream_opens_after_the_grace_and_gets_comments_until_its_events(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(on_wake="forward")
+        await at.sleeping(True)
+        async with at.call(token, body=STREAM) as response:
+            assert response.status == 200
+            assert response.headers["content-type"].startswith("text/event-stream")
+            first = await response.content.readuntil(b"\n\n")
+            assert first == b": keep-alive\n\n"
+            assert at.upstream.requests == []
+            await at.sleeping(False)
+            rest = await response.read()
+        assert b"hello" in rest
+        assert rest.endswith(b"data: [DONE]\n\n")
+
+
+@pytest.mark.spec("GATE-51")
+async def test_a_held_buffered_call_is_silent_and_then_gets_spaces_before_its_json(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(on_wake="forward")
+        await at.sleeping(True)
+        async with at.call(token) as response:
+            assert response.headers["transfer-encoding"] == "chunked"
+            assert await response.content.readexactly(2) == b"  "
+            await at.sleeping(False)
+            answer = json.loads(await response.read())
+        assert answer["choices"][0]["message"]["content"] == "hello"
+
+
+@pytest.mark.spec("GATE-51", "GATE-63")
+async def test_a_call_that_wakes_within_the_silent_phase_gets_the_real_status(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 60}, upstream={"retries": 0}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        at.upstream.next(status=418, body={"error": {"message": "teapot"}}, headers={"x-ray": "yes"})
+
+        async def call() -> tuple[int, str | None]:
+            async with at.call(token) as response:
+                return response.status, response.headers.get("x-ray")
+
+        pending = asyncio.create_task(call())
+        await at.held(1)
+        await at.sleeping(False)
+        assert await pending == (418, "yes")
+
+
+@pytest.mark.spec("GATE-51")
+async def test_an_impatient_client_gets_signs_of_life_before_its_own_time_is_up(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 600, "keep_alive_seconds": 600}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        async with asyncio.timeout(10), at.call(token, headers={"x-stainless-timeout": "1"}) as response:
+            assert await response.content.readexactly(2) == b"  "
+            await at.sleeping(False)
+            json.loads(await response.read())
+
+
+@pytest.mark.spec("GATE-60")
+@pytest.mark.parametrize(
+    ("path", "method", "status"),
+    [
+        ("/v1/files", "GET", 403),
+        ("/v1/batches", "POST", 403),
+        ("/v1/chat/completions", "GET", 405),
+        ("/v1/responses/resp_of_another", "GET", 404),
+        ("/v1/%2e%2e/files", "GET", 400),
+        ("/v1/chat/..%2f..%2ffiles", "GET", 400),
+        ("/v1//models", "GET", 400),
+        ("/v1/realtime", "GET", 403),
+    ],
+)
+async def test_what_is_not_on_the_list_is_refused_before_any_hold(
+    tmp_path: Path, path: str, method: str, status: int
+) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        url = aiohttp.client.URL(f"{at.url}/llm/openai{path}", encoded=True)
+        headers = {"authorization": f"Bearer {token}"}
+        data = b"{}" if method == "POST" else None
+        async with asyncio.timeout(10), at.http.request(method, url, headers=headers, data=data) as response:
+            body = await response.json()
+        assert response.status == status, body
+        assert body["error"]["message"]
+        assert at.upstream.requests == []
+
+
+@pytest.mark.spec("GATE-60", "GATE-07")
+async def test_wrong_tokens_grants_upstreams_and_bodies_fail_at_once_while_asleep(tmp_path: Path) -> None:
+    async with live(tmp_path, limits={"max_model_body_bytes": 1_000_000}) as at:
+        token = await at.agent(upstreams=["anthropic"], models=["claude-3-5-haiku-latest"])
+        open_token = await at.agent("bob")
+        await at.sleeping(True)
+        await at.sleeping(True, "bob")
+        cases = [
+            (at.call("wrong"), 401),
+            (at.call(""), 401),
+            (at.call("operator-token-of-the-tests"), 403),
+            (at.call(token), 403),
+            (at.call(token, "/v1/messages", {**MESSAGE, "model": "claude-opus-4"}, upstream="anthropic"), 403),
+            (at.call(open_token, upstream="opnai"), 404),
+            (at.call(open_token, body=b"{"), 400),
+            (at.call(open_token, body=b"[]"), 400),
+            (at.call(open_token, body={"model": 5, "messages": "x"}), 400),
+            (at.call(open_token, body=b"x" * 5_000_000), 413),
+        ]
+        for pending, status in cases:
+            async with asyncio.timeout(10), pending as response:
+                body = await response.json()
+                assert (response.status, bool(body["error"]["message"])) == (status, True), body
+        assert at.upstream.requests == []
+
+
+@pytest.mark.spec("GATE-60")
+async def test_a_response_of_one_agent_is_not_found_by_another(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        ann, bob = await at.agent("ann"), await at.agent("bob")
+        body = {"model": "gpt-4o-mini", "input": "hello", "stream": True}
+        async with at.call(ann, "/v1/responses", body) as response:
+            events = (await response.text()).split("\n")
+        made = next(json.loads(line[6:])["response"]["id"] for line in events if line.startswith("data: {"))
+        for token, status in ((ann, 200), (bob, 404)):
+            async with at.call(token, f"/v1/responses/{made}", None, method="GET") as response:
+                assert response.status == status
+        follow = {"model": "gpt-4o-mini", "input": "more", "previous_response_id": made}
+        for token, status in ((ann, 200), (bob, 404)):
+            async with at.call(token, "/v1/responses", follow) as response:
+                assert response.status == status
+
+
+@pytest.mark.spec("GATE-61", "GATE-62")
+async def test_the_body_goes_up_byte_for_byte_with_the_providers_key_and_without_the_agents(tmp_path: Path) -> None:
+    odd = b'{ "model":"gpt-4o-mini" ,\n "messages":[ {"content":"h\\u00e9llo","role":"user"} ], "n":1.0, "big":1e400}'
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        async with at.call(token, body=odd, headers={"x-custom": "kept", "openai-beta": "b"}) as response:
+            assert response.status == 200
+        seen = at.upstream.requests[0]
+        assert seen.body == odd
+        names = {name.lower(): value for name, value in seen.headers}
+        assert names["authorization"] == f"Bearer {KEY}"
+        assert names["x-custom"] == "kept"
+        assert names["accept-encoding"] == "identity"
+        assert token not in str(seen.headers)
+
+
+@pytest.mark.spec("GATE-61", "GATE-64")
+async def test_usage_is_asked_for_in_a_stream_and_its_chunk_taken_out_unless_switched_off(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        for name, switched_on in (("ann", True), ("bob", False)):
+            token = await at.agent(name, include_usage=switched_on)
+            async with at.call(token, body=STREAM) as response:
+                text = await response.text()
+            assert '"choices":[]' not in text.replace(" ", "")
+            sent = json.loads(at.upstream.requests[-1].body)
+            assert ("stream_options" in sent) is switched_on
+        groups = {group["key"]: group for group in await at.usage()}
+        assert (groups["ann"]["unknown"], groups["ann"]["output_tokens"]) == (0, 1)
+        assert (groups["bob"]["unknown"], groups["bob"]["output_tokens"]) == (1, 0)
+
+
+@pytest.mark.spec("GATE-63")
+async def test_upstream_failures_come_in_the_providers_shape(tmp_path: Path) -> None:
+    dead = {"base_url": "http://127.0.0.1:9", "retries": 0}
+    async with live(tmp_path, upstream={"retries": 0, "answer_timeout_seconds": 0.3}) as at:
+        token = await at.agent()
+        at.upstream.next(reset=True)
+        async with at.call(token) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (502, "upstream_failed")
+        at.upstream.next(hang=True)
+        async with at.call(token) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (504, "upstream_timed_out")
+        at.upstream.next(garbage=True)
+        async with at.call(token) as response:
+            assert response.status in (200, 502)
+            await response.read()
+        events = await at.events("upstream_error")
+        assert len(events) >= 2
+    async with live(tmp_path / "dead", upstream=dead) as at:
+        token = await at.agent()
+        async with at.call(token) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (502, "upstream_failed")
+        async with at.call(token, "/v1/messages", MESSAGE, upstream="anthropic") as response:
+            assert (response.status, (await response.json())["type"]) == (502, "error")
+
+
+@pytest.mark.spec("GATE-63")
+async def test_a_stream_that_breaks_off_ends_with_an_error_event(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        for body, path, upstream in (
+            (STREAM, "/v1/chat/completions", "openai"),
+            ({**MESSAGE, "stream": True}, "/v1/messages", "anthropic"),
+        ):
+            at.upstream.next(die_after_chunks=2, text="one two three four five six")
+            async with at.call(token, path, body, upstream=upstream) as response:
+                text = await response.text()
+            assert "upstream_failed" in text or "api_error" in text
+        failed = {group["key"]: group["failed"] for group in await at.usage()}
+        assert failed == {"ann": 2}
+
+
+@pytest.mark.spec("GATE-63")
+async def test_busy_answers_are_tried_again_inside_and_the_last_one_is_handed_on(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 2}) as at:
+        token = await at.agent()
+        at.upstream.next(times=2, status=500, body={"error": {"message": "busy"}})
+        async with at.call(token) as response:
+            assert response.status == 200
+        assert len(at.upstream.requests) == 3
+        at.upstream.next(times=3, status=429, body={"error": {"message": "slow down"}}, headers={"retry-after": "0"})
+        async with at.call(token) as response:
+            assert response.status == 429
+        at.upstream.next(status=429, body={"error": {"message": "slow down"}}, headers={"retry-after": "3600"})
+        async with at.call(token) as response:
+            assert (response.status, response.headers["retry-after"]) == (429, "3600")
+        assert len(at.upstream.requests) == 7
+
+
+@pytest.mark.spec("GATE-48", "GATE-50")
+async def test_after_an_opened_stream_an_upstream_error_is_an_event_in_it(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 0}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        at.upstream.next(status=400, body={"error": {"message": "context too long"}})
+        async with at.call(token, body=STREAM) as response:
+            await response.content.readuntil(b"\n\n")
+            await at.sleeping(False)
+            text = await response.text()
+        assert "context too long" in text
+        assert "400" in text
+
+
+@pytest.mark.spec("GATE-48", "GATE-51")
+async def test_after_opened_spaces_a_final_failure_breaks_the_connection(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 1}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        at.upstream.next(times=2, status=500, body={"error": {"message": "broken"}})
+        async with at.call(token) as response:
+            await response.content.readexactly(1)
+            await at.sleeping(False)
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.read()
+        assert len(at.upstream.requests) == 2
+
+
+@pytest.mark.spec("GATE-48")
+async def test_the_longest_hold_ends_with_a_retryable_answer_for_each_phase(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 60, "hold_grace_seconds": 0.1}) as at:
+        token = await at.agent(hold_max_seconds=0.4)
+        await at.sleeping(True)
+        async with at.call(token) as response:
+            assert response.status == 503
+            assert response.headers["x-should-retry"] == "true"
+            assert int(response.headers["retry-after"]) <= 60
+            assert (await response.json())["error"]["code"] == "still_asleep"
+        async with at.call(token, body=STREAM) as response:
+            assert response.status == 200
+            assert "still_asleep" in await response.text()
+    async with live(tmp_path / "spaces") as at:
+        token = await at.agent(hold_max_seconds=0.5)
+        await at.sleeping(True)
+        async with at.call(token) as response:
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.read()
+
+
+@pytest.mark.spec("GATE-47", "GATE-63")
+async def test_a_caller_that_hangs_up_is_dropped_at_each_stage(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        for body in (CHAT, STREAM):
+            gone = asyncio.create_task(_read(at, token, body))
+            await at.held(1)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+            await at.held(0)
+        await at.sleeping(False)
+        assert at.upstream.requests == []
+        at.upstream.gate.clear()
+        for number, body in enumerate((CHAT, STREAM), start=1):
+            gone = asyncio.create_task(_read(at, token, body))
+            await at.upstream.arrived(number)
+            gone.cancel()
+            await asyncio.gather(gone, return_exceptions=True)
+            await at.upstream.dropped(number)
+        dropped = await at.events("dropped")
+        assert [event["data"]["reason"] for event in dropped] == ["caller gone"] * 2
+
+
+async def _read(at: Live, token: str, body: object) -> bytes:
+    async with at.call(token, body=body) as response:
+        return await response.read()
+
+
+@pytest.mark.spec("GATE-49")
+@pytest.mark.parametrize("end", ["delete", "disable", "close"])
+async def test_held_calls_end_at_once_when_their_agent_or_session_is_gone(tmp_path: Path, end: str) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 60}) as at:
+        graph = {"name": "team", "agents": [{"name": "ann", "sleep_events": ["agent_started"]}]}
+        _, made = await at.rest("POST", "/sessions", graph)
+        token = made["agents"][0]["token"]
+        pending = asyncio.create_task(_status(at, token))
+        await at.held(1)
+        if end == "delete":
+            await at.rest("DELETE", "/sessions/team/agents/ann")
+        elif end == "disable":
+            await at.rest("PATCH", "/sessions/team/agents/ann", {"enabled": False})
+        else:
+            await at.rest("DELETE", "/sessions/team")
+        status, code = await pending
+        assert (status, code) == (503, "ended")
+        async with at.call(token) as response:
+            assert response.status in (401, 403)
+
+
+async def _status(at: Live, token: str) -> tuple[int, str]:
+    async with at.call(token) as response:
+        return response.status, (await response.json())["error"]["code"]
+
+
+@pytest.mark.spec("GATE-65")
+async def test_a_woken_prompt_gets_one_line_goes_as_it_is_or_is_asked_for_again(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 60}) as at:
+        for name in ("notice", "forward", "refresh"):
+            token = await at.agent(name, on_wake=name)
+            await at.sleeping(True, name)
+            pending = asyncio.create_task(_answer(at, token))
+            await at.held(1)
+            await at.sleeping(False, name)
+            status, body = await pending
+            if name == "refresh":
+                assert (status, body["error"]["code"]) == (503, "still_asleep")
+                continue
+            sent = json.loads(at.upstream.requests[-1].body)["messages"][-1]["content"]
+            if name == "forward":
+                assert at.upstream.requests[-1].body == json.dumps(CHAT).encode()
+            else:
+                assert sent.startswith("hello\n\n<circadia-notice>You slept ")
+                assert "woken by operator; no unread messages.</circadia-notice>" in sent
+
+
+async def _answer(at: Live, token: str) -> tuple[int, dict[str, dict[str, str]]]:
+    async with at.call(token) as response:
+        return response.status, await response.json()
+
+
+@pytest.mark.spec("GATE-45")
+async def test_work_in_flight_runs_on_when_sleep_is_set_unless_the_policy_cuts_streams(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        ann, bob = await at.agent("ann"), await at.agent("bob", abort_streams=True)
+        for name, token in (("ann", ann), ("bob", bob)):
+            resume = asyncio.Event()
+            at.upstream.next(pause_after_chunks=2, resume=resume, text="one two three four")
+            async with at.call(token, body=STREAM) as response:
+                await response.content.readuntil(b"\n\n")
+                await at.sleeping(True, name)
+                if name == "ann":
+                    resume.set()
+                text = await response.text()
+            assert ("[DONE]" in text) is (name == "ann")
+            assert ("still_asleep" in text) is (name == "bob")
+            resume.set()
+
+
+@pytest.mark.spec("GATE-66")
+async def test_a_budget_of_calls_is_exact_with_many_at_once_and_told_before_the_hold(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(max_calls_per_day=5)
+        statuses = [status for status, _ in await asyncio.gather(*(_answer(at, token) for _ in range(20)))]
+        assert sorted(statuses) == [200] * 5 + [429] * 15
+        assert len(at.upstream.requests) == 5
+        await at.sleeping(True)
+        async with asyncio.timeout(10), at.call(token) as response:
+            assert (response.status, response.headers["x-should-retry"]) == (429, "false")
+            assert "max_calls_per_day (5)" in (await response.json())["error"]["message"]
+
+
+@pytest.mark.spec("GATE-66")
+async def test_held_calls_count_against_the_budget_and_a_dropped_one_gives_its_place_back(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(max_calls_per_day=2)
+        await at.sleeping(True)
+        held = [asyncio.create_task(_read(at, token, CHAT)) for _ in range(2)]
+        await at.held(2)
+        async with at.call(token) as response:
+            assert response.status == 429
+        held[0].cancel()
+        await at.held(1)
+        held.append(asyncio.create_task(_read(at, token, CHAT)))
+        await at.held(2)
+        await at.sleeping(False)
+        await asyncio.gather(*held[1:])
+        assert len(at.upstream.requests) == 2
+
+
+@pytest.mark.spec("GATE-66")
+async def test_tokens_and_money_are_reserved_by_estimate_and_settled_by_the_truth(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        tokens = await at.agent("ann", max_tokens_per_day=5_000)
+        money = await at.agent("bob", max_usd_per_day=0.01)
+        limited = {**CHAT, "max_tokens": 4_000}
+        at.upstream.gate.clear()
+        first = asyncio.create_task(_read(at, tokens, limited))
+        await at.upstream.arrived(1)
+        async with at.call(tokens, body=limited) as response:
+            assert response.status == 429, "the reservation in flight leaves no room"
+        at.upstream.gate.set()
+        await first
+        await at.server.journal.flush()
+        async with at.call(tokens, body=limited) as response:
+            assert response.status == 200, "the truth was 2 tokens"
+        dear = {**CHAT, "model": "gpt-4o", "max_tokens": 16_000}
+        async with at.call(money, body=dear) as response:
+            assert response.status == 429
+        async with at.call(money, body={**dear, "max_tokens": 100}) as response:
+            assert response.status == 200
+
+
+@pytest.mark.spec("GATE-64", "GATE-67")
+async def test_each_call_is_in_the_ledger_with_its_conversation_and_its_person(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        talk = [{"role": "user", "content": "hello"}]
+        for text in ("two", "three"):
+            async with at.call(token, body={**CHAT, "messages": talk, "user": "person-1"}) as response:
+                said = (await response.json())["choices"][0]["message"]
+            talk += [{"role": "assistant", "content": said["content"]}, {"role": "user", "content": text}]
+        async with at.call(token, body=CHAT, headers={"x-circadia-conversation": "own"}) as response:
+            await response.read()
+        groups = await at.usage("conversation")
+        assert sorted(group["calls"] for group in groups) == [1, 2]
+        assert "own" in {group["key"] for group in groups}
+        people = {group["key"]: group["calls"] for group in await at.usage("end_user")}
+        assert people["person-1"] == 2
+        ledger = (await at.usage())[0]
+        assert (ledger["input_tokens"], ledger["unknown"], ledger["unpriced"]) == (5, 0, 0)
+        assert ledger["cost_usd"] > 0
+
+
+@pytest.mark.spec("GATE-80")
+async def test_the_waking_event_comes_before_any_admission(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        calls = [asyncio.create_task(_read(at, token, CHAT)) for _ in range(3)]
+        await at.held(3)
+        await at.sleeping(False)
+        await asyncio.gather(*calls)
+        kinds = [e["type"] for e in await at.events("sleep_start", "held", "sleep_stop", "admitted", "dropped")]
+        assert kinds == ["sleep_start", *["held"] * 3, "sleep_stop", *["admitted"] * 3]
+
+
+@pytest.mark.spec("GATE-35")
+async def test_foreign_hosts_and_origins_are_refused_at_every_door(tmp_path: Path) -> None:
+    async with live(tmp_path, server={"allowed_origins": ["https://good.example"]}) as at:
+        token = await at.agent()
+        for path in ("/llm/openai/v1/models", "/mcp", "/api/v1/sessions", "/metrics", "/healthz"):
+            for headers, status in (
+                ({"host": "evil.example"}, 421),
+                ({"origin": "https://evil.example"}, 403),
+                ({"origin": "null"}, 403),
+            ):
+                given = {"authorization": f"Bearer {token}", **headers}
+                async with at.http.get(at.url + path, headers=given) as response:
+                    assert response.status == status, (path, headers)
+        asked = {"origin": "https://good.example", "access-control-request-method": "PUT"}
+        async with at.http.options(f"{at.url}/api/v1/sessions", headers=asked) as response:
+            assert response.headers["access-control-allow-origin"] == "https://good.example"
+            assert "PUT" in response.headers["access-control-allow-methods"]
+        async with at.http.get(f"{at.url}/metrics") as response:
+            assert response.status == 401
+
+
+@pytest.mark.spec("GATE-62")
+async def test_no_key_and_no_token_is_in_an_error_or_an_event(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 0}) as at:
+        token = await at.agent()
+        at.upstream.next(status=401, body={"error": {"message": f"bad key {KEY}"}})
+        async with at.call(token) as response:
+            text = await response.text()
+        assert response.status == 401
+        assert KEY not in text
+        assert KEY not in json.dumps(await at.events())
+        assert token not in json.dumps(await at.events())
