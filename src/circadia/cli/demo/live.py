@@ -15,7 +15,7 @@ PATIENCE = (
     "Without a sign of life the Python MCP client waits 300 s by default; a TypeScript client gives up at 60 s anyway "
     "(--wait-seconds 60), and loops more often. A client that can wait for ever has no empty waits."
 )
-TITLES = {"baseline": "never asleep", "sleeping": "with Circadia's sleep"}
+TITLES = {"baseline": "never asleep", "sleeping": "with sleep"}
 
 
 class View:
