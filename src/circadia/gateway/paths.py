@@ -14,6 +14,7 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _RULE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
 _LITERAL = re.compile(r"[A-Za-z0-9_.:@+~-]+")
+_ODD = re.compile(rb"[^!-~]|[\\?#]")
 _ENCODED_TRICK = re.compile(rb"%(?:2e|2f|5c|25|[01][0-9a-f]|7f)", re.IGNORECASE)
 """Dots, slashes, backslashes, percent signs and control characters, none of which an id needs to encode."""
 
@@ -154,14 +155,14 @@ def _trick(raw_path: bytes) -> str | None:
     """Return what is wrong with a path that another server might read in another way than this one, else none."""
     if not raw_path.startswith(b"/"):
         return "does not start with a slash"
-    if any(byte <= 0x20 or byte >= 0x7F or byte in b"\\?#" for byte in raw_path):
+    if _ODD.search(raw_path):
         return "has a character that must be encoded"
     if _ENCODED_TRICK.search(raw_path):
         return "has an encoded dot, slash, backslash, percent sign or control character"
     segments = raw_path[1:].split(b"/")
     if b"" in segments:
         return "has an empty segment"
-    if any(segment.split(b";")[0] in (b".", b"..") for segment in segments):
+    if not {segment.partition(b";")[0] for segment in segments}.isdisjoint((b".", b"..")):
         return "has a dot segment"
     return None
 

@@ -25,19 +25,23 @@ def step(head: str, item: object) -> str:
     Raises:
         InvalidRequest: the item is nested too deeply.
     """
-    try:
-        text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
-    except orjson.JSONEncodeError as error:
-        raise InvalidRequest("a message is nested too deeply; send at most 250 levels") from error
-    return blake2b(head.encode() + text, digest_size=16).hexdigest()
+    return steps(head, (item,))[0]
 
 
 def steps(head: str, items: Iterable[object]) -> tuple[str, ...]:
-    """Return the chain of hashes of all items."""
+    """Return the chain of hashes of all normalised items.
+
+    Raises:
+        InvalidRequest: an item is nested too deeply.
+    """
     chain: list[str] = []
-    for item in items:
-        head = step(head, item)
-        chain.append(head)
+    try:
+        for item in items:
+            text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+            head = blake2b(head.encode() + text, digest_size=16).hexdigest()
+            chain.append(head)
+    except orjson.JSONEncodeError as error:
+        raise InvalidRequest("a message is nested too deeply; send at most 250 levels") from error
     return tuple(chain)
 
 

@@ -17,13 +17,23 @@ class EventSplitter:
 
     def feed(self, chunk: bytes) -> Sequence[bytes]:
         """Return the events that this chunk finishes. Joined with those before and what is held they are the stream."""
-        if not self._held and chunk.find(b"\n\n") == len(chunk) - 2 and b"\r" not in chunk and len(chunk) > 2:
+        if self._held:
+            # An end may be split over chunks: the last three bytes before this chunk are enough to see it.
+            if not _has_end(self._tail + chunk):
+                self._hold(chunk)
+                return ()
+            chunk = self.drain() + chunk
+        elif len(chunk) > 2 and chunk.find(b"\n\n") == len(chunk) - 2 and b"\r" not in chunk:
             return (chunk,)
-        # An end may be split over chunks: the last three bytes before this chunk are enough to see it.
-        if _last_end(self._tail + chunk) == 0:
+        if b"\r" in chunk or b"\n\n\n" in chunk:
+            return self._cut(chunk)
+        end = chunk.rfind(b"\n\n") + 2
+        if end < 2:
             self._hold(chunk)
             return ()
-        return self._cut(self.drain() + chunk)
+        if end < len(chunk):
+            self._hold(chunk[end:])
+        return [event + b"\n\n" for event in chunk[: end - 2].split(b"\n\n")]
 
     def drain(self) -> bytes:
         """Return what is held, and hold nothing."""
@@ -64,10 +74,12 @@ def payload(event: bytes) -> bytes:
     return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
 
 
-def _last_end(window: bytes) -> int:
-    """Return where the first certain end of an event ends, zero if there is none."""
+def _has_end(window: bytes) -> bool:
+    """Return whether an event certainly ends here."""
+    if b"\r" not in window:
+        return b"\n\n" in window
     match = _END.search(window)
-    return 0 if match is None or _may_go_on(window, match.end()) else match.end()
+    return match is not None and not _may_go_on(window, match.end())
 
 
 def _may_go_on(stream: bytes, end: int) -> bool:

@@ -2,6 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from typing import cast
 
 import orjson
 
@@ -9,7 +10,6 @@ from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import chain
 from circadia.gateway.dialects.base import Usage
 from circadia.gateway.dialects.events import EventSplitter, payload
-from circadia.gateway.dialects.fields import as_object
 
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 """A longer answer, or a longer single event of a stream, is not watched: its usage is unknown."""
@@ -107,11 +107,14 @@ class StreamedMeter(Watched, ABC):
 
     def event(self, event: bytes) -> bool:
         """Look at a whole event; return whether it is one that only the gateway asked for."""
-        data = payload(event)
-        if len(data) < 32 and data.strip() == b"[DONE]":
-            self.done()
-            return False
-        frame = _parse(data)
+        # Most events are one line of data; where more follows, this is no JSON.
+        frame = _parse(event[5:]) if event.startswith(b"data: {") else None
+        if frame is None:
+            data = payload(event)
+            if data.strip() == b"[DONE]":
+                self.done()
+                return False
+            frame = _parse(data)
         return frame is not None and self.frame(frame)
 
     @abstractmethod
@@ -129,6 +132,7 @@ class StreamedMeter(Watched, ABC):
 def _parse(text: bytes) -> dict[str, object] | None:
     """Return a JSON object, none if the text is something else: what a provider sends is watched, not judged."""
     try:
-        return as_object(orjson.loads(text)) or None
+        value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
+    return cast("dict[str, object]", value) if isinstance(value, dict) and value else None

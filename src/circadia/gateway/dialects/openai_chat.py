@@ -85,7 +85,8 @@ class StreamedChat(StreamedMeter):
             return False
         if self.model is None:
             self.model = fields.as_text(frame.get("model"))
-        usage = completions_usage(frame.get("usage"))
+        counts = frame.get("usage")
+        usage = completions_usage(counts) if counts else None
         if usage is not None:
             self.usage = usage
         choices = frame.get("choices")
@@ -167,7 +168,10 @@ def _normal(message: dict[str, object]) -> object:
     role = message.get("role")
     if not isinstance(role, str):
         raise InvalidRequest(f"a message's `role` is {fields.kind(role)}; send a string")
-    said = chain.content(message.get("content"))
+    said = message.get("content")
+    if len(message) == 2 and isinstance(said, str):
+        return (role, said)
+    said = chain.content(said)
     if role == "tool":
         return (role, said, message.get("tool_call_id"))
     calls = fields.as_list(message.get("tool_calls"))
