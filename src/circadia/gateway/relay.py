@@ -228,7 +228,8 @@ class Relay:
                 total_seconds=self._clock.monotonic() - began,
             )
         )
-        self._turns.end(turn, call.request, answer=meter.answer_hashes, ids=meter.ids, answered=answered)
+        handles = [meter.handle] if meter.handle else []
+        self._turns.end(turn, call.request, answer=meter.answer_hashes, ids=handles, answered=answered)
         self._tier.after(turn, answered=answered)
 
 

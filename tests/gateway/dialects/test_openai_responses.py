@@ -69,6 +69,13 @@ def test_a_conversation_is_named_and_must_be_the_callers(conversation: object) -
     assert (read.conversation, read.foreign_ids) == ("conv_1", ("conv_1",))
 
 
+@pytest.mark.spec("GATE-60")
+def test_a_response_that_is_compared_with_must_be_the_callers_too() -> None:
+    assert RESPONSES.read(request_of("x", prompt_cache_options={"comparison_response_id": "resp_9"})).foreign_ids == (
+        "resp_9",
+    )
+
+
 @pytest.mark.spec("GATE-67")
 @pytest.mark.parametrize(
     ("given", "turn"),
@@ -149,20 +156,21 @@ def test_a_buffered_response_tells_usage_ids_and_model() -> None:
     answer = body(response("completed", usage=USAGE, conversation={"id": "conv_1"}))
     assert run(meter, bytewise(answer)) == answer
     assert (meter.usage, meter.ids, meter.complete) == (WANTED, ["resp_1", "conv_1"], True)
+    assert meter.handle == "resp_1"
 
 
 @pytest.mark.spec("GATE-64")
 def test_a_response_in_the_background_has_no_usage_yet() -> None:
     meter = RESPONSES.meter(streamed=False, take_usage_out=False, chain=("x",))
     run(meter, [body(response("queued", usage=None))])
-    assert (meter.usage, meter.ids, meter.complete) == (Usage(), ["resp_1"], False)
+    assert (meter.usage, meter.ids, meter.complete) == (Usage(), ["resp_1"], True)
 
 
 @pytest.mark.spec("GATE-60")
 def test_a_response_that_is_not_stored_hands_out_no_id() -> None:
     meter = RESPONSES.meter(streamed=False, take_usage_out=False, chain=())
     run(meter, [body(response("completed", store=False))])
-    assert meter.ids == []
+    assert (meter.ids, meter.handle) == ([], None)
 
 
 @pytest.mark.spec("GATE-67")
@@ -189,6 +197,8 @@ def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_
     then = RESPONSES.read(request_of([USER, *sent_back, OUTPUT], instructions="I"))
     assert then.chain[:1] == first.chain
     assert set(meter.answer_hashes) & set(then.chain)
+    if len(sent_back) > 1:
+        assert meter.answer_hashes[-1] == then.chain[2]
 
 
 @pytest.mark.spec("GATE-67")

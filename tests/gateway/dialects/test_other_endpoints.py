@@ -85,3 +85,6 @@ def test_an_unknown_endpoint_tells_model_and_stream_where_the_body_has_them_and_
     meter = PLAIN.meter(streamed=False, take_usage_out=False, chain=())
     run(meter, [b'{"id":"batch_1","usage":{"prompt_tokens":1}}'])
     assert (meter.ids, meter.usage) == (["batch_1"], Usage())
+    sound = PLAIN.meter(streamed=False, take_usage_out=False, chain=())
+    assert run(sound, [b"\xff\xfbMP3"]) == b"\xff\xfbMP3"
+    assert sound.complete is True

@@ -56,10 +56,17 @@ class Meter(Protocol):
     """
 
     usage: Usage
+    """What the provider told so far."""
     model: str | None
+    """Model that the answer names."""
     ids: list[str]
+    """Provider-side ids that the answer hands out, known as soon as they went by: they belong to the caller now."""
+    handle: str | None
+    """Of these, the one by which a next request may continue this answer (OpenAI's response id)."""
     complete: bool
+    """Whether the whole answer came."""
     answer_hashes: list[str]
+    """The request's chain continued with the answer, one hash for each way to send it back, the likeliest last."""
 
     def feed(self, chunk: bytes) -> bytes: ...
 

@@ -24,6 +24,7 @@ class Watched:
         self.usage = Usage()
         self.model: str | None = None
         self.ids: list[str] = []
+        self.handle: str | None = None
         self.complete = False
         self.answer_hashes: list[str] = []
         self._head = hashes[-1] if hashes else None

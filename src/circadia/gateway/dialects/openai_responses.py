@@ -33,7 +33,7 @@ class Responses:
             turn=bool(items) and _is_message(items[-1]) and ends_in_user(items),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             conversation=conversation or previous,
-            foreign_ids=tuple(name for name in (conversation, previous) if name),
+            foreign_ids=tuple(name for name in (conversation, previous, _compared(request)) if name),
             chain=hashes.steps(_seed(request, conversation or previous), _normals(items)),
         )
 
@@ -67,15 +67,16 @@ class _Response(Watched):
         self.usage = responses_usage(response.get("usage")) or self.usage
         # One that the provider does not store can never be referred to.
         if response.get("store") is not False:
-            self._own(response.get("id"))
+            self.handle = fields.as_text(response.get("id"))
+            self._own(self.handle)
         conversation = response.get("conversation")
         self._own(fields.as_object(conversation).get("id") or conversation)
         if response.get("status") in ("completed", "incomplete"):
             self.complete = True
             output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
             messages = [item for item in output if item.get("type") == "message"]
-            # Some clients send the whole output back, some the messages alone.
-            for items in (output, messages):
+            # Some clients send the messages back alone, most the whole output: the likelier hash stands last.
+            for items in (messages, output):
                 self._continue_chain(*_normals([{"role": "assistant", **item} for item in items]))
 
     def _own(self, name: object) -> None:
@@ -86,6 +87,8 @@ class _Response(Watched):
 class _BufferedResponse(BufferedMeter, _Response):
     def answer(self, answer: dict[str, object]) -> None:
         self.take(answer)
+        # One in the background is answered before it is done; its usage comes with no call of its own.
+        self.complete = self.complete or answer.get("status") in ("queued", "in_progress")
 
 
 class _StreamedResponse(StreamedMeter, _Response):
@@ -120,6 +123,11 @@ def _conversation(request: dict[str, object]) -> str | None:
     if isinstance(conversation, dict):
         return fields.text(cast("dict[str, object]", conversation), "id")
     return fields.text(request, "conversation")
+
+
+def _compared(request: dict[str, object]) -> str | None:
+    """Return the response that the provider is asked to compare this one with."""
+    return fields.text(fields.as_object(request.get("prompt_cache_options")), "comparison_response_id")
 
 
 def _seed(request: dict[str, object], conversation: str | None) -> str:

@@ -51,8 +51,12 @@ class Plain:
 
 
 class _BufferedPlain(BufferedMeter):
-    def answer(self, answer: dict[str, object]) -> None:
+    def end(self) -> bytes:
+        rest = super().end()
         self.complete = True
+        return rest
+
+    def answer(self, answer: dict[str, object]) -> None:
         self.model = fields.as_text(answer.get("model"))
         name = fields.as_text(answer.get("id"))
         if name:
