@@ -81,9 +81,13 @@ def test_a_malformed_request_is_refused_with_what_is_wrong_in_it(wrong: bytes, n
 
 def test_tool_results_nested_in_tool_results_are_no_trap() -> None:
     deep: object = "x"
-    for _ in range(40):
+    for _ in range(100):
         deep = [{"type": "tool_result", "tool_use_id": "t", "content": deep}]
     assert len(MESSAGES.read(request_of({"role": "user", "content": deep})).chain) == 1
+    start, end = b'[{"type":"tool_result","content":', b"}]"
+    deeper = b'{"messages":[{"role":"user","content":%b"x"%b}]}' % (start * 500, end * 500)
+    with pytest.raises(InvalidRequest):
+        MESSAGES.read(deeper)
 
 
 @pytest.mark.spec("GATE-61", "GATE-65")

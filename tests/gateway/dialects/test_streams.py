@@ -42,6 +42,14 @@ def test_the_usage_event_is_taken_out_of_any_chunks_and_nothing_else(data: st.Da
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
+def test_the_usage_event_is_taken_out_wherever_the_stream_is_cut_in_two(end: str) -> None:
+    whole, wanted = stream(end, usage=True), stream(end, usage=False)
+    for at in range(len(whole)):
+        meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+        assert run(meter, [whole[:at], whole[at:]]) == wanted
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 def test_the_usage_event_is_taken_out_of_single_bytes(end: str) -> None:
     meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
     assert run(meter, bytewise(stream(end, usage=True))) == stream(end, usage=False)
@@ -120,7 +128,7 @@ def test_any_rubbish_passes_every_meter_unchanged(
             assert meter.usage == Usage()
 
 
-@given(data=st.data(), text=st.text(alphabet="ab\r\n:", max_size=60))
+@given(data=st.data(), text=st.text(alphabet="a\n", max_size=40) | st.text(alphabet="ab\r\n:", max_size=60))
 def test_events_are_the_same_whatever_the_chunks(data: st.DataObject, text: str) -> None:
     whole = EventSplitter()
     expected = list(whole.feed(text.encode()))
