@@ -60,7 +60,7 @@ class ModelDoor:
 
     async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
         call, body = await self._checked(scope, receive, reply)
-        patience = one(call.headers, b"x-stainless-timeout")
+        patience = one(call.headers, b"x-stainless-read-timeout") or one(call.headers, b"x-stainless-timeout")
         silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
         if patience is not None and patience.replace(".", "", 1).isdigit() and float(patience) > 0:
             silent = min(silent, float(patience) / 2)

@@ -177,7 +177,7 @@ class Relay:
 
     def _record(self, call: ModelCall, turn: Turn, passage: Passage) -> Call:
         request = call.request
-        output = request.output_limit or DEFAULT_OUTPUT_TOKENS
+        output = DEFAULT_OUTPUT_TOKENS if request.output_limit is None else request.output_limit
         limited = budgeted(call.agent.policy)
         now = self._clock.now()
         worst = (
@@ -228,8 +228,7 @@ class Relay:
                 total_seconds=self._clock.monotonic() - began,
             )
         )
-        handles = [meter.handle] if meter.handle else []
-        self._turns.end(turn, call.request, answer=meter.answer_hashes, ids=handles, answered=answered)
+        self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered)
         self._tier.after(turn, answered=answered)
 
 

@@ -72,6 +72,7 @@ class Turns:
         self._journal = journal
         self._by_id: dict[tuple[str, str], Conversation] = {}
         self._by_head: dict[tuple[str, str], str] = {}
+        self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
 
     async def begin(self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]) -> Turn:
         """Return the call's place in its conversation."""
@@ -86,22 +87,26 @@ class Turns:
         return Turn(agent=agent, conversation=found, counted=request.turn)
 
     def end(
-        self, turn: Turn, request: ModelRequest, *, answer: Sequence[str], ids: Sequence[str], answered: bool
+        self, turn: Turn, request: ModelRequest, *, answer: Sequence[str], handle: str | None, answered: bool
     ) -> None:
-        """Move the counters: a version for each answered call, a turn where it was one."""
+        """Move the counters: a version for each answered call, a turn where it was one.
+
+        The next request finds the conversation by the provider's `handle` or by the hash of the chain with the answer.
+        """
         if not answered:
             return
         latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
-        head = ids[0] if ids else (answer[-1] if answer else (request.chain[-1] if request.chain else ""))
+        heads = [handle] if handle else []
+        heads += [answer[-1] if answer else request.chain[-1]] if answer or request.chain else []
         moved = replace(
             latest,
             end_user=turn.conversation.end_user or latest.end_user,
             turns=latest.turns + int(turn.counted),
             version=latest.version + 1,
-            head=head,
+            head=heads[0] if heads else "",
             at=self._clock.now(),
         )
-        self._keep(moved, latest.head)
+        self._keep(moved, heads)
         self._journal.put(moved)
 
     async def _named(self, agent: Agent, name: str) -> Conversation | None:
@@ -121,19 +126,24 @@ class Turns:
             own = await self._named(agent, request.conversation)
             if own is not None:
                 return own
-        if len(heads) < 2 and request.conversation is None:  # a first message: nothing went before it
+        if len(request.chain) < 3 and request.conversation is None:  # nothing was answered before this message
             return None
         async with self._store.read() as tx:
             found = {each.head: each for each in reversed(await tx.conversations.by_head(agent.id, heads))}
         return next((found[head] for head in heads if head in found), None)
 
-    def _keep(self, conversation: Conversation, old_head: str) -> None:
+    def _keep(self, conversation: Conversation, heads: Sequence[str]) -> None:
         key = (conversation.agent_id, conversation.id)
-        self._by_head.pop((conversation.agent_id, old_head), None)
-        self._by_id.pop(key, None)  # the newest stands last
+        self._forget(key)  # the newest stands last
         self._by_id[key] = conversation
-        if conversation.head:
-            self._by_head[(conversation.agent_id, conversation.head)] = conversation.id
-        while len(self._by_id) > REMEMBERED:
-            gone = self._by_id.pop(next(iter(self._by_id)))
-            self._by_head.pop((gone.agent_id, gone.head), None)
+        self._heads[key] = tuple(heads)
+        for head in heads:
+            self._by_head[(conversation.agent_id, head)] = conversation.id
+        if len(self._by_id) > REMEMBERED:
+            self._forget(next(iter(self._by_id)))
+
+    def _forget(self, key: tuple[str, str]) -> None:
+        self._by_id.pop(key, None)
+        for head in self._heads.pop(key, ()):
+            if self._by_head.get((key[0], head)) == key[1]:
+                del self._by_head[(key[0], head)]

@@ -25,10 +25,16 @@ class Redacting(logging.Formatter):
         return text
 
 
+def _broken_on_purpose(record: logging.LogRecord) -> bool:
+    """Return false for uvicorn's complaint about answers that the gateway breaks off on purpose (GATE-48)."""
+    return "returned without completing response" not in record.getMessage()
+
+
 def set_up_logs(secrets: Iterable[str], *, level: int = logging.INFO) -> None:
     """Send all logs to standard error, redacted; called once by the process that serves."""
     handler = logging.StreamHandler()
     handler.setFormatter(Redacting(secrets))
     logging.basicConfig(level=level, handlers=[handler], force=True)
+    logging.getLogger("uvicorn.error").addFilter(_broken_on_purpose)
     for quiet in ("mcp", "uvicorn.access", "aiohttp.access", "alembic", "asyncio"):
         logging.getLogger(quiet).setLevel(logging.WARNING)
