@@ -2,6 +2,8 @@
 
 import pytest
 
+pytest_plugins = ["tests.fixtures.postgres"]
+
 SLOW_TIMEOUT_SECONDS = 30 * 60
 
 

@@ -48,6 +48,8 @@ class Readers:
 
     async def close(self) -> None:
         """Lend no more, wait for those that are lent, and close all."""
+        if self._closed:
+            return
         self._closed = True
         for _ in range(self._size):
             await self._free.acquire()

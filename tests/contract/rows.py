@@ -1,0 +1,109 @@
+"""Rows for the tests of stores."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Final
+
+from circadia.ids import AgentId, CallId, ConversationId, MessageId, SessionId, ThreadId
+from circadia.records.agent import Agent
+from circadia.records.call import Call, CallStatus
+from circadia.records.conversation import Conversation
+from circadia.records.event import Event, EventType
+from circadia.records.message import Message
+from circadia.records.session import Session, SessionStatus
+from circadia.records.thread import Thread, ThreadStatus
+from circadia.stores.base import Store
+
+T0: Final = datetime(2026, 3, 29, 0, 59, 59, 123457, tzinfo=UTC)
+
+
+def at(seconds: float) -> datetime:
+    """Return the instant so long after T0."""
+    return T0 + timedelta(seconds=seconds)
+
+
+def session(name: str = "default", *, key: str = "", created: float = 0, touched: float = 0) -> Session:
+    return Session(
+        id=SessionId(key or f"ses_{name}"),
+        name=name,
+        status=SessionStatus.OPEN,
+        created_at=at(created),
+        touched_at=at(touched),
+    )
+
+
+def agent(name: str = "ada", *, key: str = "", of: str = "default", asleep: bool = False) -> Agent:
+    key = key or f"agt_{of}_{name}"
+    return Agent(
+        id=AgentId(key),
+        session_id=SessionId(f"ses_{of}"),
+        session=of,
+        name=name,
+        token_hash=f"hash of {key}",
+        asleep=asleep,
+        since=T0,
+        created_at=T0,
+    )
+
+
+def thread(name: str = "plan", *, of: str = "default", created: float = 0) -> Thread:
+    return Thread(
+        id=ThreadId(f"thr_{of}_{name}"),
+        session_id=SessionId(f"ses_{of}"),
+        name=name,
+        status=ThreadStatus.OPEN,
+        created_by="operator",
+        created_at=at(created),
+    )
+
+
+def message(key: str, *, to: Thread, sender: Agent | None = None, content: str = "hello") -> Message:
+    return Message(
+        id=MessageId(key),
+        number=0,
+        thread_id=to.id,
+        session_id=to.session_id,
+        sender_id=sender and sender.id,
+        sender=sender.name if sender else "operator",
+        content=content,
+        at=T0,
+    )
+
+
+def event(tag: object = None, *, kind: EventType = EventType.MESSAGE, session: str | None = None) -> Event:
+    return Event(type=kind, at=T0, session=session, data={"tag": tag})
+
+
+def call(key: str, *, by: Agent, seconds: float = 0, status: CallStatus = CallStatus.DONE) -> Call:
+    return Call(
+        id=CallId(key),
+        at=at(seconds),
+        agent_id=by.id,
+        session=by.session,
+        agent=by.name,
+        upstream="openai",
+        endpoint="chat_completions",
+        model="gpt",
+        status=status,
+    )
+
+
+def conversation(key: str, *, of: Agent, head: str = "", seconds: float = 0) -> Conversation:
+    return Conversation(id=ConversationId(key), agent_id=of.id, head=head, at=at(seconds))
+
+
+async def stored(store: Store, *rows: Session | Agent | Thread) -> None:
+    """Store rows, in the order given."""
+    async with store.write() as tx:
+        for row in rows:
+            if isinstance(row, Session):
+                await tx.sessions.add(row)
+            elif isinstance(row, Agent):
+                await tx.agents.add(row)
+            else:
+                await tx.threads.add(row)
+
+
+async def tags(store: Store) -> list[object]:
+    """Return the tags of all events, in order."""
+    async with store.read() as tx:
+        return [event.data["tag"] for event in await tx.events.after(0, limit=100_000)]

@@ -1,0 +1,90 @@
+"""What every store promises of the record of events."""
+
+import asyncio
+from dataclasses import replace
+
+import pytest
+
+from circadia.records.event import EventType
+from circadia.stores.base import Store
+from tests.contract.conftest import Opener
+from tests.contract.rows import event, tags
+
+
+@pytest.mark.spec("GATE-80")
+async def test_events_come_back_as_they_were_stored_in_order(store: Store) -> None:
+    rows = [
+        replace(event({"deep": [1, 2.5, None, True, "½"]}), session="default", agent="ada"),
+        event(kind=EventType.SLEEP_START),
+    ]
+    async with store.write() as tx:
+        assert await tx.events.last_number() == 0
+        await tx.events.add(rows)
+        await tx.events.add([])
+    async with store.read() as tx:
+        found = await tx.events.after(0)
+        assert [replace(row, number=0) for row in found] == rows
+        assert 0 < found[0].number < found[1].number == await tx.events.last_number()
+        assert await tx.events.after(found[0].number) == found[1:]
+        assert await tx.events.after(0, limit=1) == found[:1]
+        assert await tx.events.after(found[1].number) == []
+
+
+async def test_events_are_found_by_session_agent_and_type(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.events.add(
+            [
+                replace(event(1, kind=EventType.HELD), session="one", agent="ada"),
+                replace(event(2, kind=EventType.ADMITTED), session="one", agent="eve"),
+                replace(event(3, kind=EventType.HELD), session="two", agent="ada"),
+            ]
+        )
+    async with store.read() as tx:
+        both = {EventType.HELD, EventType.ADMITTED}
+        assert [row.data["tag"] for row in await tx.events.after(0, session="one")] == [1, 2]
+        assert [row.data["tag"] for row in await tx.events.after(0, agent="ada")] == [1, 3]
+        assert [row.data["tag"] for row in await tx.events.after(0, types={EventType.HELD})] == [1, 3]
+        assert [row.data["tag"] for row in await tx.events.after(0, types=both, session="two")] == [3]
+        assert await tx.events.after(0, types=set()) == []
+
+
+@pytest.mark.spec("GATE-80")
+async def test_a_reader_that_has_seen_a_number_misses_none_below(open_store: Opener) -> None:
+    """Writers in two stores, some of which fail, and a reader that goes on from the last number it saw."""
+    stores = [await open_store(), await open_store()]
+    writers, blocks = 8, 25
+    kept = {(w, n) for w in range(writers) for n in range(blocks) if (w + n) % 5}
+
+    async def write(writer: int) -> None:
+        for n in range(blocks):
+            try:
+                async with stores[writer % 2].write() as tx:
+                    await tx.events.add([event([writer, n])])
+                    if (writer, n) not in kept:
+                        raise LookupError
+            except LookupError:
+                pass
+
+    seen: list[tuple[int, int]] = []
+
+    async def read() -> None:
+        number = 0
+        while len(seen) < len(kept):
+            async with stores[0].read() as tx:
+                found = await tx.events.after(number)
+            for row in found:
+                assert row.number > number
+                number = row.number
+                tag = row.data["tag"]
+                assert isinstance(tag, list)
+                seen.append((tag[0], tag[1]))
+
+    async with asyncio.timeout(60), asyncio.TaskGroup() as group:
+        group.create_task(read())
+        for writer in range(writers):
+            group.create_task(write(writer))
+    assert sorted(seen) == sorted(kept)
+    for writer in range(writers):  # each writer's own order is kept
+        own = [n for w, n in seen if w == writer]
+        assert own == sorted(own)
+    assert [tuple(tag) for tag in await tags(stores[1]) if isinstance(tag, list)] == seen

@@ -1,0 +1,153 @@
+"""What every store promises of messages and their deliveries."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from circadia.errors import Conflict, InvalidRequest
+from circadia.ids import MessageId
+from circadia.records.message import Delivery, DeliveryState, Message
+from circadia.stores.base import Store
+from tests.contract.rows import agent, at, message, session, stored, thread
+
+ADA, EVE = agent("ada"), agent("eve")
+PLAN, WORK = thread("plan"), thread("work")
+
+
+@pytest.fixture
+async def team(store: Store) -> Store:
+    """A store with two agents and two threads."""
+    await stored(store, session(), ADA, EVE, PLAN, WORK)
+    return store
+
+
+async def sent(store: Store, *keys: str) -> list[MessageId]:
+    """Send messages from eve to ada."""
+    async with store.write() as tx:
+        for key in keys:
+            await tx.messages.add(message(key, to=PLAN, sender=EVE), [(ADA.id, False)])
+    return [MessageId(key) for key in keys]
+
+
+async def unread(store: Store) -> list[str]:
+    async with store.read() as tx:
+        return ids(await tx.deliveries.unread(ADA.id))
+
+
+def ids(deliveries: Sequence[Delivery]) -> list[str]:
+    return [delivery.message.id for delivery in deliveries]
+
+
+async def test_a_message_comes_back_as_it_was_stored_with_a_number(team: Store) -> None:
+    one = replace(message("m1", to=PLAN, sender=ADA, content="“½” 👋\n"), mentions=("eve", "other:bob"))
+    two = message("m2", to=PLAN)
+    async with team.write() as tx:
+        first = await tx.messages.add(one, [])
+        second = await tx.messages.add(two, [])
+    assert first == replace(one, number=first.number)
+    assert 0 < first.number < second.number
+    async with team.read() as tx:
+        assert await tx.messages.of_thread(PLAN.id) == [first, second]
+        assert await tx.messages.of_thread(PLAN.id, after=first.number) == [second]
+        assert await tx.messages.of_thread(PLAN.id, limit=1) == [first]
+        assert await tx.messages.of_thread(WORK.id) == []
+
+
+async def test_a_text_that_cannot_be_stored_is_the_callers_mistake(team: Store) -> None:
+    with pytest.raises(InvalidRequest):
+        async with team.write() as tx:
+            await tx.messages.add(message("m1", to=PLAN, content="half \ud800"), [])
+    await sent(team, "m2")
+    assert await unread(team) == ["m2"]
+
+
+async def test_a_text_with_a_null_character_is_kept_whole_or_refused(team: Store) -> None:
+    text = "before\x00after"
+    try:
+        async with team.write() as tx:
+            await tx.messages.add(message("m1", to=PLAN, content=text), [])
+    except InvalidRequest:
+        return
+    async with team.read() as tx:
+        assert [row.content for row in await tx.messages.of_thread(PLAN.id)] == [text]
+
+
+async def test_a_message_is_stored_once(team: Store) -> None:
+    await sent(team, "m1")
+    with pytest.raises(Conflict):
+        await sent(team, "m1")
+    assert await unread(team) == ["m1"]
+
+
+@pytest.mark.spec("GATE-71")
+async def test_unread_deliveries_come_in_order_and_by_filter(team: Store) -> None:
+    async with team.write() as tx:
+        rows: list[Message] = [
+            await tx.messages.add(message("m1", to=PLAN, sender=EVE), [(ADA.id, True)]),
+            await tx.messages.add(message("m2", to=WORK, sender=EVE), [(ADA.id, False)]),
+            await tx.messages.add(message("m3", to=PLAN), [(ADA.id, False), (EVE.id, True)]),
+        ]
+    async with team.read() as tx:
+        found = await tx.deliveries.unread(ADA.id)
+        assert found[0] == Delivery(
+            message=rows[0], agent_id=ADA.id, thread="plan", state=DeliveryState.UNREAD, mentioned=True
+        )
+        assert ids(found) == ["m1", "m2", "m3"]
+        assert ids(await tx.deliveries.unread(EVE.id)) == ["m3"]
+        assert ids(await tx.deliveries.unread(ADA.id, limit=2)) == ["m1", "m2"]
+        assert ids(await tx.deliveries.unread(ADA.id, mentioned=True)) == ["m1"]
+        assert ids(await tx.deliveries.unread(ADA.id, mentioned=False)) == ["m2", "m3"]
+        assert ids(await tx.deliveries.unread(ADA.id, sender="operator")) == ["m3"]
+        assert ids(await tx.deliveries.unread(ADA.id, thread_id=WORK.id)) == ["m2"]
+        assert ids(await tx.deliveries.unread(ADA.id, sender="eve", thread_id=PLAN.id)) == ["m1"]
+        assert await tx.deliveries.count_unread(ADA.id) == 3
+        assert await tx.deliveries.count_unread(agent("nobody").id) == 0
+
+
+@pytest.mark.spec("GATE-71")
+async def test_a_lease_takes_what_is_unread_and_gives_it_to_one(team: Store) -> None:
+    first, second, third = await sent(team, "m1", "m2", "m3")
+    async with team.write() as tx:
+        assert await tx.deliveries.lease(ADA.id, [second, first], at(10)) == [second, first]
+        assert await tx.deliveries.lease(ADA.id, [first, third, MessageId("none")], at(10)) == [third]
+        assert await tx.deliveries.lease(ADA.id, [], at(10)) == []
+        assert await tx.deliveries.lease(EVE.id, [first], at(10)) == []
+        assert await tx.deliveries.count_unread(ADA.id) == 0
+
+
+@pytest.mark.spec("GATE-71")
+async def test_what_is_handled_stays_handled(team: Store) -> None:
+    leased, plain = await sent(team, "m1", "m2")
+    async with team.write() as tx:
+        await tx.deliveries.lease(ADA.id, [leased], at(10))
+        await tx.deliveries.handle(ADA.id, [leased, plain])
+        await tx.deliveries.handle(ADA.id, [])
+        await tx.deliveries.release(ADA.id, [leased, plain])
+        assert await tx.deliveries.lease(ADA.id, [leased, plain], at(10)) == []
+        assert await tx.deliveries.release_expired(at(99)) == set()
+        assert await tx.deliveries.unread(ADA.id) == []
+
+
+@pytest.mark.spec("GATE-47", "GATE-71")
+async def test_a_lease_that_is_given_back_is_unread_in_its_old_place(team: Store) -> None:
+    first, second = await sent(team, "m1", "m2")
+    async with team.write() as tx:
+        await tx.deliveries.lease(ADA.id, [first, second], at(10))
+        await tx.deliveries.release(EVE.id, [first])
+        assert await tx.deliveries.unread(ADA.id) == []
+        await tx.deliveries.release(ADA.id, [second])
+        await tx.deliveries.release(ADA.id, [first])
+    assert await unread(team) == ["m1", "m2"]
+
+
+@pytest.mark.spec("GATE-71")
+async def test_a_lease_that_ran_out_falls_back_to_unread(team: Store) -> None:
+    first, second = await sent(team, "m1", "m2")
+    async with team.write() as tx:
+        await tx.deliveries.lease(ADA.id, [first], at(10))
+        await tx.deliveries.lease(ADA.id, [second], at(20))
+        assert await tx.deliveries.release_expired(at(9.999999)) == set()
+        assert await tx.deliveries.release_expired(at(10)) == {ADA.id}
+        assert await tx.deliveries.release_expired(at(10)) == set()
+    assert await unread(team) == ["m1"]
