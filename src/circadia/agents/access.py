@@ -23,6 +23,12 @@ def require_operator(principal: Principal) -> None:
         raise Forbidden(f"{principal.name!r} may not do this; use the operator's token")
 
 
+def require_member(principal: Principal) -> None:
+    """Raise Forbidden if the token is the one for metrics, which opens nothing else."""
+    if principal.metrics_only:
+        raise Forbidden("this token opens /metrics only; use the operator's or an agent's")
+
+
 def require_reach(principal: Principal, session: Session) -> None:
     """Raise Forbidden unless the principal belongs to the session, is granted it, or is the operator."""
     if principal.operator:

@@ -105,6 +105,11 @@ class Presence:
         if future is not None and not future.done():
             future.set_exception(error)
 
+    @property
+    def stopping(self) -> bool:
+        """Whether the server is stopping."""
+        return self._stopped is not None
+
     def stop(self, reason: str) -> None:
         """End all who wait, and whoever would wait from now on: the server is stopping."""
         self._stopped = reason

@@ -1,1 +1,1 @@
-"""api"""
+"""REST: the control plane for people and programs, one router a noun."""

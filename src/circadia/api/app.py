@@ -1,0 +1,44 @@
+"""The REST application: its endpoints, its guard, its errors, its OpenAPI document."""
+
+from typing import Any, Final
+
+from fastapi import FastAPI
+
+from circadia.api import agents, events, holds, messages, sessions, sleeping, threads, usage
+from circadia.api.guard import Guard
+from circadia.api.parts import ApiParts, HoldList
+from circadia.api.problems import handle_errors
+from circadia.api.schema import document
+
+__all__ = ["ApiParts", "HoldList", "create_api", "openapi_document"]
+
+OPENAPI_PATH: Final = "/api/openapi.json"
+
+
+class Api(FastAPI):
+    """The endpoints of all nouns, at their whole paths."""
+
+    def __init__(self) -> None:
+        super().__init__(openapi_url=OPENAPI_PATH, docs_url=None, redoc_url=None, redirect_slashes=False)
+        for noun in (sleeping, sessions, agents, threads, messages, holds, events, usage):
+            self.router.routes.extend(noun.router.routes)
+        handle_errors(self)
+
+    def openapi(self) -> dict[str, Any]:
+        """Return the OpenAPI document, made at the first call."""
+        if not self.openapi_schema:
+            self.openapi_schema = document(self.routes)
+        return self.openapi_schema
+
+
+def create_api(parts: ApiParts) -> FastAPI:
+    """Return the application; each request needs a token."""
+    api = Api()
+    api.state.parts = parts
+    api.add_middleware(Guard, identity=parts.identity, max_body_bytes=parts.settings.limits.max_api_body_bytes)
+    return api
+
+
+def openapi_document() -> dict[str, Any]:
+    """Return the OpenAPI document without a running server."""
+    return Api().openapi()

@@ -1,0 +1,48 @@
+"""What the bodies of requests have in common: no unknown key, no value that only looks like what it should be."""
+
+import difflib
+from typing import Any, cast
+
+from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
+from pydantic_core import PydanticCustomError
+
+
+class Body(BaseModel):
+    """A request's body. An unknown key is an error that names the nearest known one."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _keys_are_known(cls, given: Any) -> Any:
+        if not isinstance(given, dict):
+            return given
+        keys = [str(key) for key in cast("dict[object, object]", given)]
+        names = spellings(cls)
+        known = {spelling for each in names for spelling in each}
+        unknown = [key for key in keys if key not in known]
+        if unknown:
+            told = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in unknown[:5])
+            raise PydanticCustomError("unknown_key", "{told}", {"told": told})
+        for each in names:
+            if len(twice := [key for key in keys if key in each]) > 1:
+                told = f"{twice[0]!r} and {twice[1]!r} are the same key; send one of them"
+                raise PydanticCustomError("key_twice", "{told}", {"told": told})
+        return cast("dict[str, Any]", given)
+
+
+def spellings(model: type[BaseModel]) -> list[list[str]]:
+    """Return, for each field, the keys that stand for it."""
+    found: list[list[str]] = []
+    for name, field in model.model_fields.items():
+        alias = field.validation_alias
+        if isinstance(alias, AliasChoices):
+            found.append([choice for choice in alias.choices if isinstance(choice, str)])
+        else:
+            found.append([alias if isinstance(alias, str) else name])
+    return found
+
+
+def _near(key: str, known: set[str]) -> str:
+    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"

@@ -1,0 +1,122 @@
+"""What every REST request passes first: whose token it is, and how large the body may be."""
+
+import asyncio
+import logging
+from typing import Final
+
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from circadia.agents.access import require_member
+from circadia.agents.identity import Identity
+from circadia.api.problems import answer, unforeseen
+from circadia.errors import CircadiaError, InvalidRequest, TooLarge
+from circadia.gateway.headers import bearer, one
+
+_log = logging.getLogger(__name__)
+
+BODY_SECONDS: Final = 30.0
+"""How long a body may take to arrive."""
+_JSON: Final = (b"content-type", b"application/json")
+
+
+class _Gone(Exception):
+    """The caller has gone before its body was whole."""
+
+
+class Guard:
+    """Finds the principal before anything else, reads the body up to its limit, and tells errors as problems.
+
+    The body is JSON whatever the caller calls it, so that `curl -d` needs no header; a web page gains nothing by that,
+    since each request needs a token in a header of its own.
+    """
+
+    def __init__(self, app: ASGIApp, identity: Identity, max_body_bytes: int) -> None:
+        self._app = app
+        self._identity = identity
+        self._max_body_bytes = max_body_bytes
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        started = False
+
+        async def sending(message: Message) -> None:
+            nonlocal started
+            started = True
+            await send(message)
+
+        try:
+            await self._serve(scope, receive, sending)
+        except _Gone:
+            return
+        except CircadiaError as error:
+            if started:
+                raise
+            await answer(error, scope["path"])(scope, receive, send)
+        except Exception:
+            _log.exception("%s %s failed", scope["method"], scope["path"])
+            if started:
+                raise
+            await unforeseen(scope["path"])(scope, receive, send)
+
+    async def _serve(self, scope: Scope, receive: Receive, send: Send) -> None:
+        principal = await self._identity.of(bearer(scope["headers"]))
+        require_member(principal)
+        first: Message | None = await self._read(scope, receive)
+
+        async def receiving() -> Message:
+            nonlocal first
+            if first is None:
+                return await receive()
+            message, first = first, None
+            return message
+
+        headers = scope["headers"]
+        if first["body"]:
+            headers = [(name, value) for name, value in headers if name != b"content-type"] + [_JSON]
+        state = {**scope.get("state", {}), "principal": principal}
+        await self._app({**scope, "headers": headers, "state": state}, receiving, send)
+
+    async def _read(self, scope: Scope, receive: Receive) -> Message:
+        """Return the whole body as one message.
+
+        Raises:
+            TooLarge: it is over the limit; the rest is not read. InvalidRequest: it does not arrive.
+        """
+        length = one(scope["headers"], b"content-length")
+        if length is not None and length.isdigit() and int(length) > self._max_body_bytes:
+            raise self._too_large()
+        message = await receive()
+        if message["type"] == "http.request" and not message.get("more_body", False):
+            body: bytes = message.get("body", b"")
+            if len(body) > self._max_body_bytes:
+                raise self._too_large()
+            return {"type": "http.request", "body": body, "more_body": False}
+        return await self._read_rest(message, receive)
+
+    async def _read_rest(self, message: Message, receive: Receive) -> Message:
+        parts: list[bytes] = []
+        size = 0
+        try:
+            async with asyncio.timeout(BODY_SECONDS):
+                while True:
+                    if message["type"] == "http.disconnect":
+                        raise _Gone
+                    part: bytes = message.get("body", b"")
+                    size += len(part)
+                    if size > self._max_body_bytes:
+                        raise self._too_large()
+                    parts.append(part)
+                    if not message.get("more_body", False):
+                        return {"type": "http.request", "body": b"".join(parts), "more_body": False}
+                    message = await receive()
+        except TimeoutError as error:
+            raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s; send it again") from error
+
+    def _too_large(self) -> TooLarge:
+        return TooLarge(
+            f"the body is over {self._max_body_bytes} bytes; send less, or ask the operator to raise "
+            "limits.max_api_body_bytes"
+        )

@@ -1,0 +1,87 @@
+"""What the REST API is made of, and how an endpoint gets at it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Annotated, Protocol
+
+from fastapi import APIRouter, Depends, Request
+from fastapi.routing import APIRoute
+
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
+from circadia.agents.registry import Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.sleep import SleepState
+from circadia.agents.threads import Threads
+from circadia.clock import Clock
+from circadia.gateway.gate import HoldView
+from circadia.ids import AgentId
+from circadia.records.principal import Principal
+from circadia.settings import Settings
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+
+
+class HoldList(Protocol):
+    """Knows which calls are held now; the gate does."""
+
+    def holds(self) -> Sequence[HoldView]:
+        """Return what is held now, longest first."""
+        ...
+
+    def held(self, agent_id: AgentId) -> int:
+        """Return how many calls of the agent are held now."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ApiParts:
+    """What the endpoints call."""
+
+    store: Store
+    """Opens transactions."""
+    clock: Clock
+    """Time."""
+    signals: Signals
+    """Wakes those who follow events."""
+    identity: Identity
+    """Whose token it is."""
+    registry: Registry
+    """Makes, changes and deletes agents."""
+    sessions: Sessions
+    """Makes and closes sessions."""
+    threads: Threads
+    """Threads and messages."""
+    sleep: SleepState
+    """The one writer of the sleep state."""
+    presence: Presence
+    """Says when the server stops."""
+    settings: Settings
+    """Limits and timing."""
+    holds: HoldList
+    """What is held now."""
+
+
+def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:
+    """Return a router for the endpoints of one noun; an operation's id is its function's name."""
+
+    def operation_id(route: APIRoute) -> str:
+        return route.name
+
+    return APIRouter(prefix=prefix, tags=[noun], generate_unique_id_function=operation_id)
+
+
+async def _parts(request: Request) -> ApiParts:
+    parts: ApiParts = request.app.state.parts
+    return parts
+
+
+async def _principal(request: Request) -> Principal:
+    principal: Principal = request.state.principal
+    return principal
+
+
+Parts = Annotated[ApiParts, Depends(_parts)]
+"""The parts, as an endpoint's parameter."""
+Who = Annotated[Principal, Depends(_principal)]
+"""Who asks, as an endpoint's parameter; the guard has found it before the endpoint runs."""

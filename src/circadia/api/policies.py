@@ -1,0 +1,77 @@
+"""An agent's policy as it is sent and shown."""
+
+from dataclasses import asdict
+from typing import Final
+
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt
+
+from circadia.api.bodies import Body
+from circadia.errors import InvalidRequest
+from circadia.records.agent import AgentPolicy, OnWake
+from circadia.settings import PolicySettings
+
+MOST_COUNTED: Final = 2**53
+"""Largest whole number that every JSON reader reads exactly (RFC 8259, section 6)."""
+MOST_MEASURED: Final = 10.0**9
+"""Largest number of seconds or of dollars."""
+
+
+def _said(key: str) -> str:
+    """Return how the settings describe the key: it is the same one."""
+    return PolicySettings.model_fields[key].description or ""
+
+
+class PolicyKeys(BaseModel):
+    """All keys of a policy."""
+
+    upstreams: tuple[str, ...] = Field(("*",), description=_said("upstreams"), examples=[["openai"]])
+    mcp_servers: tuple[str, ...] = Field(("*",), description=_said("mcp_servers"), examples=[["*"]])
+    sessions: tuple[str, ...] = Field((), description=_said("sessions"))
+    may_wake: tuple[str, ...] = Field((), description=_said("may_wake"), examples=[["writer"]])
+    may_sleep: tuple[str, ...] = Field((), description=_said("may_sleep"))
+    models: tuple[str, ...] | None = Field(None, description=_said("models"))
+    max_calls_per_day: StrictInt | None = Field(None, ge=0, le=MOST_COUNTED, description=_said("max_calls_per_day"))
+    max_tokens_per_day: StrictInt | None = Field(None, ge=0, le=MOST_COUNTED, description=_said("max_tokens_per_day"))
+    max_usd_per_day: StrictFloat | None = Field(None, ge=0, le=MOST_MEASURED, description=_said("max_usd_per_day"))
+    on_wake: OnWake = Field(OnWake.NOTICE, description=_said("on_wake"))
+    include_usage: StrictBool = Field(True, description=_said("include_usage"))
+    hold_max_seconds: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("hold_max_seconds"))
+    hold_lists: StrictBool = Field(False, description=_said("hold_lists"))
+    abort_streams: StrictBool = Field(False, description=_said("abort_streams"))
+
+
+class PolicyBody(PolicyKeys, Body):
+    """Policy keys; those that are left out come from the server's `defaults` (or, in a change, stay as they are)."""
+
+    def changes(self) -> dict[str, object]:
+        """Return the policy keys that were sent."""
+        return {name: getattr(self, name) for name in PolicyKeys.model_fields if name in self.model_fields_set}
+
+
+class BodyWithPolicy(PolicyBody):
+    """A body in which policy keys may stand in `policy`, or beside the other keys."""
+
+    policy: PolicyBody | None = Field(
+        None, description="Policy keys that differ from what holds; null takes a limit away."
+    )
+
+    def policy_changes(self) -> dict[str, object]:
+        """Return the policy keys that were sent.
+
+        Raises:
+            InvalidRequest: a key stands in both places.
+        """
+        inside = self.policy.changes() if self.policy else {}
+        beside = self.changes()
+        if twice := sorted(inside.keys() & beside.keys()):
+            raise InvalidRequest(f"{twice[0]!r} stands in `policy` and beside it; send it once")
+        return inside | beside
+
+
+class PolicyView(PolicyKeys):
+    """An agent's whole policy."""
+
+
+def policy_view(policy: AgentPolicy) -> PolicyView:
+    """Return the policy as it is shown; it was checked when it was stored."""
+    return PolicyView.model_construct(**asdict(policy))

@@ -1,0 +1,149 @@
+"""Errors as `application/problem+json` (RFC 9457): one table from the exception tree to HTTP."""
+
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import orjson
+from fastapi import FastAPI
+from fastapi.exceptions import RequestValidationError
+from pydantic import BaseModel, Field
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Match, Route
+
+from circadia.errors import HTTP_STATUS, CircadiaError, InvalidRequest, MethodNotAllowed, NotFound
+
+MEDIA_TYPE: Final = "application/problem+json"
+INTERNAL: Final = "internal_error"
+"""Code of what nobody foresaw."""
+_SHOWN_INPUT: Final = 80
+_TOLD_AT_ONCE: Final = 3
+
+
+class FieldProblem(BaseModel):
+    """One value that is wrong."""
+
+    path: str = Field(description="Where it stands: `body.agents.0.wake_events.1`, `query.after`.")
+    message: str = Field(description="What is wrong with it.")
+
+
+class Problem(BaseModel):
+    """What every error answers (RFC 9457)."""
+
+    type: str = Field(description="Names the kind of error.", examples=["urn:circadia:error:not_found"])
+    title: str = Field(description="The kind of error, for people.", examples=["Not found"])
+    status: int = Field(description="The HTTP status.", examples=[404])
+    detail: str = Field(
+        description="What happened, and what to do.", examples=["no agent 'ann' in session 'default'; did you mean …"]
+    )
+    instance: str = Field(description="The path that was asked for.", examples=["/api/v1/sessions/default/agents/ann"])
+    code: str = Field(description="The kind of error, for programs.", examples=["not_found"])
+    errors: list[FieldProblem] | None = Field(
+        None, description="Each value that is wrong, where the request is not valid."
+    )
+
+
+def answer(error: CircadiaError, path: str, errors: Sequence[FieldProblem] | None = None) -> Response:
+    """Return the answer that tells the error."""
+    kind = next((cls for cls in type(error).__mro__ if cls in HTTP_STATUS), None)
+    if kind is None:
+        return unforeseen(path)
+    status = HTTP_STATUS[cast("type[CircadiaError]", kind)]
+    headers: dict[str, str] = {}
+    if status == 401:
+        headers["WWW-Authenticate"] = 'Bearer realm="circadia"'
+    if status in (429, 503):
+        headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds or 1)))
+    return _problem(error.code, status, error.message, path, errors, headers)
+
+
+def unforeseen(path: str) -> Response:
+    """Return the answer for what nobody foresaw; it tells nothing of the inside."""
+    return _problem(INTERNAL, 500, "the server failed; its log says why", path, None, {})
+
+
+def _problem(
+    code: str,
+    status: int,
+    detail: str,
+    path: str,
+    errors: Sequence[FieldProblem] | None,
+    headers: Mapping[str, str],
+) -> Response:
+    told = Problem(
+        type=f"urn:circadia:error:{code}",
+        title=code.replace("_", " ").capitalize(),
+        status=status,
+        detail=_plain(detail),
+        instance=_plain(path),
+        code=code,
+        errors=None if errors is None else list(errors),
+    )
+    return Response(orjson.dumps(told.model_dump(exclude_none=True)), status, headers, MEDIA_TYPE)
+
+
+def _plain(text: str) -> str:
+    """Return the text with what no UTF-8 can hold written as an escape."""
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def handle_errors(app: FastAPI) -> None:
+    """Have the application tell all its errors as problems."""
+    app.add_exception_handler(CircadiaError, _own)
+    app.add_exception_handler(RequestValidationError, _invalid)
+    app.add_exception_handler(HTTPException, _routing)
+
+
+async def _own(request: Request, error: Exception) -> Response:
+    return answer(cast("CircadiaError", error), request.url.path)
+
+
+async def _invalid(request: Request, error: Exception) -> Response:
+    problems = [_told(line) for line in cast("RequestValidationError", error).errors()]
+    shown = "; ".join(f"{each.path}: {each.message}" for each in problems[:_TOLD_AT_ONCE])
+    more = f"; and {len(problems) - _TOLD_AT_ONCE} more" if len(problems) > _TOLD_AT_ONCE else ""
+    return answer(InvalidRequest(shown + more), request.url.path, problems)
+
+
+def _told(line: Mapping[str, Any]) -> FieldProblem:
+    """Return one of pydantic's errors; a value is shown only if it is short."""
+    if line["type"] == "json_invalid":
+        return FieldProblem(
+            path="body", message=f"malformed JSON at character {line['loc'][-1]}: {line['ctx']['error']}"
+        )
+    place = ".".join(str(part) for part in line["loc"])
+    message = str(line["msg"]).removeprefix("Value error, ")
+    given = line.get("input")
+    if isinstance(given, str | int | float) and line["type"] != "missing":
+        shown = repr(given)
+        message += f" (got {shown})" if len(shown) <= _SHOWN_INPUT else ""
+    elif line["type"] == "missing" and place == "body":
+        message = "send a JSON object"
+    return FieldProblem(path=_plain(place), message=_plain(message))
+
+
+async def _routing(request: Request, error: Exception) -> Response:
+    path = request.url.path
+    status = cast("HTTPException", error).status_code
+    if status == 405:
+        allowed = sorted(_methods(request))
+        told = answer(MethodNotAllowed(f"{request.method} is not for {path!r}; use {', '.join(allowed)}"), path)
+        told.headers["Allow"] = ", ".join(allowed)
+        return told
+    if status == 404:
+        return answer(NotFound(f"no path {path!r}; the paths are in /api/openapi.json"), path)
+    return answer(InvalidRequest("the body cannot be read as JSON"), path)
+
+
+def _methods(request: Request) -> set[str]:
+    """Return the methods that the path knows, over all routes."""
+    routes = [route for route in request.app.routes if isinstance(route, Route)]
+    return {
+        method
+        for route in routes
+        if route.matches(request.scope)[0] is not Match.NONE
+        for method in route.methods or ()
+        if method != "HEAD"
+    }

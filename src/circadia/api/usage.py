@@ -1,0 +1,98 @@
+"""Usage: tokens, price and time of the model calls, summed."""
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import Annotated, Any, Literal
+
+from fastapi import Query
+from pydantic import BaseModel, BeforeValidator, Field
+
+from circadia.agents.access import require_operator
+from circadia.api.parts import Parts, Who, noun_router
+from circadia.records.call import UsageGroup
+
+router = noun_router("usage")
+
+GroupBy = Literal["agent", "model", "tier", "session", "upstream", "end_user", "conversation", "day"]
+
+_NANO = 10**9
+
+
+def _instant(given: Any) -> Any:
+    """Return the instant that a date or a time stands for; without a zone it is UTC."""
+    if not isinstance(given, str):
+        return given
+    try:
+        instant = datetime.fromisoformat(given.strip().replace(" ", "+"))  # a bare + in a query is a space
+        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return aware.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError("write a date or a time as in 2026-01-31 or 2026-01-31T12:00:00Z") from error
+
+
+Instant = Annotated[datetime | None, BeforeValidator(_instant)]
+
+
+class UsageLine(BaseModel):
+    """Sums over model calls. A count that the provider did not tell is in no sum."""
+
+    calls: int = Field(description="Number of calls.")
+    unknown: int = Field(description="Of these, calls whose usage the provider did not tell.")
+    failed: int = Field(description="Of these, calls that failed.")
+    input_tokens: int = Field(description="Tokens read, cached ones included.")
+    output_tokens: int = Field(description="Tokens written, reasoning included.")
+    cached_tokens: int = Field(description="Of the input, those read from the provider's cache.")
+    reasoning_tokens: int = Field(description="Of the output, those of reasoning.")
+    cost_usd: float = Field(description="US dollars at list prices, over the calls with a known price.")
+    unpriced: int = Field(description="Calls with no known price.")
+    held_seconds: float = Field(description="Sum of the time held.")
+
+
+class UsageOf(UsageLine):
+    """Sums over the calls of one group."""
+
+    key: str = Field(description="The agent's reference, the model, the day …; empty where a call has none.")
+
+
+class UsageReport(BaseModel):
+    """The ledger, summed."""
+
+    group_by: GroupBy = Field(description="What the groups are.")
+    usage: list[UsageOf] = Field(description="By key.")
+    total: UsageLine = Field(description="Over all groups.")
+
+
+@router.get("/usage")
+async def report_usage(
+    who: Who,
+    parts: Parts,
+    group_by: Annotated[GroupBy, Query(description="What to sum by; days are of UTC.")] = "agent",
+    since: Annotated[Instant, Query(description="Calls at or after this date or time.")] = None,
+    until: Annotated[Instant, Query(description="Calls before this date or time.")] = None,
+    session: Annotated[str | None, Query(description="Of this session only.")] = None,
+    agent: Annotated[str | None, Query(description="Of agents of this name only.")] = None,
+) -> UsageReport:
+    """Sum the ended model calls. The operator only."""
+    require_operator(who)
+    async with parts.store.read() as tx:
+        groups = await tx.calls.groups(group_by, since=since, until=until, session=session, agent=agent)
+    return UsageReport(
+        group_by=group_by,
+        usage=[UsageOf(key=group.key, **dict(_line([group]))) for group in groups],
+        total=_line(groups),
+    )
+
+
+def _line(groups: Sequence[UsageGroup]) -> UsageLine:
+    return UsageLine(
+        calls=sum(each.calls for each in groups),
+        unknown=sum(each.unknown for each in groups),
+        failed=sum(each.failed for each in groups),
+        input_tokens=sum(each.input_tokens for each in groups),
+        output_tokens=sum(each.output_tokens for each in groups),
+        cached_tokens=sum(each.cached_tokens for each in groups),
+        reasoning_tokens=sum(each.reasoning_tokens for each in groups),
+        cost_usd=sum(each.cost_nanousd for each in groups) / _NANO,
+        unpriced=sum(each.unpriced for each in groups),
+        held_seconds=round(sum(each.held_seconds for each in groups), 3),
+    )
