@@ -1,1 +1,1 @@
-"""mcp_server"""
+"""Circadia's own MCP server: tools and resources by which agents talk to each other, wait and sleep."""

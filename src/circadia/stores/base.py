@@ -125,6 +125,10 @@ class Messages(Protocol):
         """Return messages with a greater number, in order."""
         ...
 
+    async def latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
+        """Return the last ones, in order."""
+        ...
+
 
 class Deliveries(Protocol):
     """The one delivery table (GATE-71)."""

@@ -19,6 +19,12 @@ _OF_THREAD = (
     .order_by(messages.c.number)
     .limit(bindparam("most"))
 )
+_LATEST = (
+    select(messages)
+    .where(messages.c.thread_id == bindparam("thread_id"))
+    .order_by(messages.c.number.desc())
+    .limit(bindparam("most"))
+)
 
 
 class SqlMessages:
@@ -36,6 +42,12 @@ class SqlMessages:
         values = {"thread_id": thread_id, "after": after, "most": limit}
         rows = await self._run(lambda connection: connection.execute(_OF_THREAD, values).all())
         return [message_of(row) for row in rows]
+
+    async def latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
+        """Return the last ones, in order."""
+        values = {"thread_id": thread_id, "most": limit}
+        rows = await self._run(lambda connection: connection.execute(_LATEST, values).all())
+        return [message_of(row) for row in reversed(rows)]
 
 
 def message_of(row: Row[Any]) -> Message:

@@ -1,0 +1,127 @@
+"""The MCP server as an ASGI application behind the gateway's door: both protocol eras, no state of a session.
+
+The door has asked who calls, held the call while its agent slept, and keeps the caller alive. It puts into the scope
+who calls (`circadia.principal`) and a list (`circadia.sent`) of what to tell whether the answer went out. When it
+cancels the call, the tool is cancelled too.
+"""
+
+import logging
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from importlib.metadata import version
+from typing import Any, Final
+
+from mcp.server.caching import CacheHint
+from mcp.server.context import ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.exceptions import MCPError
+from mcp_types import (
+    INVALID_PARAMS,
+    CallToolRequestParams,
+    CallToolResult,
+    ListResourcesResult,
+    ListResourceTemplatesResult,
+    ListToolsResult,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    ReadResourceResult,
+    TextContent,
+)
+from starlette.types import Receive, Scope, Send
+
+from circadia.agents.directory import nearest
+from circadia.errors import CircadiaError
+from circadia.mcp_server.arguments import read_arguments
+from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
+from circadia.mcp_server.handover import Handover
+from circadia.mcp_server.parts import McpParts
+from circadia.mcp_server.refusals import (
+    protocol_error,
+    tool_error,
+    unforeseen_protocol_error,
+    unforeseen_tool_error,
+)
+from circadia.mcp_server.resources import Resources, instruction_text
+from circadia.mcp_server.tools import TOOLS
+
+__all__ = ["McpParts", "McpServer"]
+
+_logger = logging.getLogger(__name__)
+
+_LISTS_FRESH: Final = CacheHint(ttl_ms=10 * 60 * 1000, scope="public")
+"""Lists are the same for all callers and change with a release only."""
+
+Context = ServerRequestContext[Any, Any]
+
+
+class McpServer:
+    """ASGI application for `/mcp`; it serves inside `run`."""
+
+    def __init__(self, parts: McpParts) -> None:
+        self._parts = parts
+        instruction = instruction_text()
+        self._resources = Resources(instruction)
+        self._tools = {tool.name: tool for tool in TOOLS}
+        self._listed = [tool.listed() for tool in TOOLS]
+        schemas = {tool.name: tool.input_schema for tool in self._listed}
+        server: Server[Any] = Server(
+            "circadia",
+            version=version("circadia"),
+            title="Circadia",
+            instructions=instruction,
+            cache_hints={"tools/list": _LISTS_FRESH, "resources/list": _LISTS_FRESH},
+            get_tool_input_schema=schemas.get,
+            on_list_tools=self._list_tools,
+            on_call_tool=self._call_tool,
+            on_list_resources=self._list_resources,
+            on_list_resource_templates=self._list_templates,
+            on_read_resource=self._read_resource,
+        )
+        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[None]:
+        """Serve for as long as the block lasts; once only."""
+        async with self._manager.run():
+            yield
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of the door."""
+        handover = Handover(self._parts.waits)
+        scope[SENT].append(handover.settle)
+        await self._manager.handle_request({**scope, HANDOVER: handover}, receive, send)
+
+    async def _list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
+        return ListToolsResult(tools=self._listed)
+
+    async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
+        tool = self._tools.get(params.name)
+        if tool is None:
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name!r}{nearest(params.name, self._tools)}")
+        try:
+            arguments = read_arguments(tool.name, tool.arguments, params.arguments)
+            answer = await tool.run(caller_of(context, self._parts), arguments)
+        except CircadiaError as error:
+            return tool_error(error)
+        except Exception:
+            _logger.exception("the tool %r failed", tool.name)
+            return unforeseen_tool_error()
+        text = TextContent(type="text", text=answer.text())
+        return CallToolResult(content=[text], structured_content=answer.structured())
+
+    async def _list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
+        return ListResourcesResult(resources=self._resources.listed())
+
+    async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
+        return ListResourceTemplatesResult(resource_templates=[])
+
+    async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
+        try:
+            contents = await self._resources.read(caller_of(context, self._parts), params.uri)
+        except CircadiaError as error:
+            raise protocol_error(error) from error
+        except Exception as error:
+            _logger.exception("the resource %r failed", params.uri)
+            raise unforeseen_protocol_error() from error
+        return ReadResourceResult(contents=[contents])

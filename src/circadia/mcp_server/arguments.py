@@ -1,0 +1,95 @@
+"""Arguments and answers of tools: strict models, their JSON Schema, and sentences for what does not fit."""
+
+import difflib
+from collections.abc import Mapping
+from typing import Any, ClassVar, TypeVar, cast
+
+import orjson
+from pydantic import BaseModel, ConfigDict, ValidationError
+
+from circadia.errors import InvalidRequest
+
+
+class Arguments(BaseModel):
+    """What a tool takes: no key that is not named, no value of another type."""
+
+    model_config = ConfigDict(strict=True, extra="forbid", frozen=True, allow_inf_nan=False)
+
+
+class Answer(BaseModel):
+    """What a tool returns."""
+
+    model_config = ConfigDict(frozen=True)
+
+    def structured(self) -> dict[str, Any]:
+        """Return the answer as JSON values."""
+        return self.model_dump(mode="json", by_alias=True)
+
+    def text(self) -> str:
+        """Return what a model reads."""
+        return orjson.dumps(self.structured()).decode()
+
+
+class NoArguments(Arguments):
+    """A tool that takes nothing."""
+
+    model_config: ClassVar[ConfigDict] = ConfigDict(extra="forbid", frozen=True)
+
+
+Taken = TypeVar("Taken", bound=Arguments)
+
+
+def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | None) -> Taken:
+    """Return the arguments.
+
+    Raises:
+        InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each.
+    """
+    try:
+        return model.model_validate(dict(given or {}))
+    except ValidationError as error:
+        told = "; ".join(_told(line, model) for line in error.errors(include_url=False))
+        raise InvalidRequest(f"{tool}: {told}") from error
+
+
+def _told(line: Any, model: type[Arguments]) -> str:
+    name = ".".join(str(part) for part in line["loc"]) or "arguments"
+    if line["type"] == "missing":
+        return f"argument {name!r} is missing"
+    if line["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(name, model.model_fields, n=1, cutoff=0.5)
+        known = ", ".join(map(repr, model.model_fields)) or "none"
+        return f"there is no argument {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it takes {known}")
+    given = repr(line["input"])
+    return f"argument {name!r}: {line['msg']} (got {given if len(given) <= 80 else given[:77] + '...'})"
+
+
+def input_schema(model: type[Arguments]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's arguments."""
+    return _bare(model.model_json_schema())
+
+
+def output_schema(model: type[Answer]) -> dict[str, Any]:
+    """Return the JSON Schema of a tool's structured answer."""
+    return _bare(model.model_json_schema(by_alias=True, mode="serialization"))
+
+
+def _bare(schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema without the titles and class descriptions that pydantic adds: each costs its readers tokens."""
+    return {
+        key: _parts(value) if key in ("properties", "$defs") else _within(value)
+        for key, value in schema.items()
+        if key != "title" and not (key == "description" and schema.get("type") == "object")
+    }
+
+
+def _parts(named: dict[str, Any]) -> dict[str, Any]:
+    return {name: _bare(part) for name, part in named.items()}
+
+
+def _within(value: object) -> object:
+    if isinstance(value, dict):
+        return _bare(cast("dict[str, Any]", value))
+    if isinstance(value, list):
+        return [_within(each) for each in cast("list[object]", value)]
+    return value

@@ -1,0 +1,71 @@
+"""Who calls a tool or reads a resource, and how names read from there."""
+
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.server.context import ServerRequestContext
+
+from circadia.errors import Ended, Forbidden
+from circadia.mcp_server.handover import Handover
+from circadia.mcp_server.parts import McpParts
+from circadia.records.agent import Agent
+from circadia.records.principal import Principal
+from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
+from circadia.stores.base import Tx
+
+PRINCIPAL = "circadia.principal"
+"""Key of the ASGI scope: who calls, as the door found."""
+SENT = "circadia.sent"
+"""Key of the ASGI scope: a list of what to tell whether the answer went out."""
+HANDOVER = "circadia.handover"
+"""Key of the ASGI scope: the request's `Handover`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Caller:
+    """One request's principal, and what its tool may use."""
+
+    parts: McpParts
+    """Services."""
+    principal: Principal
+    """Who calls."""
+    handover: Handover
+    """Where deliveries go that the answer carries."""
+
+    @property
+    def agent(self) -> Agent:
+        """Return the calling agent.
+
+        Raises:
+            Forbidden: the operator calls, who is no agent.
+        """
+        if self.principal.agent is None:
+            raise Forbidden("this tool acts for an agent; connect with an agent's token, not the operator's")
+        return self.principal.agent
+
+    async def home(self, tx: Tx) -> Session:
+        """Return the caller's session; the operator's is `default`.
+
+        Raises:
+            Ended: the session is closed.
+        """
+        own = self.principal.agent
+        session = await (tx.sessions.by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
+        if session is None or session.status is SessionStatus.CLOSED:
+            raise Ended(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
+        return session
+
+
+def caller_of(context: ServerRequestContext[Any, Any], parts: McpParts) -> Caller:
+    """Return who sent the request, as the door put it into the ASGI scope."""
+    assert context.request is not None
+    scope = context.request.scope
+    return Caller(parts=parts, principal=scope[PRINCIPAL], handover=scope[HANDOVER])
+
+
+def name_from(home: Session, reference: str) -> str:
+    """Return an agent's reference as agents of `home` write it: a bare name is one of their own session."""
+    session, colon, name = reference.rpartition(":")
+    if (session if colon else DEFAULT_SESSION) == home.name:
+        return name
+    return reference if colon else f"{DEFAULT_SESSION}:{reference}"

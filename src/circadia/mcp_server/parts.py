@@ -1,0 +1,34 @@
+"""What the server is built from."""
+
+from dataclasses import dataclass
+
+from circadia.agents.presence import Presence
+from circadia.agents.sleep import SleepState
+from circadia.agents.threads import Threads
+from circadia.agents.waits import Waits
+from circadia.clock import Clock
+from circadia.settings import Settings
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class McpParts:
+    """Services and settings that the tools and resources may use."""
+
+    store: Store
+    """The database."""
+    clock: Clock
+    """Time."""
+    signals: Signals
+    """Hints."""
+    threads: Threads
+    """Threads and messages."""
+    sleep: SleepState
+    """The sleep state."""
+    waits: Waits
+    """Waits for messages."""
+    presence: Presence
+    """Who is awake."""
+    settings: Settings
+    """All settings."""

@@ -1,0 +1,80 @@
+"""The resources: how to work here, and how things stand."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from importlib.resources import files
+from typing import Final
+
+from mcp_types import Resource, TextResourceContents
+
+from circadia.errors import NotFound
+from circadia.mcp_server.caller import Caller
+from circadia.mcp_server.state import state_of
+
+INSTRUCTION: Final = "circadia://instruction"
+STATE: Final = "circadia://state"
+
+
+def instruction_text() -> str:
+    """Return the text that tells agents how to work in a session."""
+    return (files("circadia.mcp_server") / "instruction.md").read_text("utf-8")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Kept:
+    """A resource with what reads it."""
+
+    listed: Resource
+    """As `resources/list` shows it."""
+    read: Callable[[Caller], Awaitable[str]]
+    """Returns its text."""
+
+
+class Resources:
+    """Lists and reads the resources."""
+
+    def __init__(self, instruction: str) -> None:
+        async def read_instruction(caller: Caller) -> str:
+            own = caller.principal.agent
+            who = f"You are `{own.name}` in the session `{own.session}`." if own else "You are the operator."
+            return f"{instruction}\n{who}\n"
+
+        async def read_state(caller: Caller) -> str:
+            return (await state_of(caller)).decode()
+
+        kept = (
+            _Kept(
+                listed=Resource(
+                    uri=INSTRUCTION,
+                    name="instruction",
+                    description="How to work with the other agents of this session. Read it once at the start.",
+                    mime_type="text/markdown",
+                ),
+                read=read_instruction,
+            ),
+            _Kept(
+                listed=Resource(
+                    uri=STATE,
+                    name="state",
+                    description="The session now: you, the agents and who is asleep, your open threads.",
+                    mime_type="application/json",
+                ),
+                read=read_state,
+            ),
+        )
+        self._kept = {each.listed.uri: each for each in kept}
+
+    def listed(self) -> list[Resource]:
+        """Return what `resources/list` shows."""
+        return [each.listed for each in self._kept.values()]
+
+    async def read(self, caller: Caller, uri: str) -> TextResourceContents:
+        """Return the resource's contents.
+
+        Raises:
+            NotFound: there is no such resource.
+        """
+        kept = self._kept.get(uri)
+        if kept is None:
+            raise NotFound(f"no resource {uri!r}; there are {', '.join(self._kept)}")
+        return TextResourceContents(uri=uri, mime_type=kept.listed.mime_type, text=await kept.read(caller))

@@ -1,0 +1,15 @@
+"""The tools, a file per noun."""
+
+from typing import Final
+
+from circadia.mcp_server.tools.agents import AGENT_TOOLS
+from circadia.mcp_server.tools.messages import MESSAGE_TOOLS
+from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
+from circadia.mcp_server.tools.threads import THREAD_TOOLS
+from circadia.mcp_server.tools.tool import Tool
+from circadia.mcp_server.tools.waits import WAIT_TOOLS
+
+TOOLS: Final[tuple[Tool, ...]] = (*AGENT_TOOLS, *THREAD_TOOLS, *MESSAGE_TOOLS, *WAIT_TOOLS, *SLEEP_TOOLS)
+"""All tools, in the order in which `tools/list` shows them."""
+
+__all__ = ["TOOLS", "Tool"]

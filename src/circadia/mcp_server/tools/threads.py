@@ -1,0 +1,141 @@
+"""Tools on threads: who talks with whom."""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from circadia.agents.directory import thread_of
+from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.mcp_server.caller import Caller, name_from
+from circadia.mcp_server.tools.tool import Tool
+from circadia.records.session import Session
+from circadia.records.thread import Thread
+from circadia.stores.base import Tx
+
+ThreadName = Annotated[str, Field(description="Id of the thread, or its name if only one open thread has it.")]
+AgentName = Annotated[str, Field(description="Name of the agent; `session:name` for one of another session.")]
+
+
+class SeenThread(Answer):
+    """A thread as its participants see it."""
+
+    id: str = Field(description="Id of the thread.")
+    name: str = Field(description="What it is about.")
+    status: str = Field(description="`open` or `closed`.")
+    participants: list[str] = Field(description="Agents that take part.")
+
+
+class ThreadAnswer(Answer):
+    """The thread after the change."""
+
+    thread: SeenThread
+
+
+class CreateThread(Arguments):
+    """What `create_thread` takes."""
+
+    name: str = Field(description="What the thread is about, in a few words.")
+    participants: list[str] = Field(
+        default=[], max_length=200, description="Agents to add besides you. See list_agents for their names."
+    )
+
+
+class OneParticipant(Arguments):
+    """A thread and an agent."""
+
+    thread: ThreadName
+    agent: AgentName
+
+
+class CloseThread(Arguments):
+    """What `close_thread` takes."""
+
+    thread: ThreadName
+    summary: str | None = Field(default=None, max_length=4000, description="What came out of it, for the record.")
+
+
+async def seen_thread(tx: Tx, home: Session, thread: Thread) -> ThreadAnswer:
+    """Return the thread as agents of `home` see it."""
+    names: list[str] = []
+    for part in await tx.threads.participants(thread.id):
+        agent = await tx.agents.get(part.agent_id)
+        names.append(name_from(home, agent.reference) if agent else part.name)
+    return ThreadAnswer(
+        thread=SeenThread(id=thread.id, name=thread.name, status=thread.status.value, participants=names)
+    )
+
+
+async def _create(caller: Caller, given: CreateThread) -> Answer:
+    async with caller.parts.store.write() as tx:
+        home = await caller.home(tx)
+        thread = await caller.parts.threads.create(tx, caller.principal, home, given.name, given.participants)
+        return await seen_thread(tx, home, thread)
+
+
+async def _add(caller: Caller, given: OneParticipant) -> Answer:
+    async with caller.parts.store.write() as tx:
+        home = await caller.home(tx)
+        thread = await thread_of(tx, home, given.thread)
+        await caller.parts.threads.add(tx, caller.principal, home, thread, given.agent)
+        return await seen_thread(tx, home, thread)
+
+
+async def _remove(caller: Caller, given: OneParticipant) -> Answer:
+    async with caller.parts.store.write() as tx:
+        home = await caller.home(tx)
+        thread = await thread_of(tx, home, given.thread)
+        await caller.parts.threads.remove(tx, caller.principal, home, thread, given.agent)
+        return await seen_thread(tx, home, thread)
+
+
+async def _close(caller: Caller, given: CloseThread) -> Answer:
+    async with caller.parts.store.write() as tx:
+        home = await caller.home(tx)
+        thread = await thread_of(tx, home, given.thread)
+        closed = await caller.parts.threads.close(tx, caller.principal, home, thread, given.summary)
+        return await seen_thread(tx, home, closed)
+
+
+THREAD_TOOLS: Final = (
+    Tool(
+        name="create_thread",
+        description=(
+            "Open a thread to talk with other agents. You take part in it yourself. Being added can wake agents that "
+            "are asleep. Open one thread per piece of work; then say what you need with send_message."
+        ),
+        arguments=CreateThread,
+        answer=ThreadAnswer,
+        run=_create,
+    ),
+    Tool(
+        name="add_participant",
+        description=(
+            "Add an agent to an open thread that you take part in; this can wake it. It gets the messages that are "
+            "sent from now on, so tell it what it needs to know with send_message. Adding one who takes part already "
+            "is an error."
+        ),
+        arguments=OneParticipant,
+        answer=ThreadAnswer,
+        run=_add,
+    ),
+    Tool(
+        name="remove_participant",
+        description=(
+            "Take an agent, or yourself, out of an open thread once its part is done. An agent that is left with no "
+            "open thread may fall asleep, which saves its cost."
+        ),
+        arguments=OneParticipant,
+        answer=ThreadAnswer,
+        run=_remove,
+    ),
+    Tool(
+        name="close_thread",
+        description=(
+            "Close a thread whose work is done. It takes no more messages, and participants that are left with no "
+            "open thread may fall asleep. It cannot be opened again."
+        ),
+        arguments=CloseThread,
+        answer=ThreadAnswer,
+        run=_close,
+    ),
+)

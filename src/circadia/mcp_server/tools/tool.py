@@ -1,0 +1,39 @@
+"""A tool: its name, what a model is told of it, and what it does."""
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any
+
+from mcp_types import Tool as Listed
+from mcp_types import ToolAnnotations
+
+from circadia.mcp_server.arguments import Answer, input_schema, output_schema
+from circadia.mcp_server.caller import Caller
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Tool:
+    """One tool of the server."""
+
+    name: str
+    """What it is called by."""
+    description: str
+    """When to use it, for the model that reads it."""
+    arguments: type[Any]
+    """Model of what it takes; a subclass of `Arguments`."""
+    answer: type[Answer]
+    """Model of what it returns."""
+    run: Callable[[Caller, Any], Awaitable[Answer]]
+    """Does it. Raises CircadiaError for what the caller can mend."""
+    reads_only: bool = False
+    """Whether it changes nothing."""
+
+    def listed(self) -> Listed:
+        """Return the tool as `tools/list` shows it."""
+        return Listed(
+            name=self.name,
+            description=self.description,
+            input_schema=input_schema(self.arguments),
+            output_schema=output_schema(self.answer),
+            annotations=ToolAnnotations(read_only_hint=self.reads_only, destructive_hint=False, open_world_hint=False),
+        )

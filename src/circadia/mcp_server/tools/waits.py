@@ -1,0 +1,132 @@
+"""Tools that wait for messages. What they return is handled once the answer went out (GATE-71)."""
+
+from typing import Annotated, Final
+
+from pydantic import Field
+
+from circadia.agents.directory import agent_by_reference
+from circadia.agents.waits import Wanted
+from circadia.errors import InvalidRequest
+from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.mcp_server.caller import Caller
+from circadia.mcp_server.fence import SeenMessage, fenced, seen
+from circadia.mcp_server.tools.tool import Tool
+
+DEFAULT_SECONDS: Final = 50.0
+"""Below the 60 seconds after which TypeScript clients give up."""
+MOST_SECONDS: Final = 3600.0
+"""Longest wait; a longer one is a loop of waits."""
+ANSWER_CHARACTERS: Final = 100_000
+"""Content that one answer carries at most, the first message aside; what is over stays unread for the next call."""
+PEOPLE: Final = ("operator", "user")
+"""Senders that are no agents."""
+
+Seconds = Annotated[
+    float,
+    Field(
+        ge=0,
+        le=MOST_SECONDS,
+        description=(
+            f"How long to wait at most; 0 only looks. The default of {DEFAULT_SECONDS:g} suits clients that give up "
+            "after 60 seconds; wait longer only if yours bears it."
+        ),
+    ),
+]
+
+
+class Wait(Arguments):
+    """What a wait takes."""
+
+    timeout_seconds: Seconds = DEFAULT_SECONDS
+
+
+class WaitForAgent(Wait):
+    """What `wait_for_agent` takes."""
+
+    agent: str = Field(description="Name of the agent to hear from; `operator` or `user` for a person.")
+
+
+class WaitAnswer(Answer):
+    """What arrived."""
+
+    messages: list[SeenMessage] = Field(description="Messages that you had not handled, oldest first.")
+    timed_out: bool = Field(description="Whether the time was over before any came.")
+
+    def text(self) -> str:
+        """Return the messages, fenced."""
+        if not self.messages:
+            return "Nothing came in this time. Call the tool again to go on waiting."
+        return fenced(self.messages)
+
+
+async def _take(caller: Caller, wanted: Wanted, seconds: float) -> Answer:
+    agent = caller.agent
+    async with caller.parts.store.read() as tx:
+        home = await caller.home(tx)
+    found = await caller.parts.waits.take(agent, wanted, seconds)
+    length = kept = 0
+    for delivery in found:
+        length += len(delivery.message.content)
+        if kept and length > ANSWER_CHARACTERS:
+            break
+        kept += 1
+    caller.handover.give(agent.id, [each.message.id for each in found[:kept]])
+    if kept < len(found):
+        caller.handover.free(agent.id, [each.message.id for each in found[kept:]])
+    return WaitAnswer(messages=[seen(each, home) for each in found[:kept]], timed_out=not found)
+
+
+async def _for_message(caller: Caller, given: Wait) -> Answer:
+    return await _take(caller, Wanted(), given.timeout_seconds)
+
+
+async def _for_mention(caller: Caller, given: Wait) -> Answer:
+    return await _take(caller, Wanted(mentioned=True), given.timeout_seconds)
+
+
+async def _for_agent(caller: Caller, given: WaitForAgent) -> Answer:
+    sender = given.agent
+    if sender not in PEOPLE:
+        async with caller.parts.store.read() as tx:
+            agent = await agent_by_reference(tx, caller.principal, await caller.home(tx), given.agent)
+        if agent.id == caller.agent.id:
+            raise InvalidRequest("you cannot wait for yourself; name another agent")
+        sender = agent.reference
+    return await _take(caller, Wanted(sender=sender), given.timeout_seconds)
+
+
+_SHARED = (
+    " Returns at once what you have not handled yet, else waits until something comes or the time is over, which is a "
+    "plain answer with `timed_out` true: just call again. Waiting costs no tokens. Each message is returned once."
+)
+
+WAIT_TOOLS: Final = (
+    Tool(
+        name="wait_for_message",
+        description="Wait for any message in your threads, whoever wrote it and whether or not it mentions you."
+        + _SHARED,
+        arguments=Wait,
+        answer=WaitAnswer,
+        run=_for_message,
+    ),
+    Tool(
+        name="wait_for_mention",
+        description=(
+            "Wait for a message that mentions you: the usual way to wait for work. Messages that do not mention you "
+            "stay unread for wait_for_message." + _SHARED
+        ),
+        arguments=Wait,
+        answer=WaitAnswer,
+        run=_for_mention,
+    ),
+    Tool(
+        name="wait_for_agent",
+        description=(
+            "Wait for a message from one agent, for example the answer to what you asked it. Messages of others stay "
+            "unread." + _SHARED
+        ),
+        arguments=WaitForAgent,
+        answer=WaitAnswer,
+        run=_for_agent,
+    ),
+)
