@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator
+from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -31,7 +31,7 @@ async def put_and_undo(store: Store, tag: object) -> None:
 
 
 @asynccontextmanager
-async def taken_turn(store: Store) -> AsyncIterator[asyncio.Task[None]]:
+async def taken_turn(store: Store) -> AsyncGenerator[asyncio.Task[None]]:
     """Hold the turn while the body queues blocks; they share a group with the one that holds it, tagged `first`."""
     held, go_on = asyncio.Event(), asyncio.Event()
 

@@ -9,7 +9,7 @@ import orjson
 from sqlalchemy import Connection, NullPool
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-from circadia.errors import StartError, StorageUnavailable
+from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrapped
 from circadia.stores.sql.link import Openings, nothing
@@ -24,6 +24,7 @@ _OPENINGS: Final = Openings(
     write=("BEGIN", "SELECT pg_advisory_xact_lock(4114)"),
     read=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
 )
+_DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
 _SETTINGS: Final = {
@@ -58,8 +59,10 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
     try:
         await link.run(migrate, first=_OPENINGS.write, opens=True)
         await link.run(nothing, first=("COMMIT",))
-    except (StorageUnavailable, ValueError) as error:  # the latter is a malformed URL; it may hold a password
-        told = error.message if isinstance(error, StorageUnavailable) else "its URL is malformed"
+    except StartError:
+        raise
+    except (CircadiaError, ValueError) as error:  # a ValueError is a malformed URL; it may hold a password
+        told = error.message if isinstance(error, CircadiaError) else "its URL is malformed"
         raise StartError(f"cannot open the {_NAME} database: {told}") from None
     finally:
         await link.drop()
@@ -106,13 +109,28 @@ class _PostgresLink:
 
     async def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
         async with self._order:
-            with wrapped(_NAME, asyncpg.PostgresError, asyncpg.InterfaceError):
-                connection = await self._opened() if opens else self._in_transaction()
-                if first:
-                    tag = await self._driver.execute("; ".join(first))
-                    if first[-1] == "COMMIT" and tag != "COMMIT":
-                        raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
+            with wrapped(_NAME, *_DRIVER_ERRORS):
+                if opens:
+                    connection = await self._begin("; ".join(first))
+                else:
+                    connection = self._in_transaction()
+                    if first:
+                        tag = await self._driver.execute("; ".join(first))
+                        if first[-1] == "COMMIT" and tag != "COMMIT":
+                            raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
                 return await connection.run_sync(work)
+
+    async def _begin(self, statements: str) -> AsyncConnection:
+        connection = await self._opened()
+        try:
+            await self._driver.execute(statements)
+        except (*_DRIVER_ERRORS, OSError):
+            if not self._driver.is_closed():
+                raise
+            # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
+            connection = await self._opened()
+            await self._driver.execute(statements)
+        return connection
 
     async def _opened(self) -> AsyncConnection:
         """Return the connection, outside of a transaction; a new one if there is none or it was lost."""
@@ -141,7 +159,7 @@ class _PostgresLink:
                 return
             try:
                 await self._driver.execute("ROLLBACK")
-            except (asyncpg.PostgresError, asyncpg.InterfaceError, OSError):
+            except (*_DRIVER_ERRORS, OSError):
                 await self._discard()  # the server rolls back what it no longer hears of
 
     async def _close(self) -> None:

@@ -4,7 +4,7 @@ import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 Listener = Callable[[str, Mapping[str, object]], None]
 
@@ -21,7 +21,7 @@ class LocalSignals:
             try:
                 listener(key, data or {})
             except Exception:
-                _log.exception("a listener of %r failed on %r", topic, key)
+                _logger.exception("a listener of %r failed on %r", topic, key)
 
     def listen(self, topic: str, listener: Listener) -> Callable[[], None]:
         """Add a listener; return what removes it."""

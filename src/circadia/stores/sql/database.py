@@ -5,6 +5,18 @@ from contextlib import asynccontextmanager
 
 from sqlalchemy import Connection, text
 
+from circadia.stores.base import (
+    Agents,
+    Calls,
+    Conversations,
+    Deliveries,
+    Events,
+    Messages,
+    ProviderIds,
+    Sessions,
+    Threads,
+    Tx,
+)
 from circadia.stores.sql.agents import SqlAgents
 from circadia.stores.sql.calls import SqlCalls
 from circadia.stores.sql.conversations import SqlConversations
@@ -23,16 +35,20 @@ class SqlTx:
     """One transaction over all nouns."""
 
     def __init__(self, runner: Runner, after_commit: Callable[[Callable[[], None]], None]) -> None:
-        self.sessions = SqlSessions(runner)
-        self.agents = SqlAgents(runner)
-        self.threads = SqlThreads(runner)
-        self.messages = SqlMessages(runner)
-        self.deliveries = SqlDeliveries(runner)
-        self.events = SqlEvents(runner)
-        self.calls = SqlCalls(runner)
-        self.provider_ids = SqlProviderIds(runner)
-        self.conversations = SqlConversations(runner)
-        self.after_commit = after_commit
+        self.sessions: Sessions = SqlSessions(runner)
+        self.agents: Agents = SqlAgents(runner)
+        self.threads: Threads = SqlThreads(runner)
+        self.messages: Messages = SqlMessages(runner)
+        self.deliveries: Deliveries = SqlDeliveries(runner)
+        self.events: Events = SqlEvents(runner)
+        self.calls: Calls = SqlCalls(runner)
+        self.provider_ids: ProviderIds = SqlProviderIds(runner)
+        self.conversations: Conversations = SqlConversations(runner)
+        self._after_commit = after_commit
+
+    def after_commit(self, act: Callable[[], None]) -> None:
+        """Run `act` once the transaction is durable. Raises RuntimeError in a read block."""
+        self._after_commit(act)
 
 
 class SqlStore:
@@ -40,30 +56,30 @@ class SqlStore:
 
     def __init__(self, connect: Callable[[bool], Link], openings: Openings, *, readers: int) -> None:
         """`connect` makes a connection; its argument says whether it is for writing."""
-        self._writer = Writer(connect(True), openings)
-        self._readers = Readers(lambda: connect(False), openings, size=readers)
+        self.writer = Writer(connect(True), openings)
+        self.readers = Readers(lambda: connect(False), openings, size=readers)
 
     @asynccontextmanager
-    async def write(self) -> AsyncGenerator[SqlTx]:
+    async def write(self) -> AsyncGenerator[Tx]:
         """Open a write block, as `Store.write` tells."""
-        async with Block(self._writer) as block:
+        async with Block(self.writer) as block:
             yield SqlTx(block, block.after_commit)
 
     @asynccontextmanager
-    async def read(self) -> AsyncGenerator[SqlTx]:
+    async def read(self) -> AsyncGenerator[Tx]:
         """Open a read block, as `Store.read` tells."""
-        async with ReadBlock(self._readers) as block:
+        async with ReadBlock(self.readers) as block:
             yield SqlTx(block, _refuse)
 
     async def ping(self) -> None:
         """Return if the database answers. Raises StorageUnavailable."""
-        async with ReadBlock(self._readers) as block:
+        async with ReadBlock(self.readers) as block:
             await block.run(_ping)
 
     async def close(self) -> None:
         """Let the blocks that run or wait end, then close the connections."""
-        await self._writer.close()
-        await self._readers.close()
+        await self.writer.close()
+        await self.readers.close()
 
 
 def _ping(connection: Connection) -> None:

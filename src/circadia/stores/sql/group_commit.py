@@ -51,8 +51,12 @@ class _Group:
 class Writer:
     """Gives the turn to one block after another, first come first served, and commits."""
 
-    def __init__(self, link: Link, openings: Openings) -> None:
+    def __init__(
+        self, link: Link, openings: Openings, *, blocks: int = GROUP_BLOCKS, seconds: float = GROUP_SECONDS
+    ) -> None:
         self.link = link
+        self._blocks = blocks
+        self._seconds = seconds
         self.openings = openings
         self.group: _Group | None = None
         self.owner: asyncio.Task[Any] | None = None
@@ -102,7 +106,7 @@ class Writer:
             self._next()
 
     def _full(self, group: _Group) -> bool:
-        return len(group.blocks) >= GROUP_BLOCKS or asyncio.get_running_loop().time() - group.began >= GROUP_SECONDS
+        return len(group.blocks) >= self._blocks or asyncio.get_running_loop().time() - group.began >= self._seconds
 
     def _waited_for(self) -> bool:
         while self._queue and self._queue[0].done():

@@ -1,0 +1,90 @@
+"""The revisions make the tables of the schema, once, and no older code opens what a newer one has changed."""
+
+import asyncio
+import sqlite3
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from sqlalchemy import Connection
+
+from circadia.errors import StartError
+from circadia.stores.postgres import open_postgres
+from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.migrate import MIGRATIONS
+from circadia.stores.sql.schema import metadata
+from circadia.stores.sqlite import open_sqlite
+from tests.contract.conftest import Database
+from tests.contract.rows import event, tags
+from tests.fixtures.postgres import PostgresServer
+
+OPEN = """
+import asyncio, sys
+from circadia.stores.postgres import open_postgres
+async def main():
+    await (await open_postgres(sys.argv[1])).close()
+asyncio.run(main())
+"""
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
+    """A database with nothing in it."""
+    place = (
+        str(tmp_path / "circadia.db") if request.param == "sqlite" else request.getfixturevalue("empty_postgres_url")
+    )
+    return Database(dialect=request.param, place=place)
+
+
+@pytest.fixture
+async def store(database: Database) -> AsyncIterator[SqlStore]:
+    place = database.place
+    store = await (open_sqlite(Path(place)) if database.dialect == "sqlite" else open_postgres(place))
+    yield store
+    await store.close()
+
+
+async def test_the_revisions_make_the_tables_of_the_schema(store: SqlStore) -> None:
+    def differences(connection: Connection) -> list[object]:
+        return list(compare_metadata(MigrationContext.configure(connection), metadata))
+
+    assert await store.writer.link.run(differences, first=("BEGIN",), opens=True) == []
+    store.writer.link.finish()
+
+
+async def test_a_database_is_opened_again_with_what_was_in_it(store: SqlStore, database: Database) -> None:
+    async with store.write() as tx:
+        await tx.events.add([event(1)])
+    await store.close()
+    again = await database.open()
+    assert await tags(again) == [1]
+    await again.close()
+
+
+async def test_a_database_that_a_newer_version_has_changed_is_refused(
+    store: SqlStore, database: Database, postgres_server: PostgresServer
+) -> None:
+    await store.close()
+    statement = "UPDATE alembic_version SET version_num = '9999'"
+    if database.dialect == "sqlite":
+        with sqlite3.connect(database.place) as connection:
+            connection.execute(statement)
+        connection.close()
+    else:
+        name = database.place.removeprefix("postgresql://postgres@/").partition("?")[0]
+        await postgres_server.execute(statement, database=name)
+    with pytest.raises(StartError, match="newer version"):
+        await database.open()
+
+
+async def test_processes_that_start_together_make_the_tables_once(empty_postgres_url: str) -> None:
+    processes = [await asyncio.create_subprocess_exec(sys.executable, "-c", OPEN, empty_postgres_url) for _ in range(3)]
+    assert [await process.wait() for process in processes] == [0, 0, 0]
+
+
+def test_revisions_are_numbered_without_a_gap() -> None:
+    names = sorted(path.name for path in (MIGRATIONS / "versions").glob("*.py"))
+    assert [name[:5] for name in names] == [f"{number:04}_" for number in range(1, len(names) + 1)]

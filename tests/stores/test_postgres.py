@@ -1,0 +1,131 @@
+"""What is PostgreSQL's own: connections that are lost, and its settings."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+from sqlalchemy import Connection
+
+from circadia.errors import StartError, StorageUnavailable
+from circadia.stores.postgres import open_postgres
+from circadia.stores.sql.database import SqlStore
+from tests.contract.rows import event, tags
+from tests.fixtures.postgres import PostgresServer
+
+CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'circadia'"
+
+
+@pytest.fixture
+async def store(postgres_url: str) -> AsyncIterator[SqlStore]:
+    store = await open_postgres(postgres_url)
+    yield store
+    await store.close()
+
+
+async def put(store: SqlStore, tag: object) -> None:
+    async with store.write() as tx:
+        await tx.events.add([event(tag)])
+
+
+@pytest.mark.spec("GATE-92")
+async def test_the_writer_commits_to_the_disk_whatever_the_server_is_set_to(store: SqlStore) -> None:
+    def setting(connection: Connection) -> object:
+        return connection.exec_driver_sql("SHOW synchronous_commit").scalar()
+
+    assert await store.writer.link.run(setting, first=("BEGIN",), opens=True) == "on"
+    store.writer.link.finish()
+
+
+async def test_a_server_that_was_restarted_is_used_again(store: SqlStore, postgres_server: PostgresServer) -> None:
+    await put(store, 1)
+    await tags(store)
+    postgres_server.stop()
+    try:
+        for failing in (put(store, 2), tags(store), store.ping()):
+            with pytest.raises(StorageUnavailable, match="PostgreSQL"):
+                await failing
+    finally:
+        postgres_server.start()
+    await store.ping()
+    await put(store, 3)
+    assert await tags(store) == [1, 3]
+
+
+async def test_a_restart_that_nobody_noticed_costs_nothing(store: SqlStore, postgres_server: PostgresServer) -> None:
+    await put(store, 1)
+    await tags(store)
+    postgres_server.stop()
+    postgres_server.start()
+    await put(store, 2)
+    assert await tags(store) == [1, 2]
+
+
+async def test_a_connection_cut_under_a_group_fails_its_blocks_and_not_the_next(
+    store: SqlStore, postgres_server: PostgresServer
+) -> None:
+    held, go_on, told = asyncio.Event(), asyncio.Event(), list[str]()
+
+    async def first() -> None:
+        async with store.write() as tx:
+            tx.after_commit(lambda: told.append("first"))
+            await tx.events.add([event("first")])
+            await asyncio.sleep(0)
+
+    async def second() -> None:
+        async with store.write() as tx:
+            await tx.events.add([event("second")])
+            held.set()
+            await go_on.wait()
+            await tx.events.add([event("second")])
+
+    tasks = [asyncio.create_task(first()), asyncio.create_task(second())]
+    await held.wait()
+    third = asyncio.create_task(put(store, "third"))
+    await postgres_server.execute(CUT)
+    go_on.set()
+    results = await asyncio.gather(*tasks, return_exceptions=True)
+    assert [type(result) for result in results] == [StorageUnavailable] * 2
+    await third
+    assert told == []
+    assert await tags(store) == ["third"]
+
+
+async def test_a_connection_cut_before_the_commit_fails_the_group(
+    store: SqlStore, postgres_server: PostgresServer
+) -> None:
+    async def block() -> None:
+        async with store.write() as tx:
+            await tx.events.add([event(1)])
+            await postgres_server.execute(CUT)
+
+    with pytest.raises(StorageUnavailable):
+        await block()
+    assert await tags(store) == []
+    await put(store, 2)
+    assert await tags(store) == [2]
+
+
+async def test_a_connection_cut_under_a_read_is_replaced(store: SqlStore, postgres_server: PostgresServer) -> None:
+    await put(store, 1)
+    async with store.read() as tx:
+        await tx.events.last_number()
+        await postgres_server.execute(CUT)
+        with pytest.raises(StorageUnavailable):
+            await tx.events.last_number()
+    assert await tags(store) == [1]
+
+
+@pytest.mark.parametrize(
+    "url",
+    [
+        "postgresql://someone:secret@127.0.0.1:1/none",
+        "postgresql://someone:secret@[::1/none",
+        "postgresql://someone:secret@127.0.0.1:port/none",
+        "mysql://someone:secret@127.0.0.1/none",
+    ],
+)
+async def test_a_server_that_cannot_be_reached_is_told_without_the_password(url: str) -> None:
+    with pytest.raises(StartError) as caught:
+        await open_postgres(url)
+    assert "secret" not in caught.value.message
+    assert caught.value.__cause__ is None

@@ -1,0 +1,114 @@
+"""What is SQLite's own: the file, its settings and a full disk."""
+
+import asyncio
+import resource
+import sqlite3
+import stat
+from collections.abc import AsyncIterator, Generator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from sqlalchemy import Connection
+
+from circadia.errors import StartError, StorageUnavailable
+from circadia.stores.sql.database import SqlStore
+from circadia.stores.sqlite import open_sqlite
+from tests.contract.rows import event, tags
+
+
+@pytest.fixture
+def path(tmp_path: Path) -> Path:
+    return tmp_path / "circadia.db"
+
+
+@pytest.fixture
+async def store(path: Path) -> AsyncIterator[SqlStore]:
+    store = await open_sqlite(path)
+    yield store
+    await store.close()
+
+
+async def put(store: SqlStore, tag: object) -> None:
+    async with store.write() as tx:
+        await tx.events.add([event(tag)])
+
+
+@contextmanager
+def no_room() -> Generator[None]:
+    """Let no file of this process grow, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+
+
+@pytest.mark.spec("GATE-92")
+async def test_the_writer_commits_to_the_disk_and_readers_do_not_hinder_it(store: SqlStore) -> None:
+    def settings(connection: Connection) -> list[object]:
+        names = ("journal_mode", "synchronous", "foreign_keys", "fullfsync")
+        return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
+
+    found = await store.writer.link.run(settings, first=("BEGIN",), opens=True)
+    store.writer.link.finish()
+    assert found == ["wal", 2, 1, 1]
+
+
+async def test_the_file_is_its_owners_alone(store: SqlStore, path: Path) -> None:
+    await put(store, 1)
+    for file in path.parent.iterdir():
+        assert stat.S_IMODE(file.stat().st_mode) == 0o600, file
+
+
+async def test_a_full_disk_is_told_to_every_writer_and_passes_when_there_is_room(store: SqlStore) -> None:
+    await put(store, "before")
+    told: list[int] = []
+
+    async def put_and_tell(n: int) -> None:
+        async with store.write() as tx:
+            tx.after_commit(lambda: told.append(n))
+            await tx.events.add([event("x" * 5000)])
+
+    with no_room():
+        results = await asyncio.gather(*(put_and_tell(n) for n in range(5)), return_exceptions=True)
+    assert [type(result) for result in results] == [StorageUnavailable] * 5
+    assert told == []
+    assert await tags(store) == ["before"]
+    await put(store, "after")
+    assert await tags(store) == ["before", "after"]
+
+
+async def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path: Path) -> None:
+    path.write_text("not a database, but something that someone wants to keep" * 100)
+    before = path.read_bytes()
+    with pytest.raises(StartError, match=r"circadia\.db"):
+        await open_sqlite(path)
+    assert path.read_bytes() == before
+
+
+async def test_a_folder_that_is_missing_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(StartError, match="missing"):
+        await open_sqlite(tmp_path / "missing" / "circadia.db")
+
+
+async def test_a_database_that_another_program_keeps_locked_is_refused_after_a_while(
+    store: SqlStore, path: Path
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(StorageUnavailable, match="locked"):
+        await put(store, 1)
+    other.execute("COMMIT")
+    other.close()
+    await put(store, 2)
+    assert await tags(store) == [2]
+
+
+async def test_a_name_with_odd_characters_is_a_name(tmp_path: Path) -> None:
+    path = tmp_path / "a b?c#%d½.db"
+    store = await open_sqlite(path)
+    await put(store, 1)
+    await store.close()
+    assert path.stat().st_size > 0
