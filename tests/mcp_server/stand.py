@@ -1,0 +1,249 @@
+"""Circadia's MCP server behind a stand-in for the gateway's door, on a real port, and official clients of it.
+
+The stand-in does what the server counts on: it says who calls, cancels the call when the caller is gone, and tells
+afterwards whether the answer went out. It holds nothing.
+"""
+
+import asyncio
+import contextlib
+import json
+import socket
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import httpx2
+import uvicorn
+from mcp.client.client import Client
+from mcp.client.streamable_http import streamable_http_client
+from mcp_types import CallToolResult
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
+from circadia.agents.registry import NewAgent, Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.sleep import SleepState
+from circadia.agents.threads import Threads
+from circadia.agents.waits import Waits
+from circadia.clock import Clock, SystemClock, milliseconds
+from circadia.ids import RandomIds, hash_token
+from circadia.mcp_server.app import McpParts, McpServer
+from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.principal import Principal
+from circadia.settings import Settings
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+
+ADMIN = "operator-token-of-the-tests"
+ERAS = ("legacy", "2026-07-28", "auto")
+
+
+class Door:
+    """The stand-in. Set `deaf` and answers are lost on their way, as if each caller had just gone."""
+
+    def __init__(self, identity: Identity, app: ASGIApp) -> None:
+        self.deaf = False
+        self.ended = asyncio.Queue[bool]()
+        """One item for each POST that ended: whether its answer went out."""
+        self._identity = identity
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request."""
+        if scope["method"] != "POST":
+            await send({"type": "http.response.start", "status": 405, "headers": []})
+            await send({"type": "http.response.body", "body": b""})
+            return
+        token = dict(scope["headers"]).get(b"authorization", b"").decode().removeprefix("Bearer ")
+        told: list[Callable[[bool], Awaitable[None]]] = []
+        inner: dict[str, Any] = {
+            **scope, "circadia.principal": await self._identity.of(token), "circadia.sent": told,
+        }  # fmt: skip
+        body = await _body(receive)
+        sent = False
+
+        async def out(message: Message) -> None:
+            nonlocal sent
+            if self.deaf:
+                await asyncio.Future[None]()
+            await send(message)
+            sent = message["type"] == "http.response.body" and not message.get("more_body", False)
+
+        working = asyncio.create_task(self._work(inner, body, out))
+        gone = asyncio.create_task(receive())
+        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        for task in (working, gone):
+            task.cancel()
+        await asyncio.gather(working, gone, return_exceptions=True)
+        for tell in told:
+            await tell(sent)
+        self.ended.put_nowait(sent)
+
+    async def _work(self, scope: Scope, body: bytes, send: Send) -> None:
+        given = False
+
+        async def receive() -> Message:
+            nonlocal given
+            if given:
+                await asyncio.Future[None]()
+            given = True
+            return {"type": "http.request", "body": body, "more_body": False}
+
+        await self._app(scope, receive, send)
+
+
+async def _body(receive: Receive) -> bytes:
+    parts: list[bytes] = []
+    while True:
+        message = await receive()
+        parts.append(message.get("body", b""))
+        if not message.get("more_body", False):
+            return b"".join(parts)
+
+
+@dataclass
+class Stand:
+    """The server under test, its services, and what the tests ask of them."""
+
+    url: str
+    door: Door
+    store: Store
+    registry: Registry
+    sessions: Sessions
+    sleep: SleepState
+    threads: Threads
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+
+    async def agent(
+        self, name: str, *, session: str = "default", wakes: bool = True, policy: dict[str, object] | None = None
+    ) -> Agent:
+        """Make an agent that wakes when it is mentioned."""
+        new = NewAgent(
+            name=name, description=f"does {name}", policy=policy or {},
+            sleep_events=frozenset({SleepEvent.LAST_THREAD_CLOSED}) if wakes else frozenset(),
+            wake_events=frozenset({WakeEvent.MENTIONED}) if wakes else frozenset(),
+        )  # fmt: skip
+        async with self.store.write() as tx:
+            if await tx.sessions.by_name(session) is None:
+                await self.sessions.create(tx, Principal(), session)
+            home = await tx.sessions.by_name(session)
+            assert home is not None
+            agent, self.tokens[name] = await self.registry.add(tx, home, new)
+        return agent
+
+    async def row(self, agent: Agent) -> Agent:
+        """Return the agent's row as it is now."""
+        async with self.store.read() as tx:
+            found = await tx.agents.get(agent.id)
+        assert found is not None
+        return found
+
+    async def unread(self, agent: Agent) -> list[str]:
+        """Return the contents of what the agent has not handled."""
+        async with self.store.read() as tx:
+            return [each.message.content for each in await tx.deliveries.unread(agent.id)]
+
+    async def set_asleep(self, agent: Agent, asleep: bool) -> None:
+        """Put the agent to sleep or wake it, as the operator."""
+        async with self.store.write() as tx:
+            await self.sleep.set(tx, agent, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
+
+    @asynccontextmanager
+    async def client(self, name: str, era: str = "legacy") -> AsyncGenerator[Client]:
+        """Connect an official client with the token of this agent, or the operator's."""
+        token = ADMIN if name == "operator" else self.tokens[name]
+        headers = {"authorization": f"Bearer {token}"}
+        async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
+            async with Client(streamable_http_client(self.url, http_client=http), mode=era) as client:
+                yield client
+
+    async def post(self, name: str, message: object, **headers: str) -> httpx2.Response:
+        """Send one JSON-RPC message as it is."""
+        sent = {
+            "authorization": f"Bearer {self.tokens[name]}", "accept": "application/json, text/event-stream",
+            "content-type": "application/json", **headers,
+        }  # fmt: skip
+        async with httpx2.AsyncClient(timeout=60, trust_env=False) as http:
+            return await http.post(self.url, content=json.dumps(message).encode(), headers=sent)
+
+
+def structured(result: CallToolResult) -> dict[str, Any]:
+    """Return the structured answer of a call that went well."""
+    assert not result.is_error, text(result)
+    assert result.structured_content is not None
+    return result.structured_content
+
+
+def text(result: CallToolResult) -> str:
+    """Return the text of an answer."""
+    return "\n".join(getattr(block, "text", "") for block in result.content)
+
+
+def refused(result: CallToolResult) -> str:
+    """Return the text of an answer that is an error."""
+    assert result.is_error, text(result)
+    return text(result)
+
+
+class _Quiet(uvicorn.Server):
+    """uvicorn that leaves signals alone and says when it listens."""
+
+    def __init__(self, config: uvicorn.Config) -> None:
+        super().__init__(config)
+        self.ready = asyncio.Event()
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Leave the test's own handlers in place."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """Start to listen, then say so."""
+        await super().startup(sockets=sockets)
+        self.ready.set()
+
+
+@asynccontextmanager
+async def listening(app: ASGIApp) -> AsyncGenerator[str]:
+    """Serve an ASGI application on a free port; gives the address."""
+    bound = socket.create_server(("127.0.0.1", 0))
+    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
+    server = _Quiet(config)
+    serving = asyncio.create_task(server.serve(sockets=[bound]))
+    await server.ready.wait()
+    try:
+        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
+    finally:
+        server.should_exit = True
+        await serving
+
+
+@asynccontextmanager
+async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stand]:
+    """Run the server with a fresh database."""
+    clock = clock or SystemClock()
+    store = await open_sqlite(folder / "circadia.db")
+    signals = LocalSignals()
+    ids = RandomIds(lambda: milliseconds(SystemClock()))
+    presence = Presence(store, signals)
+    sleep = SleepState(clock, signals)
+    registry = Registry(clock, ids, signals, AgentPolicy())
+    threads = Threads(clock, ids, signals, sleep, max_message_characters=64_000)
+    sessions = Sessions(clock, ids, signals, registry, threads)
+    waits = Waits(clock, store, signals, presence)
+    async with store.write() as tx:
+        await sessions.ensure_default(tx)
+    server = McpServer(
+        McpParts(
+            store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
+            settings=Settings.model_validate({}),
+        )
+    )  # fmt: skip
+    door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)
+    async with server.run(), listening(door) as url:
+        yield Stand(url, door, store, registry, sessions, sleep, threads)
+    await store.close()
