@@ -16,9 +16,9 @@ async def test_a_conversation_comes_back_as_it_was_stored_last(store: Store) -> 
     first = conversation("v1", of=ADA, head="h1")
     second = replace(first, end_user="u1", turns=3, version=5, head="h2", at=at(9))
     async with store.write() as tx:
-        await tx.conversations.put(first)
-        await tx.conversations.put(second)
-        await tx.conversations.put(conversation("v1", of=EVE))
+        await tx.conversations.put([first])
+        await tx.conversations.put([second])
+        await tx.conversations.put([conversation("v1", of=EVE)])
         assert await tx.conversations.get(ADA.id, first.id) == second
         assert await tx.conversations.get(EVE.id, first.id) == conversation("v1", of=EVE)
         assert await tx.conversations.get(ADA.id, ConversationId("none")) is None
@@ -27,10 +27,10 @@ async def test_a_conversation_comes_back_as_it_was_stored_last(store: Store) -> 
 @pytest.mark.spec("GATE-67")
 async def test_a_conversation_is_found_by_its_head_the_last_seen_first(store: Store) -> None:
     async with store.write() as tx:
-        await tx.conversations.put(conversation("v1", of=ADA, head="h1", seconds=1))
-        await tx.conversations.put(conversation("v2", of=ADA, head="h2", seconds=3))
-        await tx.conversations.put(conversation("v3", of=ADA, head="h1", seconds=2))
-        await tx.conversations.put(conversation("v4", of=EVE, head="h1", seconds=4))
+        await tx.conversations.put([conversation("v1", of=ADA, head="h1", seconds=1)])
+        await tx.conversations.put([conversation("v2", of=ADA, head="h2", seconds=3)])
+        await tx.conversations.put([conversation("v3", of=ADA, head="h1", seconds=2)])
+        await tx.conversations.put([conversation("v4", of=EVE, head="h1", seconds=4)])
     async with store.read() as tx:
         assert [row.id for row in await tx.conversations.by_head(ADA.id, ["h1", "h2", "h9"])] == ["v2", "v3", "v1"]
         assert [row.id for row in await tx.conversations.by_head(ADA.id, {"h1"})] == ["v3", "v1"]

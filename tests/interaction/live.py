@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from circadia.gateway.upstream import sendable
 from circadia.server.app import Listener, bound_to
 from circadia.server.wiring import Server, wired
 from circadia.settings import settings_from
@@ -66,7 +67,7 @@ class Live:
     async def usage(self, by: str = "agent") -> list[dict[str, Any]]:
         """Return the usage report, all written."""
         await self.server.journal.flush()
-        return (await self.rest("GET", f"/usage?group_by={by}"))[1]["groups"]
+        return (await self.rest("GET", f"/usage?group_by={by}"))[1]["usage"]
 
     def call(
         self,
@@ -79,7 +80,7 @@ class Live:
         headers: Mapping[str, str] | None = None,
     ) -> Any:
         """Return a pending model call."""
-        data = body if isinstance(body, bytes | None) else json.dumps(body).encode()
+        data = sendable(body if isinstance(body, bytes | None) else json.dumps(body).encode())
         sent = {"authorization": f"Bearer {token}", "content-type": "application/json", **(headers or {})}
         return self.http.request(method, f"{self.url}/llm/{upstream}{path}", data=data, headers=sent)
 
@@ -89,7 +90,7 @@ class Live:
             "authorization": f"Bearer {token}", "content-type": "application/json",
             "accept": "application/json, text/event-stream", **(headers or {}),
         }  # fmt: skip
-        data = message if isinstance(message, bytes) else json.dumps(message).encode()
+        data = sendable(message if isinstance(message, bytes) else json.dumps(message).encode())
         return self.http.post(f"{self.url}/mcp{server}", data=data, headers=sent)
 
 

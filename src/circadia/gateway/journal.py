@@ -22,7 +22,7 @@ _log = logging.getLogger(__name__)
 
 BOUND: Final = 200_000
 """Lines kept while the database is away; about 100 MB."""
-PAUSE_SECONDS: Final = 0.1
+PAUSE_SECONDS: Final = 0.05
 """Time that lines gather before they are written; what a reader of events lags behind at most, when all is well."""
 RETRY_SECONDS: Final = 1.0
 """Time until a failed batch is tried again."""
@@ -95,7 +95,7 @@ class Journal:
                 await tx.events.add(events)
             if calls:
                 await tx.calls.add(calls)
-            for talk in talks.values():
-                await tx.conversations.put(talk)
+            if talks:
+                await tx.conversations.put(list(talks.values()))
             for session in {event.session for event in events if event.session}:
                 tx.after_commit(lambda name=session: self._signals.publish("event", name))

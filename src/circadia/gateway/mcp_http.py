@@ -8,6 +8,7 @@ from yarl import URL
 
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
+from circadia.gateway.upstream import sendable
 from circadia.settings import McpServerSettings
 
 
@@ -37,7 +38,7 @@ class McpHttp:
         headers = [*crossing.to_upstream(scope["headers"]), ("accept-encoding", "identity"), *self._added]
         try:
             async with self._session.request(
-                scope["method"], self._url, headers=headers, data=body, timeout=timeout, allow_redirects=False
+                scope["method"], self._url, headers=headers, data=sendable(body), timeout=timeout, allow_redirects=False
             ) as response:
                 back = crossing.to_caller(response.raw_headers, length=False)
                 await send({"type": "http.response.start", "status": response.status, "headers": back})

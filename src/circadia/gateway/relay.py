@@ -28,6 +28,10 @@ from circadia.records.event import EventType
 from circadia.stores.base import Store
 
 
+_LONGEST_ERROR = 65_536
+"""Bytes that are read of an error which an upstream sends as a stream."""
+
+
 class Relay:
     """What happens to a model call behind the gate."""
 
@@ -95,7 +99,7 @@ class Relay:
             if response.status >= 400:
                 self._error_event(call, response.status, "answered with an error")
             if reply.phase is Phase.OPENED:
-                _require_fitting(call, response, whole)
+                await _require_fitting(call, response, whole)
             if whole is None:
                 await self._pass_stream(call, response, reply, meter)
             else:
@@ -243,11 +247,12 @@ class Outcome:
         self.status: int | None = None
 
 
-def _require_fitting(call: ModelCall, response: aiohttp.ClientResponse, whole: bytes | None) -> None:
+async def _require_fitting(call: ModelCall, response: aiohttp.ClientResponse, whole: bytes | None) -> None:
     """Raise UpstreamFailed unless the answer fits the 200 that its caller was told already."""
     name = call.provider.upstream.name
     if response.status >= 300:
-        detail = _message(call.provider.upstream.without_key(whole or b""))
+        told = await response.content.read(_LONGEST_ERROR) if whole is None else whole
+        detail = _message(call.provider.upstream.without_key(told))
         raise UpstreamFailed(f"upstream {name!r} answered {response.status}{detail}")
     if call.request.streamed != (whole is None):
         wanted = "a stream" if call.request.streamed else "one answer"

@@ -1,6 +1,7 @@
 """Sends an admitted call to its provider, and again where that is safe (GATE-62, GATE-63)."""
 
 import asyncio
+import io
 from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 
@@ -55,7 +56,7 @@ class Upstream:
             last = attempt >= self.settings.retries
             try:
                 response = await self._session.request(
-                    method, url, headers=sent, data=body or None, timeout=self._timeout, allow_redirects=False
+                    method, url, headers=sent, data=sendable(body), timeout=self._timeout, allow_redirects=False
                 )
             except aiohttp.ClientConnectorError as error:
                 if last:
@@ -107,6 +108,11 @@ class Upstream:
             chosen = wait if wait is not None else backoff
             return chosen if chosen is not None and chosen <= self.settings.retry_max_seconds else None
         return None
+
+
+def sendable(body: bytes | None) -> bytes | io.BytesIO | None:
+    """Return what aiohttp sends without blocking the event loop: it writes plain bytes in one go."""
+    return io.BytesIO(body) if body and len(body) > 2**20 else body or None
 
 
 class _BrokenBody(Exception):

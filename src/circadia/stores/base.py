@@ -231,8 +231,8 @@ class Conversations(Protocol):
         """Return those whose head is one of `heads`, the last seen first."""
         ...
 
-    async def put(self, conversation: Conversation) -> None:
-        """Store it, or overwrite the one with the same agent and id."""
+    async def put(self, conversations: Sequence[Conversation]) -> None:
+        """Store them, or overwrite those with the same agent and id; each pair of agent and id once."""
         ...
 
     async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:

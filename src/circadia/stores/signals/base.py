@@ -4,7 +4,6 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 
-
 class Signals(Protocol):
     """Tells whoever listens to a topic that something about a key changed.
 

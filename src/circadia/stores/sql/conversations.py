@@ -1,7 +1,8 @@
 """Rows of conversations (GATE-67)."""
 
 from collections.abc import Collection, Sequence
-from typing import Any
+from dataclasses import fields
+from typing import Any, Final
 
 from sqlalchemy import Connection, Row, bindparam, select
 
@@ -11,6 +12,7 @@ from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
 from circadia.stores.sql.upsert import insert
 
+_FIELDS: Final = tuple(field.name for field in fields(Conversation))
 _OF_AGENT = select(conversations).where(conversations.c.agent_id == bindparam("agent_id"))
 _GET = _OF_AGENT.where(conversations.c.id == bindparam("key"))
 _LAST_FIRST = _OF_AGENT.order_by(conversations.c.at.desc(), conversations.c.id.desc())
@@ -38,30 +40,23 @@ class SqlConversations:
         rows = await self._run(lambda connection: connection.execute(_BY_HEAD, values).all())
         return [_conversation(row) for row in rows]
 
-    async def put(self, conversation: Conversation) -> None:
-        """Store it, or overwrite the one with the same agent and id."""
-        values = {
-            "agent_id": conversation.agent_id,
-            "id": conversation.id,
-            "end_user": conversation.end_user,
-            "turns": conversation.turns,
-            "version": conversation.version,
-            "head": conversation.head,
-            "at": conversation.at,
-        }
-
-        def work(connection: Connection) -> None:
-            statement = insert(connection, conversations)
-            new = {name: statement.excluded[name] for name in values if name not in ("agent_id", "id")}
-            connection.execute(statement.on_conflict_do_update(index_elements=["agent_id", "id"], set_=new), values)
-
-        await self._run(work)
+    async def put(self, conversations: Sequence[Conversation]) -> None:
+        """Store them, or overwrite those with the same agent and id."""
+        rows = [{name: getattr(each, name) for name in _FIELDS} for each in conversations]
+        if rows:
+            await self._run(lambda connection: _put(connection, rows))
 
     async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
         """Return them, the last seen first."""
         values = {"agent_id": agent_id, "most": limit}
         rows = await self._run(lambda connection: connection.execute(_EVERY, values).all())
         return [_conversation(row) for row in rows]
+
+
+def _put(connection: Connection, rows: list[dict[str, object]]) -> None:
+    statement = insert(connection, conversations)
+    new = {name: statement.excluded[name] for name in _FIELDS if name not in ("agent_id", "id")}
+    connection.execute(statement.on_conflict_do_update(index_elements=["agent_id", "id"], set_=new), rows)
 
 
 def _conversation(row: Row[Any]) -> Conversation:

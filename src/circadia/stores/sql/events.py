@@ -37,7 +37,7 @@ class SqlEvents:
             for event in events
         ]
         if rows:
-            await self._run(lambda connection: connection.execute(_ADD, rows))
+            await self._run(lambda connection: connection.execute(_ADD, rows if len(rows) > 1 else rows[0]))
 
     async def after(
         self,
