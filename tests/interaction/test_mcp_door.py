@@ -19,7 +19,7 @@ HELLO = {
 CHILD = {"command": [sys.executable, "-m", "circadia.testing.mcp_upstream", "--stdio"]}
 
 
-def call(name: str, number: int = 1, token: object = None, **arguments: object) -> dict[str, Any]:
+def call(name: str, number: int = 1, token: object = None, /, **arguments: object) -> dict[str, Any]:
     params: dict[str, Any] = {"name": name, "arguments": arguments}
     if token is not None:
         params["_meta"] = {"progressToken": token}

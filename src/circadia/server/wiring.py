@@ -147,8 +147,6 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    await stack.enter_async_context(own.run())
-    await stack.enter_async_context(stdio.run())
     models = _model_door(basis, identity, gate, presence, journal)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     api = create_api(
@@ -161,6 +159,9 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     front = Front(hosts, {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
     sweeps = Sweeps(clock, store, waits, sessions, stall_seconds=settings.defaults.stall_seconds)
     stack.push_async_callback(journal.flush)
+    # From here on nothing can be wrong with the settings: what runs below would wrap the error in a group.
+    await stack.enter_async_context(own.run())
+    await stack.enter_async_context(stdio.run())
     for work in (ticker.run(), journal.run(), sweeps.run()):
         stack.push_async_callback(_ended, asyncio.create_task(work))
     return Server(app=front, journal=journal, stop=presence.stop)
