@@ -1,1 +1,18 @@
 """Circadia: the sleep-wake-dream runtime for AI agents."""
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from circadia.errors import CircadiaError
+
+if TYPE_CHECKING:
+    from circadia.client import Client
+
+__all__ = ["CircadiaError", "Client"]
+
+
+def __getattr__(name: str) -> Any:
+    """Import the client when it is first asked for: the HTTP library behind it takes a while to load."""
+    if name == "Client":
+        return importlib.import_module("circadia.client").Client
+    raise AttributeError(f"module {__name__!r} has no attribute {name!r}")

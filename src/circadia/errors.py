@@ -19,7 +19,8 @@ CircadiaError
 │   └── UpstreamTimedOut        it took longer than its time limit
 └── OperatorError               whoever runs the server must act
     ├── ConfigError             the configuration is wrong
-    └── StartError              port, data folder, lock or weights do not allow a start
+    ├── StartError              port, data folder, lock or weights do not allow a start
+    └── Unreachable             no server answers where the client asks
 """
 
 
@@ -142,6 +143,12 @@ class StartError(OperatorError):
     code = "start_error"
 
 
+class Unreachable(OperatorError):
+    """No server answers where the client asks."""
+
+    code = "unreachable"
+
+
 HTTP_STATUS: dict[type[CircadiaError], int] = {
     InvalidRequest: 422,
     Unauthenticated: 401,
@@ -159,6 +166,7 @@ HTTP_STATUS: dict[type[CircadiaError], int] = {
     UpstreamTimedOut: 504,
     ConfigError: 500,
     StartError: 500,
+    Unreachable: 503,
 }
 """Status of each leaf in an HTTP answer (RFC 9110)."""
 
@@ -179,6 +187,7 @@ JSON_RPC_CODE: dict[type[CircadiaError], int] = {
     UpstreamTimedOut: -32056,
     ConfigError: -32603,
     StartError: -32603,
+    Unreachable: -32603,
 }
 """Code of each leaf in a JSON-RPC error; the range -32000 to -32099 is the server's own (JSON-RPC 2.0, section 5.1)."""
 
@@ -199,5 +208,6 @@ EXIT_STATUS: dict[type[CircadiaError], int] = {
     UpstreamTimedOut: 8,
     ConfigError: 9,
     StartError: 10,
+    Unreachable: 11,
 }
 """Exit status of the CLI for each leaf; 1 is left to what nobody foresaw."""

@@ -151,7 +151,7 @@ async def _follow(parts: ApiParts, cursor: int, wanted: _Wanted) -> AsyncGenerat
     deaf = parts.signals.listen("event", ring)
     spoke = parts.clock.monotonic()
     try:
-        yield b"retry: 1000\n\n"
+        yield b"retry: 1000\nid: %d\n\n" % cursor  # so that even a caller who saw nothing resumes where it began
         while not parts.presence.stopping:
             bell.clear()  # before the look, so that nothing is stored unheard in between
             found, cursor = await _read(parts, cursor, wanted)

@@ -156,6 +156,6 @@ async def _ledger(server: Server, session: str) -> dict[str, Used]:
     answer = await server.get("/usage", group_by="agent", session=session)
     lines: dict[str, Used] = {}
     for line in answer["usage"]:
-        agent = str(line["agent"]).rpartition(":")[2]
+        agent = str(line["key"]).rpartition(":")[2]
         lines[agent] = Used(calls=line["calls"], input_tokens=line["input_tokens"], output_tokens=line["output_tokens"])
     return lines

@@ -1,0 +1,224 @@
+"""The client: one method for each endpoint."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import aclosing
+from typing import Any, Self
+
+from circadia.client.answers import (
+    AgentAnswer,
+    AgentMadeAnswer,
+    EventAnswer,
+    HoldAnswer,
+    MessageAnswer,
+    SessionAnswer,
+    SessionMadeAnswer,
+    SessionShownAnswer,
+    SleepingAnswer,
+    ThreadAnswer,
+    UsageReportAnswer,
+)
+from circadia.client.connection import Connection
+from circadia.clock import Clock, SystemClock
+
+
+class Client:
+    """Speaks to a Circadia server over REST.
+
+    Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, for each call.
+    Each method raises what the server answered, as the class of `circadia.errors` with that code, and Unreachable if
+    nobody answers. Sessions are named by name or id, threads by id or by the name of the only open one.
+    """
+
+    def __init__(self, base_url: str, token: str, *, timeout: float = 30.0, clock: Clock | None = None) -> None:
+        self._http = Connection(base_url, token, timeout=timeout, clock=clock or SystemClock())
+
+    async def __aenter__(self) -> Self:
+        self._http.open()
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self._http.close()
+
+    async def create_session(
+        self,
+        name: str | None = None,
+        *,
+        agents: Sequence[Mapping[str, Any]] = (),
+        threads: Sequence[Mapping[str, Any]] = (),
+        all_but: Sequence[str] | None = None,
+    ) -> SessionMadeAnswer:
+        """Make a session with its agents and threads, in one go or not at all.
+
+        With `all_but`, all agents but the named start asleep and wake when they are added to a thread.
+        """
+        body: dict[str, Any] = {"name": name, "agents": [dict(each) for each in agents]}
+        body["threads"] = [dict(each) for each in threads]
+        if all_but is not None:
+            body["sleepers"] = {"all_but": list(all_but)}
+        return await self._http.call("POST", "sessions", body=body)
+
+    async def list_sessions(self, *, closed: bool = False) -> list[SessionAnswer]:
+        """Return the open sessions, and with `closed` all."""
+        answer = await self._http.call("GET", "sessions", query={"closed": _flag(closed)})
+        return answer["sessions"]
+
+    async def show_session(self, session: str) -> SessionShownAnswer:
+        """Return a session with its agents."""
+        return await self._http.call("GET", "sessions", session)
+
+    async def close_session(self, session: str) -> SessionAnswer:
+        """Close a session: its agents' tokens open nothing from then on."""
+        return await self._http.call("DELETE", "sessions", session)
+
+    async def create_agent(
+        self,
+        session: str,
+        name: str,
+        *,
+        description: str = "",
+        sleep_events: Sequence[str] = (),
+        wake_events: Sequence[str] = (),
+        policy: Mapping[str, Any] | None = None,
+    ) -> AgentMadeAnswer:
+        """Make an agent; its token is in the answer, this once."""
+        body = {
+            "name": name,
+            "description": description,
+            "sleep_events": list(sleep_events),
+            "wake_events": list(wake_events),
+            "policy": dict(policy or {}),
+        }
+        return await self._http.call("POST", "sessions", session, "agents", body=body)
+
+    async def list_agents(self, session: str) -> list[AgentAnswer]:
+        """Return the session's agents with their sleep state, by name."""
+        return (await self._http.call("GET", "sessions", session, "agents"))["agents"]
+
+    async def change_agent(
+        self,
+        session: str,
+        agent: str,
+        *,
+        enabled: bool | None = None,
+        description: str | None = None,
+        sleep_events: Sequence[str] | None = None,
+        wake_events: Sequence[str] | None = None,
+        policy: Mapping[str, Any] | None = None,
+    ) -> AgentAnswer:
+        """Change what is given."""
+        body: dict[str, Any] = {"enabled": enabled, "description": description}
+        body["sleep_events"] = None if sleep_events is None else list(sleep_events)
+        body["wake_events"] = None if wake_events is None else list(wake_events)
+        body["policy"] = None if policy is None else dict(policy)
+        return await self._http.call("PATCH", "sessions", session, "agents", agent, body=body)
+
+    async def delete_agent(self, session: str, agent: str) -> None:
+        """Delete an agent; its held calls end."""
+        await self._http.call("DELETE", "sessions", session, "agents", agent)
+
+    async def rotate_token(self, session: str, agent: str) -> str:
+        """Give the agent a new token and return it; the old one opens nothing from then on."""
+        return (await self._http.call("POST", "sessions", session, "agents", agent, "token"))["token"]
+
+    async def sleeping(self, session: str, agent: str) -> SleepingAnswer:
+        """Return an agent's sleep state."""
+        return await self._http.call("GET", "sessions", session, "agents", agent, "sleeping")
+
+    async def set_sleeping(self, session: str, agent: str, sleeping: bool) -> SleepingAnswer:
+        """Put an agent to sleep or wake it."""
+        body = {"sleeping": sleeping}
+        return await self._http.call("PUT", "sessions", session, "agents", agent, "sleeping", body=body)
+
+    async def set_many_sleeping(
+        self, session: str, sleeping: bool, agents: Sequence[str] | None = None
+    ) -> list[SleepingAnswer]:
+        """Put agents of a session (all of them by default) to sleep or wake them."""
+        body = {"sleeping": sleeping, "agents": None if agents is None else list(agents)}
+        return (await self._http.call("PUT", "sessions", session, "sleeping", body=body))["agents"]
+
+    async def list_threads(self, session: str, *, closed: bool = True) -> list[ThreadAnswer]:
+        """Return threads, oldest first: an agent sees those in which it takes part."""
+        answer = await self._http.call("GET", "sessions", session, "threads", query={"closed": _flag(closed)})
+        return answer["threads"]
+
+    async def create_thread(self, session: str, name: str, participants: Sequence[str] = ()) -> ThreadAnswer:
+        """Open a thread."""
+        body = {"name": name, "participants": list(participants)}
+        return await self._http.call("POST", "sessions", session, "threads", body=body)
+
+    async def add_participant(self, session: str, thread: str, agent: str) -> ThreadAnswer:
+        """Add an agent to a thread; that can wake it."""
+        body = {"agent": agent}
+        return await self._http.call("POST", "sessions", session, "threads", thread, "participants", body=body)
+
+    async def remove_participant(self, session: str, thread: str, agent: str) -> None:
+        """Take an agent out of a thread; that can put it to sleep."""
+        await self._http.call("DELETE", "sessions", session, "threads", thread, "participants", agent)
+
+    async def close_thread(self, session: str, thread: str, summary: str | None = None) -> ThreadAnswer:
+        """Close a thread; that can put its participants to sleep."""
+        body = {"summary": summary}
+        return await self._http.call("POST", "sessions", session, "threads", thread, "close", body=body)
+
+    async def send_message(
+        self, session: str, thread: str, content: str, mentions: Sequence[str] = (), *, sender: str | None = None
+    ) -> MessageAnswer:
+        """Say something in a thread; that can wake the mentioned."""
+        body = {"from": sender, "content": content, "mentions": list(mentions)}
+        return await self._http.call("POST", "sessions", session, "threads", thread, "messages", body=body)
+
+    async def list_messages(
+        self, session: str, thread: str, *, after: int = 0, limit: int = 100
+    ) -> list[MessageAnswer]:
+        """Return messages with a greater number than `after`, in order."""
+        query = {"after": str(after), "limit": str(limit)}
+        answer = await self._http.call("GET", "sessions", session, "threads", thread, "messages", query=query)
+        return answer["messages"]
+
+    async def list_holds(self, *, session: str | None = None, agent: str | None = None) -> list[HoldAnswer]:
+        """Return the calls that are held now, longest first."""
+        return (await self._http.call("GET", "holds", query={"session": session, "agent": agent}))["holds"]
+
+    async def list_events(
+        self,
+        after: int = 0,
+        *,
+        limit: int = 1000,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Sequence[str] = (),
+    ) -> list[EventAnswer]:
+        """Return events with a greater number than `after`, in order."""
+        query = {"after": str(after), "limit": str(limit), "session": session, "agent": agent, "type": list(types)}
+        return (await self._http.call("GET", "events", query=query))["events"]
+
+    async def events(
+        self,
+        after: int | None = None,
+        *,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Sequence[str] = (),
+    ) -> AsyncGenerator[EventAnswer]:
+        """Yield events as they happen, from `after` on or from now on, for ever; a drop makes no gap and no double."""
+        query = {"session": session, "agent": agent, "type": list(types)}
+        async with aclosing(self._http.follow("events", "stream", after=after, query=query)) as followed:
+            async for event in followed:
+                yield event
+
+    async def usage(
+        self,
+        group_by: str = "agent",
+        *,
+        since: str | None = None,
+        until: str | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+    ) -> UsageReportAnswer:
+        """Return the ended model calls, summed; `since` and `until` are dates or times, ISO 8601."""
+        query = {"group_by": group_by, "since": since, "until": until, "session": session, "agent": agent}
+        return await self._http.call("GET", "usage", query=query)
+
+
+def _flag(value: bool) -> str:
+    return "true" if value else "false"

@@ -1,0 +1,170 @@
+"""How the client speaks: paths, tokens, errors by their code, and server-sent events."""
+
+import json
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, Final
+from urllib.parse import quote
+
+import aiohttp
+from yarl import URL
+
+from circadia.clock import Clock
+from circadia.errors import (
+    HTTP_STATUS,
+    CircadiaError,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    LimitReached,
+    MethodNotAllowed,
+    Misdirected,
+    NotFound,
+    RetryLater,
+    StorageUnavailable,
+    TooLarge,
+    Unauthenticated,
+    Unreachable,
+)
+
+Query = Mapping[str, str | Sequence[str] | None]
+
+SILENCE_SECONDS: Final = 60.0
+"""A stream that says nothing for so long, not even a keep-alive, is lost."""
+FIRST_PAUSE_SECONDS: Final = 0.2
+"""Time before the first try to follow again; it doubles with each that fails."""
+LONGEST_PAUSE_SECONDS: Final = 5.0
+
+_BY_CODE: Final = {cls.code: cls for cls in HTTP_STATUS}
+_BY_STATUS: Final[Mapping[int, type[CircadiaError]]] = {
+    401: Unauthenticated,
+    403: Forbidden,
+    404: NotFound,
+    405: MethodNotAllowed,
+    409: Conflict,
+    413: TooLarge,
+    421: Misdirected,
+    422: InvalidRequest,
+    429: LimitReached,
+    503: StorageUnavailable,
+}
+"""What an answer without a code means: one from something that stands in front of the server."""
+
+
+class Connection:
+    """A pool of connections to one server, with one token."""
+
+    def __init__(self, base_url: str, token: str, *, timeout: float, clock: Clock) -> None:
+        self._base = base_url.rstrip("/")
+        self._token = token
+        self._timeout = timeout
+        self._clock = clock
+        self._session: aiohttp.ClientSession | None = None
+
+    def open(self) -> None:
+        """Make the pool."""
+        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
+
+    async def close(self) -> None:
+        """Close the connections."""
+        if self._session is not None:
+            await self._session.close()
+            self._session = None
+
+    async def call(self, method: str, *path: str, body: object = None, query: Query | None = None) -> Any:
+        """Send a request and return the parsed answer; none where it has no body.
+
+        Raises:
+            CircadiaError: what the server answered, by its code. Unreachable: nobody answered.
+        """
+        total = aiohttp.ClientTimeout(total=self._timeout)
+        async with self._sent(method, path, total, body=body, query=query) as response:
+            text = await response.text("utf-8", "replace")
+            try:
+                return json.loads(text) if text else None
+            except ValueError as error:
+                raise Unreachable(f"{self._base} answers, but not as Circadia does; check the address") from error
+
+    async def follow(self, *path: str, after: int | None, query: Query) -> AsyncGenerator[Any]:
+        """Yield the data of server-sent events; connect again after a drop, where the last one ended.
+
+        Raises:
+            CircadiaError: what the server answered, by its code, unless it passes by itself. Unreachable: nobody
+                answered the first time.
+        """
+        quiet = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=SILENCE_SECONDS)
+        last = after
+        reached = False
+        pause = FIRST_PAUSE_SECONDS
+        while True:
+            headers = {} if last is None else {"Last-Event-ID": str(last)}
+            try:
+                async with self._sent("GET", path, quiet, query=query, headers=headers) as response:
+                    reached = True
+                    async for number, data in _server_sent(response.content):
+                        last, pause = number, FIRST_PAUSE_SECONDS
+                        if data is not None:
+                            yield data
+            except (Unreachable, RetryLater):
+                if not reached:
+                    raise
+            await self._clock.sleep(pause)
+            pause = min(LONGEST_PAUSE_SECONDS, 2 * pause)
+
+    @asynccontextmanager
+    async def _sent(
+        self,
+        method: str,
+        path: Sequence[str],
+        timeout: aiohttp.ClientTimeout,
+        *,
+        body: object = None,
+        query: Query | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+        """Send a request; yield the answer if it is a success."""
+        if self._session is None:
+            raise RuntimeError("the client is not open; use `async with Client(…) as client`")
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        url = URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
+        try:
+            async with self._session.request(
+                method, url.update_query(given), json=body, timeout=timeout, headers=headers
+            ) as response:
+                if response.status >= 400:
+                    raise _error(response, await response.text("utf-8", "replace"))
+                yield response
+        except TimeoutError as error:
+            raise Unreachable(f"{self._base} gave no answer within {self._timeout:g} s") from error
+        except (aiohttp.ClientError, OSError) as error:
+            told = str(error) or type(error).__name__
+            raise Unreachable(f"{self._base} cannot be reached: {told}; is `circadia serve` running?") from error
+
+
+def _error(response: aiohttp.ClientResponse, text: str) -> CircadiaError:
+    """Return the error that the server told."""
+    try:
+        problem: Any = json.loads(text)
+        code, detail = str(problem["code"]), str(problem["detail"])
+    except (ValueError, KeyError, TypeError):
+        code, detail = "", text.strip()[:500] or f"HTTP status {response.status}"
+    kind = _BY_CODE.get(code) or _BY_STATUS.get(response.status, CircadiaError)
+    after = response.headers.get("Retry-After", "")
+    return kind(detail, retry_after_seconds=float(after) if after.isdigit() else None)
+
+
+async def _server_sent(lines: aiohttp.StreamReader) -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
+    """Yield the number and the data of each event; none for one that tells its number only."""
+    number: int | None = None
+    data: list[str] = []
+    async for raw in lines:
+        line = raw.decode("utf-8").rstrip("\r\n")
+        name, _, value = line.partition(":")
+        value = value.removeprefix(" ")
+        if name == "id":
+            number = int(value)
+        elif name == "data":
+            data.append(value)
+        elif not line and number is not None:
+            yield number, json.loads("\n".join(data)) if data else None
+            number, data = None, []

@@ -1,0 +1,65 @@
+"""A clock that a test moves by hand."""
+
+import asyncio
+import heapq
+from datetime import UTC, datetime, timedelta
+from itertools import count
+from typing import Final
+
+START: Final = datetime(2026, 1, 1, tzinfo=UTC)
+
+
+class ManualClock:
+    """Time that passes only in `advance`; it implements `circadia.clock.Clock`.
+
+    Whoever sleeps wakes at the loop's next turn after the clock has reached its instant, in the order of the instants.
+    """
+
+    def __init__(self, start: datetime = START) -> None:
+        self._start = start
+        self._elapsed = 0.0
+        self._order = count()
+        self._sleepers: list[tuple[float, int, asyncio.Future[None]]] = []
+        self._more = asyncio.Event()
+
+    def now(self) -> datetime:
+        """Return the start and all that was advanced."""
+        return self._start + timedelta(seconds=self._elapsed)
+
+    def monotonic(self) -> float:
+        """Return the seconds that were advanced."""
+        return self._elapsed
+
+    async def sleep(self, seconds: float) -> None:
+        """Return once the clock was advanced by so much, at once if not positive."""
+        if seconds <= 0:
+            return
+        future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        heapq.heappush(self._sleepers, (self._elapsed + seconds, next(self._order), future))
+        self._more.set()
+        await future
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass and wake who is due.
+
+        Raises:
+            ValueError: time does not go back.
+        """
+        if seconds < 0:
+            raise ValueError(f"time does not go back, got {seconds!r}")
+        self._elapsed += seconds
+        while self._sleepers and self._sleepers[0][0] <= self._elapsed + 1e-9:
+            future = heapq.heappop(self._sleepers)[2]
+            if not future.done():
+                future.set_result(None)
+
+    @property
+    def sleepers(self) -> int:
+        """Return how many sleep now."""
+        return sum(not future.done() for _, _, future in self._sleepers)
+
+    async def until_sleepers(self, number: int) -> None:
+        """Return once at least so many sleep, so that a test advances only when all have come to rest."""
+        while self.sleepers < number:
+            self._more.clear()
+            await self._more.wait()
