@@ -17,7 +17,7 @@ from tests.fixtures.server_process import CircadiaProcess
 GRACE_SECONDS = 0.2
 SILENT_SECONDS = 0.5
 KEEP_ALIVE_SECONDS = 0.2
-LONG_ENOUGH_SECONDS = 1.2
+LONG_ENOUGH_SECONDS = 1.0
 """A hold this old is past both limits and has had several signs of life."""
 PROVIDER_KEY = "key-of-the-provider"
 REPLY = "the right answer"

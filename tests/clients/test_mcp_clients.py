@@ -1,6 +1,7 @@
 """Official MCP clients of both eras are held and released, and notice nothing."""
 
 import asyncio
+import json
 
 import pytest
 
@@ -108,3 +109,18 @@ async def test_a_child_that_crashes_fails_its_call_and_serves_the_next(client: M
         await client.call(url, agent.token, "crash", {}, False)
     answer = await client.call(url, agent.token, "add", {"a": 1, "b": 2}, False)
     assert answer.text == "3.0"
+
+
+@pytest.mark.spec("GATE-75")
+async def test_each_agent_has_a_child_of_its_own_where_the_server_is_configured_so(stage: Stage) -> None:
+    client = mcp_clients()[0]
+    url = f"{stage.server.url}/mcp/child"
+    one, other = await stage.agent(asleep=False), await stage.agent(asleep=False)
+    asked = [(one, "PROVIDER_KEY"), (one, "PATH"), (other, "PATH")]
+    told = [
+        json.loads((await client.call(url, agent.token, "whoami_env", {"names": [name]}, False)).text)
+        for agent, name in asked
+    ]
+    assert told[0]["pid"] == told[1]["pid"] != told[2]["pid"]
+    assert "PROVIDER_KEY" not in told[0], "a child gets no variable that the configuration does not name"
+    assert "PATH" in told[1]

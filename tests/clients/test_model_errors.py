@@ -10,6 +10,8 @@ from tests.clients.model_clients import ModelClient, failure, model_clients
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 CLIENTS = [pytest.param(client, id=client.name) for client in model_clients()]
+BUFFERED = [each for each in CLIENTS if "buffered" in str(each.id)]
+STREAMED = [each for each in CLIENTS if "streamed" in str(each.id)]
 STATUSES = {
     400: "BadRequestError",
     401: "AuthenticationError",
@@ -23,7 +25,7 @@ STATUSES = {
 
 @pytest.mark.spec("GATE-61")
 @pytest.mark.parametrize("status", STATUSES)
-@pytest.mark.parametrize("client", CLIENTS)
+@pytest.mark.parametrize("client", BUFFERED)
 async def test_the_upstreams_status_is_the_sdks_class(client: ModelClient, status: int, stage: Stage) -> None:
     agent = await stage.agent(asleep=False)
     stage.upstream.next(status=status)
@@ -32,6 +34,15 @@ async def test_the_upstreams_status_is_the_sdks_class(client: ModelClient, statu
     assert classes[0] in {STATUSES[status], "ServiceUnavailableError" if status == 503 else STATUSES[status]}
     assert seen == status
     assert f"scripted error {status}" in message
+
+
+@pytest.mark.spec("GATE-61")
+@pytest.mark.parametrize("client", STREAMED)
+async def test_the_upstreams_status_is_the_sdks_class_for_a_stream_too(client: ModelClient, stage: Stage) -> None:
+    agent = await stage.agent(asleep=False)
+    stage.upstream.next(status=429)
+    classes, seen, _ = await failure(client, stage.server.url, agent.token)
+    assert (classes[0], seen) == ("RateLimitError", 429)
 
 
 @pytest.mark.spec("GATE-60")
@@ -53,7 +64,7 @@ async def test_an_upstream_that_is_not_granted_is_a_permission_error_at_once(cli
 
 
 @pytest.mark.spec("GATE-50")
-@pytest.mark.parametrize("client", [each for each in CLIENTS if "streamed" in str(each.id)])
+@pytest.mark.parametrize("client", STREAMED)
 async def test_an_error_after_the_stream_was_opened_is_an_api_error_and_not_retried(
     client: ModelClient, stage: Stage
 ) -> None:
@@ -69,7 +80,7 @@ async def test_an_error_after_the_stream_was_opened_is_an_api_error_and_not_retr
 
 
 @pytest.mark.spec("GATE-48", "GATE-51")
-@pytest.mark.parametrize("client", [each for each in CLIENTS if "buffered" in str(each.id)])
+@pytest.mark.parametrize("client", BUFFERED)
 async def test_an_error_after_the_buffered_answer_was_opened_is_never_taken_for_an_answer(
     client: ModelClient, stage: Stage
 ) -> None:
