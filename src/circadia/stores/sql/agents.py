@@ -11,10 +11,11 @@ from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, sessions
-from circadia.stores.sql.upsert import insert
+from circadia.stores.sql.upsert import Upsert
 
 E = TypeVar("E", SleepEvent, WakeEvent)
 
+_ADD = Upsert(agents)
 _ROWS = select(agents, sessions.c.name.label("session")).join(sessions)
 _GET = _ROWS.where(agents.c.id == bindparam("key"))
 _LOCK = _GET.with_for_update(of=agents)
@@ -54,7 +55,6 @@ class SqlAgents:
         """Store a new one. Raises Conflict if the session has an agent of this name."""
 
         def work(connection: Connection) -> bool:
-            statement = insert(connection, agents).on_conflict_do_nothing()
             values = {
                 "id": agent.id,
                 "session_id": agent.session_id,
@@ -62,7 +62,7 @@ class SqlAgents:
                 **_settings(agent),
                 **_state(agent),
             }
-            return connection.execute(statement, values).rowcount == 1
+            return connection.execute(_ADD(connection), values).rowcount == 1
 
         if not await self._run(work):
             raise Conflict(f"session {agent.session!r} has an agent named {agent.name!r} already")

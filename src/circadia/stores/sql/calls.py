@@ -1,6 +1,6 @@
 """The usage ledger."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final
@@ -12,9 +12,10 @@ from circadia.ids import AgentId, CallId
 from circadia.records.call import Call, CallStatus, Spent, UsageGroup
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
-from circadia.stores.sql.upsert import insert
+from circadia.stores.sql.upsert import Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Call))
+_PUT = Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"])
 _REMOVE = delete(calls).where(calls.c.id == bindparam("key"))
 
 _KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
@@ -106,10 +107,8 @@ class SqlCalls:
         return sorted((_group(by, row) for row in rows), key=lambda group: group.key)
 
 
-def _put(connection: Connection, rows: Collection[dict[str, object]]) -> None:
-    statement = insert(connection, calls)
-    values = {name: statement.excluded[name] for name in _FIELDS if name != "id"}
-    connection.execute(statement.on_conflict_do_update(index_elements=["id"], set_=values), list(rows))
+def _put(connection: Connection, rows: Sequence[dict[str, object]]) -> None:
+    connection.execute(_PUT(connection), rows if len(rows) > 1 else rows[0])
 
 
 def _group(by: str, row: Row[Any]) -> UsageGroup:

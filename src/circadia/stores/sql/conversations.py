@@ -10,9 +10,11 @@ from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import Conversation
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
-from circadia.stores.sql.upsert import insert
+from circadia.stores.sql.upsert import Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Conversation))
+_KEYS: Final = ("agent_id", "id")
+_PUT = Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name not in _KEYS])
 _OF_AGENT = select(conversations).where(conversations.c.agent_id == bindparam("agent_id"))
 _GET = _OF_AGENT.where(conversations.c.id == bindparam("key"))
 _LAST_FIRST = _OF_AGENT.order_by(conversations.c.at.desc(), conversations.c.id.desc())
@@ -54,9 +56,7 @@ class SqlConversations:
 
 
 def _put(connection: Connection, rows: list[dict[str, object]]) -> None:
-    statement = insert(connection, conversations)
-    new = {name: statement.excluded[name] for name in _FIELDS if name not in ("agent_id", "id")}
-    connection.execute(statement.on_conflict_do_update(index_elements=["agent_id", "id"], set_=new), rows)
+    connection.execute(_PUT(connection), rows if len(rows) > 1 else rows[0])
 
 
 def _conversation(row: Row[Any]) -> Conversation:

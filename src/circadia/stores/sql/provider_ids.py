@@ -7,8 +7,9 @@ from sqlalchemy import Connection, bindparam, select
 from circadia.ids import AgentId
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import provider_ids
-from circadia.stores.sql.upsert import insert
+from circadia.stores.sql.upsert import Upsert
 
+_ADD = Upsert(provider_ids)
 _OWNER = select(provider_ids.c.agent_id).where(
     provider_ids.c.upstream == bindparam("upstream"), provider_ids.c.provider_id == bindparam("provider_id")
 )
@@ -25,7 +26,7 @@ class SqlProviderIds:
         values = {"upstream": upstream, "provider_id": provider_id, "agent_id": agent_id, "at": at}
 
         def work(connection: Connection) -> None:
-            connection.execute(insert(connection, provider_ids).on_conflict_do_nothing(), values)
+            connection.execute(_ADD(connection), values)
 
         await self._run(work)
 

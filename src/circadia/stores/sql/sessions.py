@@ -11,8 +11,9 @@ from circadia.ids import SessionId
 from circadia.records.session import Session, SessionStatus
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, sessions
-from circadia.stores.sql.upsert import insert
+from circadia.stores.sql.upsert import Upsert
 
+_ADD = Upsert(sessions)
 _GET = select(sessions).where(sessions.c.id == bindparam("key"))
 _BY_NAME = (
     select(sessions)
@@ -42,8 +43,7 @@ class SqlSessions:
         """Store a new one. Raises Conflict if an open session has its name."""
 
         def work(connection: Connection) -> bool:
-            statement = insert(connection, sessions).on_conflict_do_nothing()
-            return connection.execute(statement, _values(session)).rowcount == 1
+            return connection.execute(_ADD(connection), _values(session)).rowcount == 1
 
         if not await self._run(work):
             raise Conflict(f"a session named {session.name!r} is open; close it first, or take another name")

@@ -11,8 +11,10 @@ from circadia.ids import AgentId, SessionId, ThreadId
 from circadia.records.thread import Joined, Participant, Thread, ThreadStatus
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, participants, threads
-from circadia.stores.sql.upsert import insert
+from circadia.stores.sql.upsert import Upsert
 
+_ADD = Upsert(threads)
+_JOIN = Upsert(participants, keys=("agent_id", "thread_id"), new=("active", "added_at"))
 _GET = select(threads).where(threads.c.id == bindparam("key"))
 _OF_SESSION = (
     select(threads).where(threads.c.session_id == bindparam("session_id")).order_by(threads.c.created_at, threads.c.id)
@@ -83,8 +85,7 @@ class SqlThreads:
         }
 
         def work(connection: Connection) -> bool:
-            statement = insert(connection, threads).on_conflict_do_nothing()
-            return connection.execute(statement, values).rowcount == 1
+            return connection.execute(_ADD(connection), values).rowcount == 1
 
         if not await self._run(work):
             raise Conflict(f"there is a thread {thread.id!r} already")
@@ -147,12 +148,7 @@ def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: da
         return Joined(added=False, first_ever=False, first_in_thread=False)
     first_in_thread = active is None
     first_ever = first_in_thread and not connection.execute(_WAS_IN_SESSION, key).scalar_one()
-    statement = insert(connection, participants)
-    statement = statement.on_conflict_do_update(
-        index_elements=["agent_id", "thread_id"],
-        set_={"active": statement.excluded.active, "added_at": statement.excluded.added_at},
-    )
-    connection.execute(statement, {**key, "active": True, "added_at": at})
+    connection.execute(_JOIN(connection), {**key, "active": True, "added_at": at})
     return Joined(added=True, first_ever=first_ever, first_in_thread=first_in_thread)
 
 

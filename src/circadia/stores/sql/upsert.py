@@ -1,11 +1,32 @@
 """`INSERT … ON CONFLICT`, which both dialects have in the same words but SQLAlchemy only by dialect."""
 
+from collections.abc import Collection, Mapping
+from typing import Final
+
 from sqlalchemy import Connection, Table
 from sqlalchemy.dialects import postgresql, sqlite
 
+Insert = sqlite.Insert | postgresql.Insert
 
-def insert(connection: Connection, table: Table) -> sqlite.Insert | postgresql.Insert:
-    """Return an insert that knows `on_conflict_do_nothing` and `on_conflict_do_update`."""
-    if connection.dialect.name == "postgresql":
-        return postgresql.insert(table)
-    return sqlite.insert(table)
+_INSERTS: Final = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
+
+
+class Upsert:
+    """An insert in each dialect, built once, since building costs ten times what sending does."""
+
+    def __init__(self, table: Table, *, keys: Collection[str] = (), new: Collection[str] = ()) -> None:
+        """On a conflict in the columns `keys` the columns `new` are overwritten; with no keys nothing is."""
+        self._statements: Mapping[str, Insert] = {
+            dialect: _build(insert(table), keys, new) for dialect, insert in _INSERTS.items()
+        }
+
+    def __call__(self, connection: Connection) -> Insert:
+        """Return the statement in the connection's dialect."""
+        return self._statements[connection.dialect.name]
+
+
+def _build(statement: Insert, keys: Collection[str], new: Collection[str]) -> Insert:
+    if not keys:
+        return statement.on_conflict_do_nothing()
+    values = {name: statement.excluded[name] for name in new}
+    return statement.on_conflict_do_update(index_elements=list(keys), set_=values)
