@@ -74,14 +74,16 @@ class Door:
             sent = message["type"] == "http.response.body" and not message.get("more_body", False)
 
         working = asyncio.create_task(self._work(inner, body, out))
-        gone = asyncio.create_task(receive())
-        await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
-        for task in (working, gone):
-            task.cancel()
-        await asyncio.gather(working, gone, return_exceptions=True)
-        for tell in told:
-            await tell(sent)
-        self.ended.put_nowait(sent)
+        gone: asyncio.Task[Any] = asyncio.create_task(_next(receive))
+        try:
+            await asyncio.wait((working, gone), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            for task in (working, gone):
+                task.cancel()
+            await asyncio.gather(working, gone, return_exceptions=True)
+            for tell in told:
+                await asyncio.shield(tell(sent))
+            self.ended.put_nowait(sent)
 
     async def _work(self, scope: Scope, body: bytes, send: Send) -> None:
         given = False
@@ -94,6 +96,10 @@ class Door:
             return {"type": "http.request", "body": body, "more_body": False}
 
         await self._app(scope, receive, send)
+
+
+async def _next(receive: Receive) -> Message:
+    return await receive()
 
 
 async def _body(receive: Receive) -> bytes:
@@ -116,6 +122,7 @@ class Stand:
     sessions: Sessions
     sleep: SleepState
     threads: Threads
+    waits: Waits
     tokens: dict[str, str] = field(default_factory=dict[str, str])
 
     async def agent(
@@ -245,5 +252,5 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)
     async with server.run(), listening(door) as url:
-        yield Stand(url, door, store, registry, sessions, sleep, threads)
+        yield Stand(url, door, store, registry, sessions, sleep, threads, waits)
     await store.close()

@@ -38,6 +38,7 @@ class Waits:
         self._signals = signals
         self._presence = presence
         self._bells: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
+        self._undoing: set[asyncio.Future[None]] = set()
         for topic in ("delivery", "sleep", "agent_ended"):
             signals.listen(topic, self._ring)
 
@@ -56,11 +57,11 @@ class Waits:
             bell: asyncio.Future[None] = asyncio.get_running_loop().create_future()
             self._bells[agent.id].add(bell)  # before the look, so that nothing arrives unheard in between
             try:
-                found = await self._lease(agent.id, wanted)
+                found = await self._lease_whole(agent.id, wanted)
                 if found and not cell.asleep:
                     return found
                 if found:  # it fell asleep while the lease was written: they stay unread until it wakes
-                    await self.release(agent.id, [each.message.id for each in found])
+                    await asyncio.shield(self.release(agent.id, [each.message.id for each in found]))
                     continue
                 if left <= 0:
                     return ()
@@ -90,6 +91,22 @@ class Waits:
 
     def _tell(self, after_commit: Callable[[Callable[[], None]], None], agent_id: AgentId) -> None:
         after_commit(lambda: self._signals.publish("delivery", agent_id))
+
+    async def _lease_whole(self, agent_id: AgentId, wanted: Wanted) -> Sequence[Delivery]:
+        """Lease; if the caller goes while the lease is written, make unread again what it got nothing of."""
+        leasing = asyncio.ensure_future(self._lease(agent_id, wanted))
+        try:
+            return await asyncio.shield(leasing)
+        except asyncio.CancelledError:
+            undoing = asyncio.ensure_future(self._undo(agent_id, leasing))
+            self._undoing.add(undoing)
+            undoing.add_done_callback(self._undoing.discard)
+            raise
+
+    async def _undo(self, agent_id: AgentId, leasing: asyncio.Future[Sequence[Delivery]]) -> None:
+        found = await leasing
+        if found:
+            await self.release(agent_id, [each.message.id for each in found])
 
     async def _lease(self, agent_id: AgentId, wanted: Wanted) -> Sequence[Delivery]:
         async with self._store.read() as tx:

@@ -1,0 +1,67 @@
+"""A caller that goes away, at any moment, takes nothing with it."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from starlette.types import Message, Scope
+
+from circadia.agents.waits import Wanted
+from circadia.records.principal import Principal
+from tests.mcp_server.stand import Stand, stand
+
+MODERN = "2026-07-28"
+
+
+def waiting(era: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
+    """Return body and headers of a wait for messages."""
+    params: dict[str, Any] = {"name": "wait_for_message", "arguments": {"timeout_seconds": 60}}
+    headers = {"accept": "application/json", "content-type": "application/json", "mcp-protocol-version": era}
+    if era == MODERN:
+        prefix = "io.modelcontextprotocol/"
+        params["_meta"] = {f"{prefix}protocolVersion": era, f"{prefix}clientCapabilities": {}}
+        headers |= {"mcp-method": "tools/call", "mcp-name": "wait_for_message"}
+    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
+    return body, [(name.encode(), value.encode()) for name, value in headers.items()]
+
+
+async def ask(at: Stand, agent: str, era: str) -> None:
+    """Send a wait straight to the door."""
+    body, headers = waiting(era)
+    bodies = [body]
+
+    async def receive() -> Message:
+        if bodies:
+            return {"type": "http.request", "body": bodies.pop(), "more_body": False}
+        await asyncio.Future[None]()
+        raise AssertionError
+
+    async def send(_: Message) -> None:
+        await asyncio.Future[None]()  # the caller reads nothing
+
+    token = (b"authorization", f"Bearer {at.tokens[agent]}".encode())
+    scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": [*headers, token]}
+    await at.door(scope, receive, send)
+
+
+@pytest.mark.parametrize("era", ["2025-11-25", MODERN])
+@pytest.mark.spec("GATE-47")
+async def test_a_wait_that_is_cancelled_at_any_moment_leaves_its_messages_unread(tmp_path: Path, era: str) -> None:
+    async with stand(tmp_path) as at:
+        ann = await at.agent("ann")
+        async with at.store.write() as tx:
+            home = await tx.sessions.by_name("default")
+            assert home is not None
+            thread = await at.threads.create(tx, Principal(), home, "t", ["ann"])
+            await at.threads.send(tx, Principal(), home, thread, "keep me")
+        for moment in range(150):
+            call = asyncio.create_task(ask(at, "ann", era))
+            for _ in range(moment):
+                await asyncio.sleep(0)
+            call.cancel()
+            await asyncio.gather(call, return_exceptions=True)
+            found = await at.waits.take(ann, Wanted(), 5.0)
+            assert [each.message.content for each in found] == ["keep me"], f"lost at step {moment}"
+            await at.waits.release(ann.id, [each.message.id for each in found])
