@@ -192,7 +192,7 @@ async def test_a_response_of_one_agent_is_not_found_by_another(tmp_path: Path) -
 
 @pytest.mark.spec("GATE-61", "GATE-62")
 async def test_the_body_goes_up_byte_for_byte_with_the_providers_key_and_without_the_agents(tmp_path: Path) -> None:
-    odd = b'{ "model":"gpt-4o-mini" ,\n "messages":[ {"content":"h\\u00e9llo","role":"user"} ], "n":1, "temperature":1.00e-0}'
+    odd = b'{ "model":"gpt-4o-mini" ,\n "messages":[ {"content":"h\\u00e9llo","role":"user"} ], "n":1, "top_p":1.00e-0}'
     async with live(tmp_path) as at:
         token = await at.agent()
         async with at.call(token, body=odd, headers={"x-custom": "kept", "openai-beta": "b"}) as response:

@@ -12,7 +12,7 @@ from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 class Happenings(Protocol):

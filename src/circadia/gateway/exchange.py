@@ -10,7 +10,7 @@ from circadia.errors import CircadiaError, UpstreamFailed
 from circadia.gateway.bodies import CallerGone
 from circadia.gateway.reply import Broken, Phase, Reply
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 
 async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
@@ -57,8 +57,8 @@ async def told(reply: Reply, work: Awaitable[None]) -> None:
         await reply.refuse(error)
     except Broken:
         raise
-    except Exception as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
-        _log.exception("a door failed")
+    except Exception as error:  # the boundary of a door: whatever fails, its caller gets an answer
+        _logger.exception("a door failed")
         failed = UpstreamFailed("the gateway failed on this call; the server's log says why")
         failed.__cause__ = error
         await reply.refuse(failed)

@@ -18,7 +18,7 @@ from circadia.records.event import Event, EventType
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 BOUND: Final = 200_000
 """Lines kept while the database is away; about 100 MB."""
@@ -68,7 +68,7 @@ class Journal:
             try:
                 await self.flush()
             except StorageUnavailable as error:
-                _log.warning("cannot write %d lines yet: %s", len(self._lines), error)
+                _logger.warning("cannot write %d lines yet: %s", len(self._lines), error)
                 await self._clock.sleep(RETRY_SECONDS)
 
     async def flush(self) -> None:
@@ -81,9 +81,12 @@ class Journal:
             batch = [self._lines.popleft() for _ in range(min(len(self._lines), 2000))]
             try:
                 await self._write(batch)
-            except BaseException:
+            except (StorageUnavailable, asyncio.CancelledError):
                 self._lines.extendleft(reversed(batch))
                 raise
+            except Exception:  # one line that cannot be written must not stop all that come after it
+                _logger.exception("%d lines of the journal cannot be written and are dropped", len(batch))
+                self.dropped += len(batch)
         self._some.clear()
 
     async def _write(self, batch: list[Event | Call | Conversation]) -> None:

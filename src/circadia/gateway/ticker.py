@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from circadia.clock import Clock
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 RESOLUTION_SECONDS: Final = 0.05
 """Width of a slot. Keep-alives are seconds apart, so 50 ms late is never noticed, and idle wake-ups are rare."""
@@ -84,8 +84,8 @@ class Ticker:
         ticking.slot = -1
         try:
             due = ticking.tick(self._clock.monotonic())
-        except Exception:  # noqa: BLE001 - one failing caller must not end the signs of life of all
-            _log.exception("a keep-alive failed; its caller is left alone")
+        except Exception:  # one failing caller must not end the signs of life of all
+            _logger.exception("a keep-alive failed; its caller is left alone")
             return
         if due is not None:
             self.add(ticking, due)

@@ -9,7 +9,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.stores.base import Store
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 """A lost signal costs a second (the design's bound)."""
@@ -36,9 +36,9 @@ class Sweeps:
         try:
             await sweep()
         except CircadiaError as error:
-            _log.warning("a sweep failed: %s", error)
+            _logger.warning("a sweep failed: %s", error)
 
     async def _tell_stalls(self) -> None:
         async with self._store.write() as tx:
             for name in await self._sessions.tell_stalls(tx, self._stall_seconds):
-                _log.warning("session %r has stalled: all its agents sleep, and nobody acts", name)
+                _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)

@@ -1,0 +1,161 @@
+"""What the people who run a fleet rely on: health, metrics, stalls, both databases, agents from the file."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+
+from circadia.errors import ConfigError
+from circadia.settings import settings_from
+from tests.interaction.live import ADMIN, CHAT, KEY, Live, live
+
+
+async def text(at: Live, path: str, token: str | None = None) -> tuple[int, str]:
+    headers = {"authorization": f"Bearer {token}"} if token else {}
+    async with at.http.get(at.url + path, headers=headers) as response:
+        return response.status, await response.text()
+
+
+@pytest.mark.spec("GATE-41", "GATE-35")
+async def test_health_needs_no_token_and_metrics_need_the_operators_or_their_own(tmp_path: Path) -> None:
+    environment = {"METRICS": "token-that-opens-metrics-only"}
+    async with live(tmp_path, environment=environment, server={"metrics_token_env": "METRICS"}) as at:
+        token = await at.agent()
+        assert (await text(at, "/healthz"))[0] == 200
+        assert (await text(at, "/readyz"))[0] == 200
+        for given, status in ((None, 401), (token, 403), (environment["METRICS"], 200), (ADMIN, 200)):
+            assert (await text(at, "/metrics", given))[0] == status
+        for path in ("/api/v1/sessions", "/api/v1/holds"):
+            assert (await text(at, path, environment["METRICS"]))[0] == 403
+        async with at.call(environment["METRICS"]) as response:
+            assert response.status == 403
+
+
+@pytest.mark.spec("GATE-64", "GATE-80")
+async def test_metrics_count_calls_tokens_and_holds(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+
+        async def call() -> None:
+            async with at.call(token) as response:
+                await response.read()
+
+        pending = asyncio.create_task(call())
+        await at.held(1)
+        assert "circadia_held_calls 1.0" in (await text(at, "/metrics", ADMIN))[1]
+        await at.sleeping(False)
+        await pending
+        seen = (await text(at, "/metrics", ADMIN))[1]
+        assert "circadia_held_calls 0.0" in seen
+        assert 'circadia_model_calls_total{model="gpt-4o-mini",status="done",upstream="openai"} 1.0' in seen
+        assert 'circadia_hold_seconds_count{door="model",outcome="admitted"} 1.0' in seen
+        assert token not in seen
+
+
+@pytest.mark.spec("GATE-73")
+async def test_a_session_in_which_all_sleep_and_nobody_acts_is_told_as_stalled_once(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"stall_seconds": 0.1}) as at:
+        graph = {"name": "team", "agents": [{"name": "ann"}, {"name": "bob"}]}
+        await at.rest("POST", "/sessions", graph)
+        await at.rest("PUT", "/sessions/team/agents/ann/sleeping", {"sleeping": True})
+
+        async def stalls(count: int) -> None:
+            async with asyncio.timeout(15):
+                while len(await at.events("session_stalled")) < count:
+                    await asyncio.sleep(0.05)
+
+        await at.rest("PUT", "/sessions/team/agents/bob/sleeping", {"sleeping": True})
+        await stalls(1)
+        await at.rest("PUT", "/sessions/team/agents/bob/sleeping", {"sleeping": False})
+        await at.rest("PUT", "/sessions/team/agents/bob/sleeping", {"sleeping": True})
+        await stalls(2)
+        told = await at.events("session_stalled")
+        assert [event["session"] for event in told] == ["team", "team"]
+
+
+@pytest.mark.spec("GATE-05", "GATE-42", "GATE-66")
+async def test_the_same_server_works_on_postgresql(tmp_path: Path, postgres_url: str) -> None:
+    server = {"database_url": postgres_url}
+    async with live(tmp_path, server=server) as at:
+        token = await at.agent(max_calls_per_day=3)
+        await at.sleeping(True)
+
+        async def call() -> int:
+            async with at.call(token) as response:
+                await response.read()
+                return response.status
+
+        pending = [asyncio.create_task(call()) for _ in range(3)]
+        await at.held(3)
+        await at.sleeping(False)
+        assert await asyncio.gather(*pending) == [200] * 3
+        assert await call() == 429
+        await at.sleeping(True)
+    async with live(tmp_path, server=server) as at:
+        state = (await at.rest("GET", "/sessions/default/agents/ann/sleeping"))[1]
+        assert state["sleeping"] is True
+        assert (await at.usage())[0]["calls"] == 3
+
+
+async def test_agents_of_the_file_are_made_and_changed_and_keep_their_sleep(tmp_path: Path) -> None:
+    agents = {"ann": {"token_env": "ANN", "sleep_events": ["agent_started"], "on_wake": "forward"}}
+    environment = {"ANN": "token-of-ann-from-the-environment"}
+    async with live(tmp_path, agents=agents, environment=environment) as at:
+        await at.sleeping(False)
+    changed = {"ann": {**agents["ann"], "models": ["other"]}}
+    async with live(tmp_path, agents=changed, environment=environment) as at:
+        async with at.call(environment["ANN"]) as response:
+            assert response.status == 403, "the new model list is in force"
+        state = (await at.rest("GET", "/sessions/default/agents/ann/sleeping"))[1]
+        assert (state["sleeping"], state["generation"]) == (False, 1), "agent_started sets the first state only"
+
+
+async def test_a_variable_that_is_not_set_stops_the_start_with_its_place_in_the_file(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match=r"upstreams\.openai: the environment has no 'MISSING'"):
+        async with live(tmp_path, upstream={"key_env": "MISSING"}):
+            pass
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({"upstrems": {}}, "unknown key 'upstrems'; did you mean 'upstreams'"),
+        ({"agents": {"a": {"on_wak": "x"}}}, "unknown key 'agents.a.on_wak'; did you mean 'on_wake'"),
+        ({"upstreams": {"o": {"base_url": "ftp://x"}}}, "must start with http"),
+        ({"mcp_servers": {"m": {}}}, "either `url` or `command`"),
+        ({"agents": {"Big Name": {}}}, "a name must match"),
+        ({"server": {"port": 70000}}, "server.port"),
+        ({"defaults": {"max_calls_per_day": -1}}, "defaults.max_calls_per_day"),
+    ],
+)
+def test_a_wrong_setting_is_named_with_its_path(given: dict[str, object], message: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        settings_from(given)
+    assert message in caught.value.message
+
+
+@pytest.mark.spec("GATE-60")
+async def test_a_websocket_is_refused_clearly(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        headers = {
+            "authorization": f"Bearer {token}", "connection": "upgrade", "upgrade": "websocket",
+            "sec-websocket-version": "13", "sec-websocket-key": "dGhlIHNhbXBsZSBub25jZQ==",
+        }  # fmt: skip
+        async with at.http.get(f"{at.url}/llm/openai/v1/realtime", headers=headers) as response:
+            assert response.status == 403
+            assert "realtime" in json.dumps(await response.json()).lower()
+
+
+@pytest.mark.spec("GATE-62")
+async def test_the_openapi_document_and_the_events_hold_no_secret(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        async with at.call(token, body=CHAT) as response:
+            await response.read()
+        document = (await text(at, "/api/openapi.json", ADMIN))[1]
+        for secret in (KEY, token, ADMIN):
+            assert secret not in document
+            assert secret not in json.dumps(await at.events())
