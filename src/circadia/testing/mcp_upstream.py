@@ -170,7 +170,7 @@ class MockMcpServer:
             stateless_http=self._stateless, json_response=self._json_response, host=self._host
         )
         config = uvicorn.Config(
-            app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=0, ws="none"
+            app, log_config=None, access_log=False, lifespan="on", timeout_graceful_shutdown=2, ws="none"
         )
         self._uvicorn = _QuietServer(config)
         self._task = asyncio.create_task(self._uvicorn.serve(sockets=[listener]))
@@ -212,6 +212,12 @@ class _QuietServer(uvicorn.Server):
         await super().startup(sockets=sockets)
         if self.started:
             self.ready.set()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Cut what is still open: an open stream would keep the server from stopping."""
+        for connection in tuple(self.server_state.connections):
+            connection.transport.abort()
+        await super().shutdown(sockets=sockets)
 
 
 async def _serve_stdio() -> None:
