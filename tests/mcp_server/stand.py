@@ -8,7 +8,7 @@ import asyncio
 import contextlib
 import json
 import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator
+from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -39,6 +39,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
 ADMIN = "operator-token-of-the-tests"
+MODERN = "2026-07-28"
 ERAS = ("legacy", "2026-07-28", "auto")
 
 
@@ -47,6 +48,8 @@ class Door:
 
     def __init__(self, identity: Identity, app: ASGIApp) -> None:
         self.deaf = False
+        self.answering = asyncio.Event()
+        """Set once an answer was lost that way."""
         self.ended = asyncio.Queue[bool]()
         """One item for each POST that ended: whether its answer went out."""
         self._identity = identity
@@ -69,6 +72,7 @@ class Door:
         async def out(message: Message) -> None:
             nonlocal sent
             if self.deaf:
+                self.answering.set()
                 await asyncio.Future[None]()
             await send(message)
             sent = message["type"] == "http.response.body" and not message.get("more_body", False)
@@ -168,14 +172,23 @@ class Stand:
             async with Client(streamable_http_client(self.url, http_client=http), mode=era) as client:
                 yield client
 
-    async def post(self, name: str, message: object, **headers: str) -> httpx2.Response:
-        """Send one JSON-RPC message as it is."""
-        sent = {
-            "authorization": f"Bearer {self.tokens[name]}", "accept": "application/json, text/event-stream",
-            "content-type": "application/json", **headers,
-        }  # fmt: skip
+    async def call(self, name: str, version: str, tool: str, **arguments: object) -> httpx2.Response:
+        """Call a tool of the protocol's `version` in one HTTP request of its own."""
+        body, headers = tool_call(version, tool, arguments)
+        sent = {**headers, "authorization": f"Bearer {self.tokens[name]}"}
         async with httpx2.AsyncClient(timeout=60, trust_env=False) as http:
-            return await http.post(self.url, content=json.dumps(message).encode(), headers=sent)
+            return await http.post(self.url, content=body, headers=sent)
+
+
+def tool_call(version: str, tool: str, arguments: Mapping[str, object]) -> tuple[bytes, dict[str, str]]:
+    """Return body and headers of a tool call of the protocol's `version`."""
+    params: dict[str, Any] = {"name": tool, "arguments": arguments}
+    headers = {"accept": "application/json", "content-type": "application/json", "mcp-protocol-version": version}
+    if version == MODERN:
+        prefix = "io.modelcontextprotocol/"
+        params["_meta"] = {f"{prefix}protocolVersion": version, f"{prefix}clientCapabilities": {}}
+        headers |= {"mcp-method": "tools/call", "mcp-name": tool}
+    return json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode(), headers
 
 
 def structured(result: CallToolResult) -> dict[str, Any]:

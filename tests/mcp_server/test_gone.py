@@ -1,35 +1,20 @@
 """A caller that goes away, at any moment, takes nothing with it."""
 
 import asyncio
-import json
 from pathlib import Path
-from typing import Any
 
 import pytest
 from starlette.types import Message, Scope
 
 from circadia.agents.waits import Wanted
 from circadia.records.principal import Principal
-from tests.mcp_server.stand import Stand, stand
-
-MODERN = "2026-07-28"
-
-
-def waiting(era: str) -> tuple[bytes, list[tuple[bytes, bytes]]]:
-    """Return body and headers of a wait for messages."""
-    params: dict[str, Any] = {"name": "wait_for_message", "arguments": {"timeout_seconds": 60}}
-    headers = {"accept": "application/json", "content-type": "application/json", "mcp-protocol-version": era}
-    if era == MODERN:
-        prefix = "io.modelcontextprotocol/"
-        params["_meta"] = {f"{prefix}protocolVersion": era, f"{prefix}clientCapabilities": {}}
-        headers |= {"mcp-method": "tools/call", "mcp-name": "wait_for_message"}
-    body = json.dumps({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}).encode()
-    return body, [(name.encode(), value.encode()) for name, value in headers.items()]
+from tests.mcp_server.stand import MODERN, Stand, stand, tool_call
 
 
 async def ask(at: Stand, agent: str, era: str) -> None:
     """Send a wait straight to the door."""
-    body, headers = waiting(era)
+    body, named = tool_call(era, "wait_for_message", {"timeout_seconds": 60})
+    headers = {**named, "authorization": f"Bearer {at.tokens[agent]}"}
     bodies = [body]
 
     async def receive() -> Message:
@@ -41,8 +26,10 @@ async def ask(at: Stand, agent: str, era: str) -> None:
     async def send(_: Message) -> None:
         await asyncio.Future[None]()  # the caller reads nothing
 
-    token = (b"authorization", f"Bearer {at.tokens[agent]}".encode())
-    scope: Scope = {"type": "http", "method": "POST", "path": "/mcp", "query_string": b"", "headers": [*headers, token]}
+    scope: Scope = {
+        "type": "http", "method": "POST", "path": "/mcp", "query_string": b"",
+        "headers": [(key.encode(), value.encode()) for key, value in headers.items()],
+    }  # fmt: skip
     await at.door(scope, receive, send)
 
 
