@@ -24,12 +24,16 @@ REPLY = "the right answer"
 CHILD = [sys.executable, "-m", "circadia.testing.mcp_upstream", "--stdio"]
 
 
-def server_config(upstream: MockUpstream, tools: MockMcpServer | None, **defaults: float) -> dict[str, Any]:
-    """Return a configuration with both providers, both kinds of MCP server, and no retries of its own."""
+def server_config(
+    upstream: MockUpstream, tools: MockMcpServer, json_tools: MockMcpServer, **defaults: float
+) -> dict[str, Any]:
+    """Return a configuration with both providers, all kinds of MCP server, and no retries of its own."""
     provider = {"base_url": upstream.base_url, "key_env": "PROVIDER_KEY", "retries": 0}
-    servers: dict[str, Any] = {"child": {"command": CHILD, "per_agent": True}}
-    if tools is not None:
-        servers["tools"] = {"url": tools.url}
+    servers: dict[str, Any] = {
+        "child": {"command": CHILD, "per_agent": True},
+        "tools": {"url": tools.url},
+        "json": {"url": json_tools.url},
+    }
     return {
         "upstreams": {"openai": {**provider, "api": "openai"}, "anthropic": {**provider, "api": "anthropic"}},
         "mcp_servers": servers,
@@ -44,6 +48,8 @@ class Stage:
     server: CircadiaProcess
     upstream: MockUpstream
     tools: MockMcpServer
+    json_tools: MockMcpServer
+    """Keeps no sessions and answers in JSON, not in streams."""
     names: Iterator[int]
 
     async def agent(self, *, asleep: bool, **fields: Any) -> "StageAgent":
@@ -54,6 +60,7 @@ class Stage:
         self.upstream.requests.clear()
         self.upstream.cancelled.clear()
         self.tools.calls.clear()
+        self.json_tools.calls.clear()
         return StageAgent(stage=self, session=session, token=tokens["worker"])
 
 
@@ -89,7 +96,14 @@ def short_limits() -> dict[str, float]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def stage(tmp_path_factory: pytest.TempPathFactory, short_limits: dict[str, float]) -> AsyncGenerator[Stage]:
     folder: Path = tmp_path_factory.mktemp("stage")
-    async with MockUpstream(key=PROVIDER_KEY, reply=REPLY) as upstream, MockMcpServer() as tools:
-        config = server_config(upstream, tools, **short_limits)
-        async with CircadiaProcess(folder, config, env={"PROVIDER_KEY": PROVIDER_KEY}) as server:
-            yield Stage(server=server, upstream=upstream, tools=tools, names=itertools.count(1))
+    async with (
+        MockUpstream(key=PROVIDER_KEY, reply=REPLY) as upstream,
+        MockMcpServer() as tools,
+        MockMcpServer(stateless=True, json_response=True) as json_tools,
+        CircadiaProcess(
+            folder,
+            server_config(upstream, tools, json_tools, **short_limits),
+            env={"PROVIDER_KEY": PROVIDER_KEY},
+        ) as server,
+    ):
+        yield Stage(server=server, upstream=upstream, tools=tools, json_tools=json_tools, names=itertools.count(1))

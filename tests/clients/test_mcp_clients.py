@@ -40,6 +40,22 @@ async def test_a_held_tool_call_gets_its_answer(client: McpClient, server: str, 
     assert answer.steps == sorted(set(answer.steps)), "progress must grow with each notification"
 
 
+@pytest.mark.spec("GATE-52", "GATE-74")
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_a_json_answer_that_comes_after_the_stream_was_opened_arrives_in_it(
+    client: McpClient, stage: Stage
+) -> None:
+    agent = await stage.agent(asleep=True)
+    url = f"{stage.server.url}/mcp/json"
+    asked = asyncio.create_task(client.call(url, agent.token, "echo", {"text": "hello"}, True))
+    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.wake()
+    answer = await asked
+    assert answer.text == "hello"
+    assert answer.steps
+    assert len(stage.json_tools.calls) == 1
+
+
 @pytest.mark.spec("GATE-40", "GATE-52")
 @pytest.mark.parametrize("progress", [True, False], ids=["progress", "plain"])
 @pytest.mark.parametrize("client", CLIENTS)
