@@ -1,1 +1,1 @@
-"""cli"""
+"""The command line: one file a noun, over REST, but for `serve`, `config` and `doctor`, which work on this machine."""

@@ -1,0 +1,66 @@
+"""The command `circadia`: all its commands in one place, and how their errors are told."""
+
+import os
+import sys
+from importlib.metadata import version
+from typing import Annotated
+
+import typer
+
+from circadia.cli import agent, config, events, holds, model, serve, session, sleep, top, usage
+from circadia.cli.demo import demo
+from circadia.cli.doctor import command as doctor
+from circadia.cli.output import shown
+from circadia.errors import EXIT_STATUS, CircadiaError
+
+INTERRUPTED = 130
+"""Exit status after Ctrl-C: 128 and the number of SIGINT."""
+
+app = typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False)
+app.add_typer(serve.app)
+app.add_typer(session.app, name="session")
+app.add_typer(agent.app, name="agent")
+app.add_typer(sleep.app)
+app.add_typer(holds.app)
+app.add_typer(events.app)
+app.add_typer(usage.app)
+app.add_typer(top.app)
+app.add_typer(config.app, name="config")
+app.add_typer(doctor.app)
+app.add_typer(model.app, name="model")
+demo_command = app.command("demo")(demo)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(version("circadia"))
+        raise typer.Exit
+
+
+@app.callback(epilog="Example: circadia serve, and in another terminal: circadia agent add helper")
+def circadia(
+    _version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    """Agents that sleep cost nothing: one server between agents, their model providers and their tools."""
+
+
+def main() -> None:
+    """Run the command line. An error is one line on standard error and an exit status of its own (EXIT_STATUS)."""
+    try:
+        app(prog_name="circadia")
+    except CircadiaError as error:
+        typer.echo(f"error: {shown(error.message)}", err=True)
+        sys.exit(exit_status(error))
+    except KeyboardInterrupt:
+        sys.exit(INTERRUPTED)
+    except BrokenPipeError:
+        # Whoever read is gone. What is left in the buffer must not fail again when the process ends.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        sys.exit(1)
+
+
+def exit_status(error: CircadiaError) -> int:
+    """Return the exit status of the error's class, or of the nearest one above it; 1 for none."""
+    return next((EXIT_STATUS[kind] for kind in type(error).__mro__ if kind in EXIT_STATUS), 1)

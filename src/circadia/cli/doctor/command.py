@@ -1,0 +1,93 @@
+"""`circadia doctor`: runs the checks and prints them."""
+
+import asyncio
+import os
+import sys
+from collections.abc import Mapping
+from contextlib import nullcontext
+from dataclasses import asdict
+from pathlib import Path
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from circadia.cli.doctor.check import Check, State, fail, ok
+from circadia.cli.doctor.machine import Watch, check_file_limit, check_python
+from circadia.cli.doctor.network import Network, check_variables, open_session
+from circadia.cli.doctor.storage import check_database, check_folder, server_there
+from circadia.cli.folder import Data, data_folder
+from circadia.cli.output import AsJson, console, print_json, shown
+from circadia.cli.serve import Config, config_file
+from circadia.clock import SystemClock
+from circadia.errors import EXIT_STATUS, ConfigError, StartError
+from circadia.settings import Settings, load_settings
+
+SHORTEST_TOKEN = 16
+
+app = typer.Typer()
+
+_MARKS = {State.OK: Text("ok  ", "green"), State.WARN: Text("warn", "yellow"), State.FAIL: Text("fail", "bold red")}
+
+
+@app.command(epilog="Example: circadia doctor --config circadia.yaml")
+def doctor(config: Config = None, data: Data = None, as_json: AsJson = False) -> None:
+    """Check what a server on this machine needs; each finding is ok, warn or fail, with what to do.
+
+    Changes nothing. A provider's key is sent to that provider only, to ask whether it is taken.
+    """
+    with Console(stderr=True).status("asking upstreams …") if sys.stderr.isatty() else nullcontext():
+        findings = asyncio.run(examine(config_file(config), data_folder(data, os.environ), os.environ))
+    failed = any(each.state is State.FAIL for each in findings)
+    if as_json:
+        print_json({"ok": not failed, "checks": [asdict(each) for each in findings]})
+    else:
+        for each in findings:
+            _print(each)
+    if failed:
+        raise typer.Exit(EXIT_STATUS[StartError])
+
+
+async def examine(file: Path | None, folder: Path, environment: Mapping[str, str]) -> list[Check]:
+    """Return all findings; with a bad configuration, those that hold for any."""
+    watch = Watch(SystemClock())
+    try:
+        settings = load_settings(file)
+        told = ok("configuration", f"{str(file)!r} is good" if file else "no file: the defaults hold, with no upstream")
+    except ConfigError as error:
+        settings = load_settings(None)
+        told = fail("configuration", error.message, "correct it; the checks below take the defaults")
+    found = [*check_python(), told, *_check_token(environment), *check_variables(_variables(settings), environment)]
+    found += check_folder(folder)
+    owner = server_there(folder)
+    async with open_session() as session:
+        network = Network(session, watch, environment)
+        groups = await asyncio.gather(
+            network.check_port(settings.server, owner),
+            check_database(folder, settings.server.database_url),
+            *(network.check_upstream(name, each) for name, each in settings.upstreams.items()),
+            *(network.check_mcp_server(name, each) for name, each in settings.mcp_servers.items()),
+        )
+    found += [each for group in groups for each in group]
+    return [*found, *check_file_limit(settings.limits), *watch.findings()]
+
+
+def _variables(settings: Settings) -> dict[str, str | None]:
+    """Return which variables hold tokens, by setting."""
+    named = {f"agents.{name}.token_env": each.token_env for name, each in settings.agents.items()}
+    return {**named, "server.metrics_token_env": settings.server.metrics_token_env}
+
+
+def _check_token(environment: Mapping[str, str]) -> list[Check]:
+    given = environment.get("CIRCADIA_ADMIN_TOKEN")
+    if given and len(given) < SHORTEST_TOKEN:
+        told = f"CIRCADIA_ADMIN_TOKEN has fewer than {SHORTEST_TOKEN} characters"
+        return [fail("admin token", told, "use `openssl rand -hex 32`")]
+    return []
+
+
+def _print(each: Check) -> None:
+    line = Text.assemble(_MARKS[each.state], f"  {each.name}: ", shown(each.message))
+    console().print(line, soft_wrap=True)
+    if each.remedy:
+        console().print(Text(f"      → {shown(each.remedy)}", "dim"), soft_wrap=True)

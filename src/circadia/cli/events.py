@@ -1,0 +1,146 @@
+"""`circadia events`: the append-only record of what happened."""
+
+from contextlib import aclosing
+from dataclasses import dataclass
+from typing import Annotated
+
+import typer
+from rich.text import Text
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, compact, console, local_time, print_json, print_json_line, shown
+from circadia.client import Client
+from circadia.client.answers import EventAnswer
+from circadia.records.event import EventType
+
+app = typer.Typer()
+
+PAGE = 1000
+_COLOURS = {"sleep_start": "blue", "held": "blue", "sleep_stop": "green", "admitted": "green"}
+_WARNINGS = {"dropped", "upstream_error", "session_stalled"}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Wanted:
+    """Which events are wanted.
+
+    Attributes:
+        session: Of this session only.
+        agent: Of agents of this name only.
+        types: Of these kinds only; all if empty.
+    """
+
+    session: str | None = None
+    agent: str | None = None
+    types: tuple[str, ...] = ()
+
+
+@app.command(epilog="Example: circadia events --follow --session team --type sleep_start --type sleep_stop")
+def events(
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")] = False,
+    after: Annotated[
+        int | None, typer.Option("--after", min=0, metavar="N", help="All events after this number.")
+    ] = None,
+    last: Annotated[int, typer.Option("--last", min=0, metavar="N", help="Without --after, the newest so many.")] = 20,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
+    agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
+    kinds: Annotated[
+        list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print what happened, oldest first; with --follow and --json one event a line."""
+    wanted = Wanted(session=session, agent=agent, types=tuple(each.value for each in kinds or ()))
+
+    async def read(client: Client) -> list[EventAnswer]:
+        return await (newest(client, wanted, last) if after is None else after_number(client, wanted, after))
+
+    async def follow_on(client: Client) -> None:
+        end = await last_number(client)
+        start = after
+        if start is None:
+            for each in await newest(client, wanted, last):
+                _print(each, as_json=as_json)
+                end = max(end, each["number"])
+            start = end
+        stream = client.events(start, session=session, agent=agent, types=wanted.types)
+        async with aclosing(stream):
+            async for each in stream:
+                _print(each, as_json=as_json)
+
+    if follow:
+        ask(url, token, data, follow_on)
+        return
+    found = ask(url, token, data, read)
+    if as_json:
+        print_json({"events": found})
+    else:
+        for each in found:
+            _print(each, as_json=False)
+
+
+async def after_number(client: Client, wanted: Wanted, number: int) -> list[EventAnswer]:
+    """Return all wanted events after a number, page by page."""
+    found: list[EventAnswer] = []
+    while True:
+        page = await client.list_events(
+            number, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
+        )
+        found += page
+        if len(page) < PAGE:
+            return found
+        number = page[-1]["number"]
+
+
+async def newest(client: Client, wanted: Wanted, count: int) -> list[EventAnswer]:
+    """Return the newest wanted events, oldest first: a look back that widens until there are enough."""
+    if count == 0:
+        return []
+    end, width = await last_number(client), count
+    while True:
+        start = max(0, end - width)
+        found = await after_number(client, wanted, start)
+        if len(found) >= count or start == 0:
+            return found[-count:]
+        width *= 4
+
+
+async def last_number(client: Client) -> int:
+    """Return the number of the newest event, found by halving: REST tells what comes after a number, not the last."""
+    if not await client.list_events(0, limit=1):
+        return 0
+    high = 1
+    while await client.list_events(high, limit=1):
+        high *= 2
+    low = high // 2
+    while low + 1 < high:
+        middle = (low + high) // 2
+        if await client.list_events(middle, limit=1):
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _print(event: EventAnswer, *, as_json: bool) -> None:
+    if as_json:
+        print_json_line(event)
+    else:
+        console().print(event_line(event), soft_wrap=True)
+
+
+def event_line(event: EventAnswer) -> Text:
+    """Return an event as one line of text."""
+    kind = event["type"]
+    colour = "yellow" if kind in _WARNINGS else _COLOURS.get(kind, "")
+    where = ":".join(each for each in (event["session"], event["agent"]) if each)
+    return Text.assemble(
+        (f"{event['number']:>6}  {local_time(event['at'])}  ", "dim"),
+        (f"{kind:<20}", colour),
+        f" {shown(where)}  ",
+        (shown(compact(event["data"])), "dim"),
+    )

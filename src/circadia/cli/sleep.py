@@ -1,0 +1,75 @@
+"""`circadia sleep` and `circadia wake`: the one boolean of an agent."""
+
+from typing import Annotated
+
+import typer
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, console, print_json, since, state, table
+from circadia.cli.reference import DEFAULT_SESSION, Session, by_session
+from circadia.client import Client
+from circadia.client.answers import SleepingAnswer
+from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
+
+app = typer.Typer()
+
+Agents = Annotated[list[str] | None, typer.Argument(metavar="AGENT", help="Agents, each as `name` or `session:name`.")]
+All = Annotated[bool, typer.Option("--all", help="All agents of the session.")]
+
+
+@app.command(epilog="Example: circadia sleep writer team:reviewer")
+def sleep(
+    agents: Agents = None,
+    every: All = False,
+    session: Session = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put agents to sleep: their next calls are held until they wake."""
+    wanted = _wanted(agents, session, every=every)
+    _show(ask(url, token, data, lambda client: _set(client, wanted, sleeping=True)), as_json=as_json)
+
+
+@app.command(epilog="Example: circadia wake --all --session team")
+def wake(
+    agents: Agents = None,
+    every: All = False,
+    session: Session = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Wake agents: their held calls go on, in order of arrival."""
+    wanted = _wanted(agents, session, every=every)
+    _show(ask(url, token, data, lambda client: _set(client, wanted, sleeping=False)), as_json=as_json)
+
+
+def _wanted(agents: list[str] | None, session: str | None, *, every: bool) -> dict[str, list[str] | None]:
+    """Return the names to set in each session; none means all of it."""
+    if every == bool(agents):
+        raise InvalidRequest("name at least one agent, or say --all (and not both)")
+    return {session or DEFAULT_SESSION: None} if every else {**by_session(agents or (), session)}
+
+
+async def _set(client: Client, wanted: dict[str, list[str] | None], *, sleeping: bool) -> list[SleepingAnswer]:
+    """Set the agents; those of one session change together or, if one may not, not at all."""
+    return [
+        state for session, names in wanted.items() for state in await client.set_many_sleeping(session, sleeping, names)
+    ]
+
+
+def _show(states: list[SleepingAnswer], *, as_json: bool) -> None:
+    if as_json:
+        print_json({"agents": states})
+        return
+    now = SystemClock().now()
+    rows = [
+        (each["session"], each["agent"], state(each["sleeping"]), since(each["since"], now), each["held"])
+        for each in states
+    ]
+    console().print(table(("session", "agent", "state", "for", "held"), rows, numbers=("held",)))

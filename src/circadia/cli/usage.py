@@ -1,0 +1,72 @@
+"""`circadia usage`: what the model calls used and cost."""
+
+from enum import StrEnum
+from typing import Annotated
+
+import typer
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, console, dollars, lasted, note, print_json, table
+from circadia.client.answers import UsageTotalAnswer
+
+app = typer.Typer()
+
+
+class By(StrEnum):
+    """What to sum by."""
+
+    AGENT = "agent"
+    MODEL = "model"
+    TIER = "tier"
+    SESSION = "session"
+    UPSTREAM = "upstream"
+    END_USER = "end_user"
+    CONVERSATION = "conversation"
+    DAY = "day"
+
+
+@app.command(epilog="Example: circadia usage --by model --since 2026-11-01")
+def usage(
+    by: Annotated[By, typer.Option("--by", help="What to sum by; days are of UTC.")] = By.AGENT,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="TIME", help="Calls from this date or time on; UTC if no zone.")
+    ] = None,
+    until: Annotated[str | None, typer.Option("--until", metavar="TIME", help="Calls before this.")] = None,
+    session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
+    agent: Annotated[
+        str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only, in any session.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Sum the ended model calls: tokens, price at list prices, time held."""
+    report = ask(
+        url,
+        token,
+        data,
+        lambda client: client.usage(by.value, since=since, until=until, session=session, agent=agent),
+    )
+    if as_json:
+        print_json(report)
+        return
+    lines: list[tuple[str, UsageTotalAnswer]] = [(each["key"] or "–", each) for each in report["usage"]]
+    rows = [_row(key, line) for key, line in (*lines, ("total", report["total"]))]
+    columns = (by.value, "calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
+    console().print(table(columns, rows, numbers=columns[1:]))
+    _tell_gaps(report["total"])
+
+
+def _row(key: str, line: UsageTotalAnswer) -> tuple[str, ...]:
+    counts = ("calls", "failed", "input_tokens", "cached_tokens", "output_tokens", "reasoning_tokens")
+    return key, *(f"{line[name]:,}" for name in counts), dollars(line["cost_usd"]), lasted(line["held_seconds"])
+
+
+def _tell_gaps(total: UsageTotalAnswer) -> None:
+    """Say which calls the sums leave out."""
+    if total["unknown"]:
+        note(f"{total['unknown']} calls are in no sum of tokens: their provider told no usage")
+    if total["unpriced"]:
+        note(f"{total['unpriced']} calls are not in the cost: no list price is known for their model")

@@ -1,0 +1,65 @@
+"""Reads the schema revision of a database without changing it, for whoever looks before a server starts."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Final
+
+import asyncpg
+from alembic.config import Config
+from alembic.script import ScriptDirectory
+from sqlalchemy import NullPool, text
+from sqlalchemy.ext.asyncio import create_async_engine
+
+from circadia.stores.sql.driver_errors import wrapped
+from circadia.stores.sql.migrate import MIGRATIONS
+
+_REVISION: Final = "SELECT version_num FROM alembic_version"
+_SECONDS: Final = 5.0
+
+
+def known_revisions() -> tuple[str, frozenset[str]]:
+    """Return the revision that this code brings a database to, and all those that it knows."""
+    config = Config()
+    config.set_main_option("script_location", str(MIGRATIONS).replace("%", "%%"))
+    script = ScriptDirectory.from_config(config)
+    head = script.get_current_head()
+    return head or "", frozenset(each.revision for each in script.walk_revisions())
+
+
+async def sqlite_revision(path: Path) -> tuple[str, str | None]:
+    """Return the version of SQLite and the revision of the file; none if it has no tables yet.
+
+    Raises:
+        StorageUnavailable: it cannot be opened, or is no SQLite database.
+    """
+
+    def read() -> str | None:
+        with wrapped("SQLite", sqlite3.Error):
+            uri = f"{path.absolute().as_uri()}?mode=ro"
+            with closing(sqlite3.connect(uri, uri=True, timeout=_SECONDS)) as connection:
+                has = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
+                row = connection.execute(_REVISION).fetchone() if has else None
+                return str(row[0]) if row else None
+
+    return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(read)
+
+
+async def postgres_revision(url: str) -> tuple[str, str | None]:
+    """Return the version of the server and the revision of the database; none if it has no tables yet.
+
+    Raises:
+        StorageUnavailable: it cannot be reached. ValueError: the URL is malformed.
+    """
+    engine = create_async_engine(
+        "postgresql+asyncpg://",
+        connect_args={"dsn": url, "timeout": _SECONDS, "command_timeout": _SECONDS},
+        poolclass=NullPool,
+    )
+    with wrapped("PostgreSQL", asyncpg.PostgresError, asyncpg.InterfaceError):
+        async with engine.connect() as connection:
+            version = await connection.scalar(text("SHOW server_version"))
+            has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
+            revision = await connection.scalar(text(_REVISION)) if has is not None else None
+    return f"PostgreSQL {version}", None if revision is None else str(revision)
