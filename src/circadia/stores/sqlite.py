@@ -1,4 +1,9 @@
-"""The store on SQLite: a thread per connection, WAL, and commits that reach the disk."""
+"""The store on SQLite: WAL, commits that reach the disk, one connection that writes and some that read.
+
+Reads may be long, so each reading connection has a thread. The statements of a writer are short and touch memory only,
+so they run in the event loop: a trip to a thread costs as much again as the statement, and waits for the interpreter's
+lock when the loop is busy. What does wait for the disk, opening, commit and closing, runs in a thread.
+"""
 
 import asyncio
 import logging
@@ -17,7 +22,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine
 from circadia.errors import StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrapped
-from circadia.stores.sql.link import Openings, nothing
+from circadia.stores.sql.link import Link, Openings, nothing
 from circadia.stores.sql.migrate import migrate
 
 T = TypeVar("T")
@@ -27,13 +32,18 @@ _logger = logging.getLogger(__name__)
 _NAME: Final = "SQLite"
 _OPENINGS: Final = Openings(write=("BEGIN IMMEDIATE",), read=("BEGIN",))
 _PRAGMAS: Final = (
+    "PRAGMA busy_timeout = 5000",
     "PRAGMA journal_mode = WAL",  # readers and the writer do not wait for each other
     "PRAGMA synchronous = FULL",  # a commit returns when it is on the disk
     "PRAGMA fullfsync = ON",  # on macOS a plain fsync stops at the drive's cache
-    "PRAGMA busy_timeout = 5000",
     "PRAGMA foreign_keys = ON",
     "PRAGMA journal_size_limit = 67108864",  # give the disk back after a burst
 )
+_READER_PRAGMAS: Final = ("PRAGMA query_only = ON",)
+_WRITER_PRAGMAS: Final = ("PRAGMA busy_timeout = 0",)  # the event loop must not wait in SQLite; see `_WriterLink`
+_LOCKED_SECONDS: Final = 5.0
+"""How long a writer tries while another program has the database locked."""
+_RETRY_SECONDS: Final = 0.01
 
 
 async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
@@ -45,17 +55,15 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
     engine = create_engine(
         "sqlite://",
         # Under `rw` a file that has gone is an error, not a new and empty database.
-        creator=lambda: sqlite3.connect(f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None),
+        creator=lambda: sqlite3.connect(
+            f"{path.absolute().as_uri()}?mode=rw", uri=True, isolation_level=None, check_same_thread=False
+        ),
         poolclass=NullPool,
         isolation_level="AUTOCOMMIT",  # the links begin and commit themselves
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
     )
-
-    def connect(writes: bool) -> _SqliteLink:
-        return _SqliteLink(engine, writes=writes)
-
-    link = connect(True)
+    link = _ThreadLink(_Session(engine))
     try:
         await asyncio.to_thread(path.touch, 0o600)
         await link.run(migrate, first=_OPENINGS.write, opens=True)
@@ -64,69 +72,33 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
         raise StartError(f"cannot open the database {str(path)!r}: {error}") from error
     finally:
         await link.drop()
+
+    def connect(writes: bool) -> Link:
+        if writes:
+            return _WriterLink(_Session(engine, *_WRITER_PRAGMAS))
+        return _ThreadLink(_Session(engine, *_READER_PRAGMAS))
+
     return SqlStore(connect, _OPENINGS, readers=readers)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Job:
-    """Something for the connection's thread to do, and where its outcome is awaited."""
+class _Session:
+    """A connection and its transaction, for one thread at a time."""
 
-    do: Callable[[], Any]
-    future: asyncio.Future[Any] | None = None
-
-
-class _SqliteLink:
-    """A connection with a thread of its own, in which each statement and its reading is one trip.
-
-    SQLAlchemy's asynchronous driver for SQLite makes a trip for each of cursor, execute, fetch and close.
-    """
-
-    def __init__(self, engine: Engine, *, writes: bool) -> None:
+    def __init__(self, engine: Engine, *pragmas: str) -> None:
         self._engine = engine
-        self._writes = writes
-        self._jobs: SimpleQueue[_Job | None] | None = None
-        self._thread: Thread | None = None
-        # What follows belongs to the thread.
+        self._pragmas = (*_PRAGMAS, *pragmas)
         self._connection: Connection | None = None
         self._driver: sqlite3.Connection
 
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+    @property
+    def is_open(self) -> bool:
+        """Whether there is a connection."""
+        return self._connection is not None
+
+    def do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
         """Do it, as `Link.run` tells."""
-        future = asyncio.get_running_loop().create_future()
-        self._give(_Job(do=lambda: self._do(work, first, opens), future=future))
-        return await future
-
-    def finish(self) -> None:
-        """Roll back what is open."""
-        self._give(_Job(do=self._roll_back))
-
-    async def drop(self) -> None:
-        """Close the connection and end its thread."""
-        if self._jobs is None or self._thread is None:
-            return
-        jobs, thread = self._jobs, self._thread
-        self._jobs = self._thread = None
-        future = asyncio.get_running_loop().create_future()
-        jobs.put(_Job(do=self._close, future=future))
-        jobs.put(None)
-        await future
-        thread.join()
-
-    def _give(self, job: _Job) -> None:
-        if self._jobs is None:
-            self._jobs = SimpleQueue()
-            self._thread = Thread(
-                target=_serve,
-                args=(self._jobs,),
-                name="sqlite-writer" if self._writes else "sqlite-reader",
-                daemon=True,
-            )
-            self._thread.start()
-        self._jobs.put(job)
-
-    def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
         with wrapped(_NAME, sqlite3.Error):
-            connection = self._connection or self._connect()
+            connection = self._connection or self.open()
             if opens and self._driver.in_transaction:
                 self._driver.execute("ROLLBACK")
             elif not opens and not self._driver.in_transaction:
@@ -135,31 +107,134 @@ class _SqliteLink:
                 self._driver.execute(statement)
             return work(connection)
 
-    def _connect(self) -> Connection:
-        connection = self._engine.connect()
-        driver = connection.connection.driver_connection
-        if not isinstance(driver, sqlite3.Connection):
-            raise TypeError(f"{type(driver)} is not the driver's connection")
-        try:
-            for pragma in _PRAGMAS:
-                driver.execute(pragma)
-            if not self._writes:
-                driver.execute("PRAGMA query_only = ON")
-        except sqlite3.Error:
-            connection.close()
-            raise
-        self._driver = driver
-        self._connection = connection
-        return connection
+    def open(self) -> Connection:
+        """Connect."""
+        with wrapped(_NAME, sqlite3.Error):
+            connection = self._engine.connect()
+            driver = connection.connection.driver_connection
+            if not isinstance(driver, sqlite3.Connection):
+                raise TypeError(f"{type(driver)} is not the driver's connection")
+            try:
+                for pragma in self._pragmas:
+                    driver.execute(pragma)
+            except sqlite3.Error:
+                connection.close()
+                raise
+            self._driver = driver
+            self._connection = connection
+            return connection
 
-    def _roll_back(self) -> None:
+    def roll_back(self) -> None:
+        """Roll back what is open."""
         if self._connection is not None and self._driver.in_transaction:
             self._driver.execute("ROLLBACK")
 
-    def _close(self) -> None:
+    def close(self) -> None:
+        """Close the connection."""
         connection, self._connection = self._connection, None
         if connection is not None:
             connection.close()
+
+
+class _ThreadLink:
+    """A connection whose every statement, with the reading of its rows, is one trip to a thread."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+        self._thread = _Thread("sqlite-reader")
+
+    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+        """Do it, as `Link.run` tells."""
+        return await self._thread.do(lambda: self._session.do(work, first, opens))
+
+    def finish(self) -> None:
+        """Roll back what is open."""
+        self._thread.give(_Job(do=self._session.roll_back))
+
+    async def drop(self) -> None:
+        """Close the connection and end its thread."""
+        await self._thread.do(self._session.close)
+        self._thread.end()
+
+
+class _WriterLink:
+    """A connection that works in the event loop, and goes to a thread for what waits for the disk."""
+
+    def __init__(self, session: _Session) -> None:
+        self._session = session
+        self._thread = _Thread("sqlite-writer")
+
+    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+        """Do it, as `Link.run` tells."""
+        if opens:
+            return await self._begin(work, first)
+        if "COMMIT" in first:
+            return await self._thread.do(lambda: self._session.do(work, first, opens))
+        return self._session.do(work, first, opens)
+
+    async def _begin(self, work: Callable[[Connection], T], first: Sequence[str]) -> T:
+        """Open a transaction; wait in the event loop for another program that has the database locked."""
+        if not self._session.is_open:
+            await self._thread.do(self._session.open)
+        clock = asyncio.get_running_loop().time
+        deadline = clock() + _LOCKED_SECONDS
+        while True:
+            try:
+                return self._session.do(work, first, opens=True)
+            except StorageUnavailable as error:
+                if not _is_lock(error.__cause__) or clock() >= deadline:
+                    raise
+            await asyncio.sleep(_RETRY_SECONDS)
+
+    def finish(self) -> None:
+        """Roll back what is open."""
+        with wrapped(_NAME, sqlite3.Error):
+            self._session.roll_back()
+
+    async def drop(self) -> None:
+        """Close the connection and end its thread."""
+        await self._thread.do(self._session.close)
+        self._thread.end()
+
+
+def _is_lock(error: BaseException | None) -> bool:
+    """Return whether the error is that another program has the database locked."""
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Job:
+    """Something for a thread to do, and where its outcome is awaited."""
+
+    do: Callable[[], Any]
+    future: asyncio.Future[Any] | None = None
+
+
+class _Thread:
+    """Does jobs in order, each to its end even if who waits for it is cancelled. It starts with the first."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._jobs: SimpleQueue[_Job | None] | None = None
+
+    async def do(self, job: Callable[[], T]) -> T:
+        """Do the job and return its outcome."""
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        self.give(_Job(do=job, future=future))
+        return await future
+
+    def give(self, job: _Job) -> None:
+        """Do the job after those given before."""
+        if self._jobs is None:
+            self._jobs = SimpleQueue()
+            Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True).start()
+        self._jobs.put(job)
+
+    def end(self) -> None:
+        """End the thread after what it was given."""
+        if self._jobs is not None:
+            self._jobs.put(None)
+            self._jobs = None
 
 
 def _serve(jobs: SimpleQueue[_Job | None]) -> None:

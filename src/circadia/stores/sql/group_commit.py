@@ -39,13 +39,17 @@ class _Group:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.blocks: list[Block] = []
         """Those that ended well."""
-        self.done: asyncio.Future[StorageUnavailable | None] = loop.create_future()
-        """Set when the commit ended: to none, or to why it failed."""
         self.began = loop.time()
         self.open = False
         """Whether the transaction was begun."""
         self.saved = False
         """Whether a savepoint is set."""
+
+    def settle(self, failure: StorageUnavailable | None) -> None:
+        """Let the blocks return: they are durable, or failed."""
+        for block in self.blocks:
+            if not block.settled.done():  # it is when its caller was cancelled
+                block.settled.set_result(failure)
 
 
 class Writer:
@@ -131,7 +135,7 @@ class Writer:
             failure.__cause__ = error
             await self.link.drop()
         finally:
-            group.done.set_result(failure)
+            group.settle(failure)
             self._next()
 
     async def undo(self, block: "Block") -> None:
@@ -149,7 +153,7 @@ class Writer:
                 f"the transaction was lost before its commit: {error.message}", retry_after_seconds=1.0
             )
             failure.__cause__ = error
-            group.done.set_result(failure)
+            group.settle(failure)
             await self.link.drop()
         finally:
             self.pass_on()
@@ -182,6 +186,8 @@ class Block:
         self.begun = False
         """Whether something was sent."""
         self.group: _Group
+        self.settled: asyncio.Future[StorageUnavailable | None]
+        """Set when the commit ended: to none, or to why it failed."""
 
     async def run(self, work: Callable[[Connection], T]) -> T:
         """Do work in the block's transaction. After an error the block can only be left; it is undone then."""
@@ -237,8 +243,9 @@ class Block:
             self.act()
             self._writer.pass_on()
             return
+        self.settled = asyncio.get_running_loop().create_future()
         self.group.blocks.append(self)
         self._writer.pass_on()
-        failure = await asyncio.shield(self.group.done)
+        failure = await self.settled
         if failure is not None:
             raise StorageUnavailable(failure.message, retry_after_seconds=1.0) from failure
