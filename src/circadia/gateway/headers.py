@@ -45,7 +45,10 @@ def to_caller(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> list[t
 
 def one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     """Return the value of the first header of this (lower-case) name."""
-    return next((value.decode("latin-1") for name, value in headers if name == wanted), None)
+    for name, value in headers:
+        if name == wanted:
+            return value.decode("latin-1")
+    return None
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:

@@ -21,11 +21,15 @@ from circadia.gateway.headers import bearer, one
 from circadia.gateway.model_call import ModelCall, Provider
 from circadia.gateway.model_voice import ModelVoice
 from circadia.gateway.owners import Owners
-from circadia.gateway.paths import Refusal, resolve
+from circadia.gateway.paths import Refusal, Route, resolve
 from circadia.gateway.relay import Relay
 from circadia.gateway.reply import Reply
 from circadia.records.agent import Agent
 from circadia.settings import DefaultsSettings, LimitsSettings
+
+
+_ROUTES_KEPT = 1024
+"""Paths whose place on the list is remembered; all that is asked of it follows from the path alone."""
 
 
 class ModelDoor:
@@ -52,6 +56,7 @@ class ModelDoor:
         self._defaults = defaults
         self._limits = limits
         self._fallback = fallback
+        self._routes: dict[tuple[str, str, bytes], Route] = {}
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
@@ -83,9 +88,7 @@ class ModelDoor:
         if provider is None:
             raise NotFound(f"no upstream {name!r} in the configuration{nearest(name, self._providers)}")
         require_upstream(agent, name)
-        route = resolve(scope["method"], b"/" + tail, provider.rules)
-        if isinstance(route, Refusal):
-            raise route.error
+        route = self._route(provider, scope["method"], b"/" + tail)
         dialect = provider.dialects[route.dialect]
         reply.voice = ModelVoice(dialect, streamed=False)
         body = await read_body(scope, receive, self._limits.max_model_body_bytes)
@@ -108,6 +111,18 @@ class ModelDoor:
             headers=headers,
         )
         return call, body
+
+    def _route(self, provider: Provider, method: str, path: bytes) -> Route:
+        key = (provider.upstream.name, method, path)
+        known = self._routes.get(key)
+        if known is not None:
+            return known
+        route = resolve(method, path, provider.rules)
+        if isinstance(route, Refusal):
+            raise route.error
+        if len(self._routes) < _ROUTES_KEPT:
+            self._routes[key] = route
+        return route
 
     async def _held_and_sent(self, call: ModelCall, body: bytes, reply: Reply, silent: float) -> None:
         if not call.route.generates:

@@ -52,6 +52,7 @@ class PriceList:
             self._provider = self._snapshot.find_provider(None, None, base_url)
         except LookupError:
             self._provider = self._snapshot.find_provider(None, api, None)
+        self._flat: dict[int, _Rates] = {}
         self._find: Callable[[str], ModelInfo | None] = lru_cache(_MODELS_KEPT)(self._look_up)
 
     def price(self, model: str, usage: Usage, at: datetime) -> int | None:
@@ -60,7 +61,7 @@ class PriceList:
         read = usage.input_tokens
         if prices is None or read is None:
             return None
-        rates = _rates(prices, read)
+        rates = self._rates(prices, read)
         if usage.output_tokens is None and rates.written is not None:
             return None
         written, reasoning = usage.output_tokens or 0, usage.reasoning_tokens or 0
@@ -91,6 +92,16 @@ class PriceList:
             most = max(most, rates.request + read * input_estimate + written * output_limit)
         return int(most.to_integral_value(ROUND_CEILING))
 
+    def _rates(self, prices: ModelPrice, input_tokens: int) -> _Rates:
+        """Return the rates at this size of input, remembered where the size does not matter."""
+        key = id(prices)  # the list lives as long as the process, so an id stays what it is
+        known = self._flat.get(key)
+        if known is None:
+            known = _rates(prices, input_tokens)
+            if not _tiered(prices) and len(self._flat) < _MODELS_KEPT:
+                self._flat[key] = known
+        return known
+
     def _prices(self, model: str, at: datetime) -> ModelPrice | None:
         if not model or len(model) > _LONGEST_NAME:
             return None
@@ -102,6 +113,11 @@ class PriceList:
 
     def _look_up(self, model: str) -> ModelInfo | None:
         return self._provider.find_model(model.lower(), all_providers=self._snapshot.providers)
+
+
+def _tiered(prices: ModelPrice) -> bool:
+    """Return whether a rate depends on the size of the input."""
+    return any(isinstance(value, TieredPrices) for value in vars(prices).values())
 
 
 def _rates(prices: ModelPrice, input_tokens: int) -> _Rates:

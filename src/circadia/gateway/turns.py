@@ -18,7 +18,7 @@ from circadia.records.conversation import Conversation
 from circadia.stores.base import Store
 
 REMEMBERED = 20_000
-"""Conversations kept in memory; older ones are found in the database."""
+"""Conversations that are found by their messages, about 1 KB each; an older one is found by its name only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,11 +74,19 @@ class Turns:
         self._by_head: dict[tuple[str, str], str] = {}
         self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
 
+    async def load(self) -> None:
+        """Remember the conversations that went on before this process began."""
+        async with self._store.read() as tx:
+            for conversation in reversed(await tx.conversations.latest(REMEMBERED)):
+                self._keep(conversation, [conversation.head] if conversation.head else [])
+
     async def begin(self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]) -> Turn:
         """Return the call's place in its conversation."""
         end_user = one(headers, b"x-circadia-user") or request.end_user
         named = one(headers, b"x-circadia-conversation")
-        found = await self._named(agent, named) if named else await self._chained(agent, request)
+        found = await self._named(agent, named) if named else self._chained(agent, request)
+        if found is None and request.conversation is not None:
+            found = await self._named(agent, request.conversation)
         if found is None:
             key = named or request.conversation or self._ids.new("cnv")
             found = Conversation(id=ConversationId(key[:200]), agent_id=agent.id, at=self._clock.now())
@@ -116,21 +124,13 @@ class Turns:
         async with self._store.read() as tx:
             return await tx.conversations.get(agent.id, ConversationId(name[:200]))
 
-    async def _chained(self, agent: Agent, request: ModelRequest) -> Conversation | None:
-        heads = [*request.chain[::-1], *([request.conversation] if request.conversation else [])]
+    def _chained(self, agent: Agent, request: ModelRequest) -> Conversation | None:
+        heads = [request.conversation, *request.chain[::-1]] if request.conversation else request.chain[::-1]
         for head in heads:
             known = self._by_head.get((agent.id, head))
-            if known is not None and (agent.id, known) in self._by_id:
+            if known is not None:
                 return self._by_id[(agent.id, known)]
-        if request.conversation is not None:
-            own = await self._named(agent, request.conversation)
-            if own is not None:
-                return own
-        if len(request.chain) < 3 and request.conversation is None:  # nothing was answered before this message
-            return None
-        async with self._store.read() as tx:
-            found = {each.head: each for each in reversed(await tx.conversations.by_head(agent.id, heads))}
-        return next((found[head] for head in heads if head in found), None)
+        return None
 
     def _keep(self, conversation: Conversation, heads: Sequence[str]) -> None:
         key = (conversation.agent_id, conversation.id)

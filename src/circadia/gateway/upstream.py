@@ -12,6 +12,8 @@ from circadia.clock import Clock
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
 from circadia.settings import UpstreamSettings
 
+_URLS_KEPT = 256
+"""Parsed addresses that are kept; nearly all calls go to a handful."""
 FIRST_PAUSE_SECONDS = 0.25
 """Pause before the first repeat; doubled each time."""
 
@@ -28,6 +30,7 @@ class Upstream:
         self._clock = clock
         self._base = settings.base_url
         self._key = (key or "").encode()
+        self._urls: dict[str, URL] = {}
         self._auth: list[tuple[str, str]] = []
         if key:
             named = ("x-api-key", key) if settings.api == "anthropic" else ("authorization", f"Bearer {key}")
@@ -48,7 +51,11 @@ class Upstream:
         Raises:
             UpstreamFailed: no connection, or a broken answer, in the end. UpstreamTimedOut: it took too long.
         """
-        url = URL(self._base + target, encoded=True)
+        url = self._urls.get(target)
+        if url is None:
+            url = URL(self._base + target, encoded=True)
+            if len(self._urls) < _URLS_KEPT:
+                self._urls[target] = url
         sent = [*headers, ("accept-encoding", "identity"), *self._auth]
         attempt = 0
         while True:

@@ -1,6 +1,7 @@
 """Starts and stops the server."""
 
 import asyncio
+import gc
 import os
 import resource
 import socket
@@ -40,6 +41,7 @@ async def serve(settings: Settings, data: Path, *, on_ready: OnReady, role: str 
         chosen = settings.server
         with bound_to(chosen.host, chosen.port) as bound:
             async with wired(settings, data, environment, token) as server:
+                settle_garbage_collection()
                 listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
                 telling = asyncio.create_task(_tell(listener, on_ready, token if made else None))
                 try:
@@ -63,6 +65,7 @@ class Listener(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                proxy_headers=False,
                 backlog=4096,
                 timeout_keep_alive=75,
                 timeout_graceful_shutdown=max(1, round(shutdown_seconds)),
@@ -96,6 +99,17 @@ def raise_file_limit() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     if soft < hard:
         resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def settle_garbage_collection() -> None:
+    """Have the collector look at what requests leave behind, and not again and again at what never goes away.
+
+    The libraries' half a million objects are set aside, and thousands of held calls make it run less often. Measured:
+    a tenth of the CPU of a proxied call.
+    """
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(20_000, 20, 50)
 
 
 @contextmanager

@@ -147,7 +147,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models = _model_door(basis, identity, gate, presence, journal)
+    models = await _model_door(basis, identity, gate, presence, journal)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     api = create_api(
         ApiParts(
@@ -167,7 +167,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     return Server(app=front, journal=journal, stop=presence.stop)
 
 
-def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal) -> ModelDoor:
+async def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal) -> ModelDoor:
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = {
         name: Provider(
@@ -181,6 +181,7 @@ def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Presence
     owners = Owners(clock, store)
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
+    await turns.load()
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, NoSleepTier())
     return ModelDoor(
         identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")

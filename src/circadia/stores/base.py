@@ -227,8 +227,8 @@ class Conversations(Protocol):
 
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
 
-    async def by_head(self, agent_id: AgentId, heads: Collection[str]) -> Sequence[Conversation]:
-        """Return those whose head is one of `heads`, the last seen first."""
+    async def latest(self, limit: int) -> Sequence[Conversation]:
+        """Return those of all agents that were seen last, the last one first."""
         ...
 
     async def put(self, conversations: Sequence[Conversation]) -> None:

@@ -30,8 +30,8 @@ _COMMAND_SECONDS: Final = 30.0
 _SETTINGS: Final = {
     "application_name": "circadia",
     "synchronous_commit": "on",  # a commit returns when it is on the disk
-    "lock_timeout": "10s",
-    "idle_in_transaction_session_timeout": "30s",  # a process that hangs does not keep the others from writing
+    "lock_timeout": "15s",
+    "idle_in_transaction_session_timeout": "10s",  # a process that hangs does not keep the others from writing
     "jit": "off",
 }
 

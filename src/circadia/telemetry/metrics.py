@@ -1,6 +1,7 @@
 """Prometheus metrics: their names, and how they follow from what is written down anyway."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
@@ -15,6 +16,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        self._series: dict[tuple[str, str, str], _CallSeries] = {}
         self._events = Counter("circadia_events", "Events by type.", ["type"], registry=self._registry)
         self._calls = Counter(
             "circadia_model_calls", "Model calls by upstream, model and outcome.", ["upstream", "model", "status"],
@@ -56,12 +58,39 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _saw_call(self, call: Call) -> None:
-        self._calls.labels(call.upstream, call.model, call.status.value).inc()
-        kinds = (("input", call.input_tokens), ("output", call.output_tokens), ("cached", call.cached_tokens))
-        for kind, count in kinds:
+        key = (call.upstream, call.model, call.status.value)
+        series = self._series.get(key)
+        if series is None:
+            series = self._series[key] = _CallSeries(
+                calls=self._calls.labels(*key),
+                input=self._tokens.labels(call.upstream, call.model, "input"),
+                output=self._tokens.labels(call.upstream, call.model, "output"),
+                cached=self._tokens.labels(call.upstream, call.model, "cached"),
+                cost=self._cost.labels(call.upstream, call.model),
+                first=self._first.labels(call.upstream),
+            )
+        series.saw(call)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _CallSeries:
+    """The series of one upstream, model and outcome, looked up once."""
+
+    calls: Counter
+    input: Counter
+    output: Counter
+    cached: Counter
+    cost: Counter
+    first: Histogram
+
+    def saw(self, call: Call) -> None:
+        self.calls.inc()
+        for series, count in ((self.input, call.input_tokens), (self.output, call.output_tokens)):
             if count:
-                self._tokens.labels(call.upstream, call.model, kind).inc(count)
+                series.inc(count)
+        if call.cached_tokens:
+            self.cached.inc(call.cached_tokens)
         if call.cost_nanousd:
-            self._cost.labels(call.upstream, call.model).inc(call.cost_nanousd / 1e9)
+            self.cost.inc(call.cost_nanousd / 1e9)
         if call.first_token_seconds is not None:
-            self._first.labels(call.upstream).observe(call.first_token_seconds)
+            self.first.observe(call.first_token_seconds)

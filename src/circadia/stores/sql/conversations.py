@@ -1,6 +1,6 @@
 """Rows of conversations (GATE-67)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import fields
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ _PUT = Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name n
 _OF_AGENT = select(conversations).where(conversations.c.agent_id == bindparam("agent_id"))
 _GET = _OF_AGENT.where(conversations.c.id == bindparam("key"))
 _LAST_FIRST = _OF_AGENT.order_by(conversations.c.at.desc(), conversations.c.id.desc())
-_BY_HEAD = _LAST_FIRST.where(conversations.c.head.in_(bindparam("heads", expanding=True)))
+_LATEST = select(conversations).order_by(conversations.c.at.desc()).limit(bindparam("most"))
 _EVERY = _LAST_FIRST.limit(bindparam("most"))
 
 
@@ -34,12 +34,9 @@ class SqlConversations:
         row = await self._run(lambda connection: connection.execute(_GET, values).first())
         return None if row is None else _conversation(row)
 
-    async def by_head(self, agent_id: AgentId, heads: Collection[str]) -> Sequence[Conversation]:
-        """Return those whose head is one of `heads`, the last seen first."""
-        if not heads:
-            return []
-        values = {"agent_id": agent_id, "heads": list(heads)}
-        rows = await self._run(lambda connection: connection.execute(_BY_HEAD, values).all())
+    async def latest(self, limit: int) -> Sequence[Conversation]:
+        """Return those of all agents that were seen last, the last one first."""
+        rows = await self._run(lambda connection: connection.execute(_LATEST, {"most": limit}).all())
         return [_conversation(row) for row in rows]
 
     async def put(self, conversations: Sequence[Conversation]) -> None:

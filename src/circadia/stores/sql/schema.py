@@ -232,5 +232,4 @@ conversations = Table(
     Column("head", String, nullable=False),
     Column("at", Instant, nullable=False),
 )
-Index("conversations_head", conversations.c.agent_id, conversations.c.head)
 Index("conversations_at", conversations.c.agent_id, conversations.c.at)

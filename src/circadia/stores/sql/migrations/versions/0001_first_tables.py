@@ -235,7 +235,6 @@ def _conversations() -> None:
         sa.PrimaryKeyConstraint("agent_id", "id"),
     )
     op.create_index("conversations_at", "conversations", ["agent_id", "at"], unique=False)
-    op.create_index("conversations_head", "conversations", ["agent_id", "head"], unique=False)
 
 
 def _calls() -> None:

@@ -1,0 +1,198 @@
+"""Proxied stdio MCP servers: each an ASGI application that speaks both protocol eras and keeps no session (GATE-74).
+
+In front the official SDK serves; behind it one child process, or one per agent (GATE-75), answers. The front offers
+what the child offers, but for what would need a stream of its own: changes of lists, subscriptions, logging, sampling.
+"""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, Final, cast
+
+from mcp.server.caching import CACHEABLE_METHODS
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.lowlevel.server import Server
+from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
+from mcp.shared.dispatcher import ProgressFnT
+from mcp.shared.exceptions import MCPError
+from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
+from mcp_types import (
+    CallToolRequestParams,
+    CompleteRequestParams,
+    DiscoverResult,
+    GetPromptRequestParams,
+    PaginatedRequestParams,
+    ReadResourceRequestParams,
+    RequestParams,
+    ServerCapabilities,
+)
+from mcp_types.version import MODERN_PROTOCOL_VERSIONS
+from starlette.types import ASGIApp, Receive, Scope, Send
+
+from circadia.clock import Clock
+from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
+from circadia.gateway.mcp_stdio_progress import KEY, ProgressSend
+from circadia.gateway.mcp_stdio_slot import Slot
+from circadia.ids import AgentId
+from circadia.records.principal import Principal
+from circadia.settings import McpServerSettings
+
+_FORWARDED: Final[dict[str, type[RequestParams]]] = {
+    "tools/list": PaginatedRequestParams,
+    "tools/call": CallToolRequestParams,
+    "resources/list": PaginatedRequestParams,
+    "resources/templates/list": PaginatedRequestParams,
+    "resources/read": ReadResourceRequestParams,
+    "prompts/list": PaginatedRequestParams,
+    "prompts/get": GetPromptRequestParams,
+    "completion/complete": CompleteRequestParams,
+}
+_NEVER_FRESH: Final[dict[str, object]] = {"ttlMs": 0, "cacheScope": "private"}
+_OFFERED: Final = ("tools", "resources", "prompts", "completions")
+_ERA_PREFIX: Final = "io.modelcontextprotocol/"
+
+Context = ServerRequestContext[Any, Any]
+
+
+class StdioServers:
+    """The stdio servers of the configuration; they serve inside `run`.
+
+    Raises:
+        ConfigError: a variable that `env_from` names is not set.
+    """
+
+    def __init__(self, settings: Mapping[str, McpServerSettings], environment: Mapping[str, str], clock: Clock) -> None:
+        self._fronts = {
+            name: Front(name, each, _environment(name, each, environment), clock)
+            for name, each in settings.items()
+            if each.command
+        }
+
+    def server(self, name: str) -> ASGIApp:
+        """Return the application of this server."""
+        return self._fronts[name]
+
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[None]:
+        """Serve for as long as the block lasts; then end every child with all that it started."""
+        async with AsyncExitStack() as stack:
+            for front in self._fronts.values():
+                await stack.enter_async_context(front.run())
+            yield
+
+
+class Front:
+    """ASGI application of one stdio server."""
+
+    def __init__(self, name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> None:
+        self._per_agent = settings.per_agent
+        self._slots: dict[AgentId | None, Slot] = {}
+        self._new_slot: Callable[[], Slot] = lambda: Slot(name, settings, environment, clock)
+        server: Server[Any] = Server(name, get_tool_input_schema=_nothing_to_check)
+        for method, params in _FORWARDED.items():
+            server.add_request_handler(method, params, self._forward)
+        server.add_request_handler("server/discover", RequestParams, self._discover)
+        server.middleware.append(self._introduce)
+        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+
+    @asynccontextmanager
+    async def run(self) -> AsyncGenerator[None]:
+        """Serve for as long as the block lasts."""
+        try:
+            async with self._manager.run():
+                yield
+        finally:
+            await asyncio.gather(*(slot.stop() for slot in self._slots.values()))
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """Serve one request of the door."""
+        out = ProgressSend(send)
+        await self._manager.handle_request({**scope, KEY: out}, receive, out)
+
+    def _slot(self, context: Context) -> Slot:
+        assert context.request is not None
+        principal = cast("Principal", context.request.scope["circadia.principal"])
+        key = principal.agent.id if self._per_agent and principal.agent else None
+        if key not in self._slots:
+            self._slots[key] = self._new_slot()
+        return self._slots[key]
+
+    async def _forward(self, context: Context, _: RequestParams) -> HandlerResult:
+        try:
+            result = await self._slot(context).ask(context.method, _passed_on(context), _reporter(context))
+        except CircadiaError as error:
+            raise _told(error) from error
+        if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
+            return result
+        fresh = _NEVER_FRESH if context.method in CACHEABLE_METHODS else {}
+        return {"resultType": "complete", **fresh, **result}  # which a child of the older era does not know
+
+    async def _greeting(self, context: Context) -> Mapping[str, Any]:
+        try:
+            return await self._slot(context).greeting()
+        except CircadiaError as error:
+            raise _told(error) from error
+
+    async def _discover(self, context: Context, _: RequestParams) -> DiscoverResult:
+        greeting = await self._greeting(context)
+        return DiscoverResult(
+            supported_versions=list(MODERN_PROTOCOL_VERSIONS),
+            capabilities=ServerCapabilities.model_validate(_offered(greeting)),
+            instructions=greeting.get("instructions"),
+        )
+
+    async def _introduce(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Put what the child says of itself into the answer to `initialize`."""
+        result = await call_next(ctx)
+        if ctx.method != "initialize" or not isinstance(result, dict):
+            return result
+        greeting = await self._greeting(ctx)
+        told = {key: greeting[key] for key in ("serverInfo", "instructions") if key in greeting}
+        return {**result, **told, "capabilities": _offered(greeting)}
+
+
+def _environment(name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> Mapping[str, str]:
+    """Return all that a child gets of the environment."""
+    missing = [variable for variable in settings.env_from if variable not in environment]
+    if missing:
+        raise ConfigError(f"mcp_servers.{name}.env_from: the environment has no {missing[0]!r}; set it")
+    basis = {key: environment[key] for key in ("PATH", "HOME") if key in environment}
+    return {**basis, **settings.env, **{key: environment[key] for key in settings.env_from}}
+
+
+def _offered(greeting: Mapping[str, Any]) -> dict[str, dict[str, object]]:
+    """Return the child's capabilities that reach through the gateway."""
+    return {key: {} for key in _OFFERED if key in greeting.get("capabilities", {})}
+
+
+def _passed_on(context: Context) -> Mapping[str, Any]:
+    """Return the parameters without what belongs to the caller's own connection."""
+    params = dict(context.params or {})
+    given: object = params.pop("_meta", None)
+    if isinstance(given, dict):
+        meta = cast("dict[str, Any]", given)
+        kept = {k: v for k, v in meta.items() if k != "progressToken" and not k.startswith(_ERA_PREFIX)}
+        params |= {"_meta": kept} if kept else {}
+    return params
+
+
+def _reporter(context: Context) -> ProgressFnT | None:
+    """Return what carries the child's progress to the caller, if it asked for such."""
+    token = progress_token_from_params(context.params)
+    if token is None or context.request is None:
+        return None
+    out = cast("ProgressSend", context.request.scope[KEY])
+
+    async def report(progress: float, total: float | None, message: str | None) -> None:
+        await out.report(token, progress, total, message)
+
+    return report
+
+
+def _told(error: CircadiaError) -> MCPError:
+    data = {"code": error.code, "retryable": isinstance(error, RetryLater), "sleeping": False}
+    return MCPError(JSON_RPC_CODE[type(error)], error.message, data)
+
+
+def _nothing_to_check(_: str) -> None:
+    """Leave a tool's arguments to the child, which knows its schema."""
