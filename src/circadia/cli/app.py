@@ -2,6 +2,7 @@
 
 import os
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from typing import Annotated
 
@@ -46,10 +47,10 @@ def circadia(
     """Agents that sleep cost nothing: one server between agents, their model providers and their tools."""
 
 
-def main() -> None:
-    """Run the command line. An error is one line on standard error and an exit status of its own (EXIT_STATUS)."""
+def main(arguments: Sequence[str] | None = None) -> None:
+    """Run the command line, or the given words. An error is one line on standard error and an exit status of its own (EXIT_STATUS)."""
     try:
-        app(prog_name="circadia")
+        app(arguments, prog_name="circadia")
     except CircadiaError as error:
         typer.echo(f"error: {shown(error.message)}", err=True)
         sys.exit(exit_status(error))

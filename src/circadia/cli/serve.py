@@ -13,7 +13,7 @@ import typer
 import uvloop
 
 from circadia.cli.connection import DEFAULT_URL, TOKEN_FILE
-from circadia.cli.folder import Data, data_folder
+from circadia.cli.folder import DATA_VARIABLE, Data, data_folder
 from circadia.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -130,11 +130,14 @@ class Run:
 
 def _first_words(url: str, token: str, data: Path) -> str:
     """Return what a new operator needs: the token, which is shown this once, and the next step."""
-    address = "" if url == DEFAULT_URL else f"  export CIRCADIA_URL={url}\n"
-    return (
-        "\nThe operator's token, shown this once. Commands of this user on this machine find it in\n"
-        f"{data / TOKEN_FILE}; elsewhere set:\n"
-        f"{address}"
-        f"  export CIRCADIA_ADMIN_TOKEN={token}\n"
-        "\nNext: circadia agent add NAME"
-    )
+    lines = [
+        "",
+        "The operator's token, shown this once. Commands on this machine read it from",
+        f"{data / TOKEN_FILE}; for others:",
+        f"  export CIRCADIA_ADMIN_TOKEN={token}",
+    ]
+    if url != DEFAULT_URL:
+        lines.append(f"  export CIRCADIA_URL={url}")
+    if data_folder(None, os.environ) != data and os.environ.get(DATA_VARIABLE) != str(data):
+        lines.append(f"  export {DATA_VARIABLE}={data.absolute()}")
+    return "\n".join((*lines, "", "Next: circadia agent add NAME"))

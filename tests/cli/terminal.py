@@ -1,0 +1,118 @@
+"""A terminal for tests: commands run as `circadia` runs them, in this process or in one of their own."""
+
+import asyncio
+import io
+import json
+import os
+import signal
+import sys
+from collections.abc import AsyncGenerator, Mapping
+from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from circadia.cli.app import main
+
+PROGRAM = (sys.executable, "-m", "circadia")
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Result:
+    """What a command left."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def json(self) -> Any:
+        """Return what it printed, which must be JSON and nothing else."""
+        return json.loads(self.out)
+
+    @property
+    def lines(self) -> list[Any]:
+        """Return what it printed, which must be one JSON document a line."""
+        return [json.loads(line) for line in self.out.splitlines()]
+
+
+def refused(result: Result, status: int, *words: str) -> None:
+    """Assert that the command ended with this status and one line that holds the words, and no traceback."""
+    assert result.status == status, (result.status, result.err)
+    assert result.out == ""
+    assert result.err.startswith("error: ")
+    assert result.err.count("\n") == 1, result.err
+    for word in words:
+        assert word in result.err
+
+
+async def run(*words: str) -> Result:
+    """Run a command in this process, in a thread with a loop of its own."""
+
+    def command() -> Result:
+        out, err = io.StringIO(), io.StringIO()
+        status = 0
+        with redirect_stdout(out), redirect_stderr(err):
+            try:
+                main(words)
+            except SystemExit as end:
+                status = end.code if isinstance(end.code, int) else 1 if end.code else 0
+        return Result(status=status, out=out.getvalue(), err=err.getvalue())
+
+    return await asyncio.to_thread(command)
+
+
+class Program:
+    """A command in a process of its own."""
+
+    def __init__(self, process: asyncio.subprocess.Process) -> None:
+        self._process = process
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal."""
+        self._process.send_signal(number)
+
+    async def until(self, word: str) -> str:
+        """Return the lines of standard output up to the first that holds the word."""
+        assert self._process.stdout is not None
+        said: list[str] = []
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            async for raw in self._process.stdout:
+                said.append(raw.decode())
+                if word in said[-1]:
+                    return "".join(said)
+        raise AssertionError(f"ended without {word!r}: {''.join(said)}")
+
+    async def ended(self) -> Result:
+        """Wait for its end and return what it left."""
+        async with asyncio.timeout(PATIENCE_SECONDS):
+            out, err = await self._process.communicate()
+        return Result(status=self._process.returncode or 0, out=out.decode(), err=err.decode())
+
+
+@asynccontextmanager
+async def started(
+    *words: str, env: Mapping[str, str] | None = None, user: int | None = None, cwd: Path | None = None
+) -> AsyncGenerator[Program]:
+    """Start `circadia` with these words; it is killed if it still runs at the end."""
+    process = await asyncio.create_subprocess_exec(
+        *PROGRAM,
+        *words,
+        env={**os.environ, "NO_COLOR": "1", **(env or {})},
+        user=user,
+        cwd=cwd,
+        stdin=asyncio.subprocess.DEVNULL,
+        stdout=asyncio.subprocess.PIPE,
+        stderr=asyncio.subprocess.PIPE,
+    )
+    try:
+        yield Program(process)
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
