@@ -90,7 +90,7 @@ class Child:
     async def answers(self) -> bool:
         """Return whether the child still answers at all."""
         try:
-            await self._asked("ping", {}, _PING_SECONDS, {})
+            await self._asked("ping", {}, min(_PING_SECONDS, self._answer_seconds), {})
         except MCPError:
             return True
         except UpstreamFailed:
