@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import httpx2
-from mcp import Client
+from mcp import Client, MCPError
 from mcp.client.streamable_http import streamable_http_client
 from mcp.types import TextContent
 
@@ -44,12 +44,19 @@ def _python(mode: str) -> Call:
         async def note(progress: float, total: float | None, message: str | None) -> None:
             steps.append(progress)
 
+        result, failed = None, None
         headers = {"Authorization": f"Bearer {token}"}
         limits = httpx2.Timeout(30, read=300)
         async with httpx2.AsyncClient(headers=headers, timeout=limits, follow_redirects=True) as http:
             async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
                 assert client.protocol_version == (HANDSHAKE if mode == "legacy" else MODERN)
-                result = await client.call_tool(tool, arguments, progress_callback=note if wanted else None)
+                try:
+                    result = await client.call_tool(tool, arguments, progress_callback=note if wanted else None)
+                except MCPError as error:
+                    failed = error  # raised here it would come out of the client's task group as a group
+        if failed is not None:
+            raise failed
+        assert result is not None
         content = result.content[0]
         assert isinstance(content, TextContent)
         return ToolAnswer(text=content.text, is_error=bool(result.is_error), steps=steps)

@@ -26,8 +26,12 @@ async def test_each_sdk_survives_a_hold_of_11_minutes_with_its_default_settings(
     agent = await stage.agent(asleep=True)
     clients = model_clients()
     asked = {client.name: asyncio.create_task(client.say(stage.server.url, agent.token, "hello")) for client in clients}
-    await stage.server.held(len(clients))
-    await stage.server.held(len(clients), seconds=HOLD_SECONDS, timeout_seconds=HOLD_SECONDS + 60)
+    await stage.server.held(len(clients), timeout_seconds=60)
+    try:
+        await stage.server.held(len(clients), seconds=HOLD_SECONDS, timeout_seconds=HOLD_SECONDS + 60)
+    except AssertionError as error:
+        ended = {name: repr(task) for name, task in asked.items() if task.done()}
+        raise AssertionError(f"{error}; ended: {ended}; events: {await stage.server.call('GET', '/events')}") from None
     assert stage.upstream.requests == []
     await agent.wake()
     said = dict(zip(asked, await asyncio.gather(*asked.values(), return_exceptions=True), strict=True))
