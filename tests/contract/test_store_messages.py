@@ -52,6 +52,9 @@ async def test_a_message_comes_back_as_it_was_stored_with_a_number(team: Store) 
         assert await tx.messages.of_thread(PLAN.id, after=first.number) == [second]
         assert await tx.messages.of_thread(PLAN.id, limit=1) == [first]
         assert await tx.messages.of_thread(WORK.id) == []
+        assert await tx.messages.latest(PLAN.id, limit=1) == [second]
+        assert await tx.messages.latest(PLAN.id, limit=9) == [first, second]
+        assert await tx.messages.latest(WORK.id, limit=9) == []
 
 
 async def test_a_text_that_cannot_be_stored_is_the_callers_mistake(team: Store) -> None:

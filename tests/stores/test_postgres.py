@@ -12,7 +12,7 @@ from circadia.stores.sql.database import SqlStore
 from tests.contract.rows import event, tags
 from tests.fixtures.postgres import PostgresServer
 
-CUT = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE application_name = 'circadia'"
+CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia'"
 
 
 @pytest.fixture
