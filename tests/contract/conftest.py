@@ -3,12 +3,16 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Final
 
 import pytest
 
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
+
+GROUP_SECONDS: Final = 60.0
+"""So long that a slow machine does not end a group before its test does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -22,7 +26,9 @@ class Database:
 
     async def open(self) -> Store:
         """Open one more store on it."""
-        return await open_sqlite(Path(self.place)) if self.dialect == "sqlite" else await open_postgres(self.place)
+        if self.dialect == "sqlite":
+            return await open_sqlite(Path(self.place), group_seconds=GROUP_SECONDS)
+        return await open_postgres(self.place, group_seconds=GROUP_SECONDS)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

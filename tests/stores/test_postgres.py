@@ -17,7 +17,7 @@ CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE appli
 
 @pytest.fixture
 async def store(postgres_url: str) -> AsyncIterator[SqlStore]:
-    store = await open_postgres(postgres_url)
+    store = await open_postgres(postgres_url, group_seconds=60.0)
     yield store
     await store.close()
 

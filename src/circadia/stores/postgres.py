@@ -12,6 +12,7 @@ from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_en
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrapped
+from circadia.stores.sql.group_commit import GROUP_SECONDS
 from circadia.stores.sql.link import Openings, nothing
 from circadia.stores.sql.migrate import migrate
 
@@ -36,8 +37,10 @@ _SETTINGS: Final = {
 }
 
 
-async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
+async def open_postgres(url: str, *, readers: int = 4, group_seconds: float = GROUP_SECONDS) -> SqlStore:
     """Bring the database to the present schema and return the store on it; `url` is as libpq has it.
+
+    `readers` is the number of connections that read, `group_seconds` the age at which a group of writes is committed.
 
     Raises:
         StartError: It cannot be reached, or belongs to a newer version.
@@ -66,7 +69,7 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
         raise StartError(f"cannot open the {_NAME} database: {told}") from None
     finally:
         await link.drop()
-    return SqlStore(lambda writes: _PostgresLink(engine), _OPENINGS, readers=readers)
+    return SqlStore(lambda writes: _PostgresLink(engine), _OPENINGS, readers=readers, group_seconds=group_seconds)
 
 
 class _Driver(Protocol):

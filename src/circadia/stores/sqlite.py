@@ -22,6 +22,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine
 from circadia.errors import StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrapped
+from circadia.stores.sql.group_commit import GROUP_SECONDS
 from circadia.stores.sql.link import Link, Openings, nothing
 from circadia.stores.sql.migrate import migrate
 
@@ -46,8 +47,10 @@ _LOCKED_SECONDS: Final = 5.0
 _RETRY_SECONDS: Final = 0.01
 
 
-async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
+async def open_sqlite(path: Path, *, readers: int = 4, group_seconds: float = GROUP_SECONDS) -> SqlStore:
     """Open or make the database file, bring it to the present schema and return the store on it.
+
+    `readers` is the number of connections that read, `group_seconds` the age at which a group of writes is committed.
 
     Raises:
         StartError: It cannot be opened, is no SQLite database, or belongs to a newer version.
@@ -78,7 +81,7 @@ async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
             return _WriterLink(_Session(engine, *_WRITER_PRAGMAS))
         return _ThreadLink(_Session(engine, *_READER_PRAGMAS))
 
-    return SqlStore(connect, _OPENINGS, readers=readers)
+    return SqlStore(connect, _OPENINGS, readers=readers, group_seconds=group_seconds)
 
 
 class _Session:

@@ -54,9 +54,11 @@ class SqlTx:
 class SqlStore:
     """A store on one database: a connection that writes, and some that read."""
 
-    def __init__(self, connect: Callable[[bool], Link], openings: Openings, *, readers: int) -> None:
+    def __init__(
+        self, connect: Callable[[bool], Link], openings: Openings, *, readers: int, group_seconds: float
+    ) -> None:
         """`connect` makes a connection; its argument says whether it is for writing."""
-        self.writer = Writer(connect(True), openings)
+        self.writer = Writer(connect(True), openings, seconds=group_seconds)
         self.readers = Readers(lambda: connect(False), openings, size=readers)
 
     @asynccontextmanager
