@@ -9,7 +9,7 @@ import contextlib
 import json
 import socket
 from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -34,13 +34,39 @@ from circadia.mcp_server.app import McpParts, McpServer
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
 from circadia.settings import Settings
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
 ADMIN = "operator-token-of-the-tests"
 MODERN = "2026-07-28"
 ERAS = ("legacy", "2026-07-28", "auto")
+
+
+class Breakable:
+    """A store whose reads can be made to fail as nobody foresaw."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.broken: str | None = None
+
+    def write(self) -> AbstractAsyncContextManager[Tx]:
+        """Open a write block."""
+        return self._store.write()
+
+    def read(self) -> AbstractAsyncContextManager[Tx]:
+        """Open a read block."""
+        if self.broken is not None:
+            raise ZeroDivisionError(self.broken)
+        return self._store.read()
+
+    async def ping(self) -> None:
+        """Return if the database answers."""
+        await self._store.ping()
+
+    async def close(self) -> None:
+        """Close the database."""
+        await self._store.close()
 
 
 class Door:
@@ -121,7 +147,7 @@ class Stand:
 
     url: str
     door: Door
-    store: Store
+    store: Breakable
     registry: Registry
     sessions: Sessions
     sleep: SleepState
@@ -162,6 +188,10 @@ class Stand:
         """Put the agent to sleep or wake it, as the operator."""
         async with self.store.write() as tx:
             await self.sleep.set(tx, agent, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
+
+    def break_reading(self, reason: str) -> None:
+        """From now on each read of the database fails as nobody foresaw."""
+        self.store.broken = reason
 
     @asynccontextmanager
     async def client(self, name: str, era: str = "legacy") -> AsyncGenerator[Client]:
@@ -246,7 +276,7 @@ async def listening(app: ASGIApp) -> AsyncGenerator[str]:
 async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stand]:
     """Run the server with a fresh database."""
     clock = clock or SystemClock()
-    store = await open_sqlite(folder / "circadia.db")
+    store = Breakable(await open_sqlite(folder / "circadia.db"))
     signals = LocalSignals()
     ids = RandomIds(lambda: milliseconds(SystemClock()))
     presence = Presence(store, signals)
@@ -264,6 +294,8 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)
-    async with server.run(), listening(door) as url:
-        yield Stand(url, door, store, registry, sessions, sleep, threads, waits)
-    await store.close()
+    try:
+        async with server.run(), listening(door) as url:
+            yield Stand(url, door, store, registry, sessions, sleep, threads, waits)
+    finally:
+        await store.close()

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from circadia.errors import ConfigError
 from circadia.mcp_server.tools import TOOLS
 from tests.mcp_server.stand import ERAS, stand, structured
 
@@ -44,3 +45,9 @@ async def test_each_client_learns_who_serves_and_how_to_work_here(tmp_path: Path
                 assert "mentions" in (ann.instructions or "")
             told = (await ann.read_resource("circadia://instruction")).contents[0]
             assert "`ann` in the session `default`" in getattr(told, "text", "")
+
+
+async def test_an_error_of_the_program_around_the_server_comes_out_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="mine"):
+        async with stand(tmp_path):
+            raise ConfigError("mine")

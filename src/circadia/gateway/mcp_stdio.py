@@ -12,7 +12,6 @@ from typing import Any, Final, cast
 from mcp.server.caching import CACHEABLE_METHODS
 from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
@@ -31,6 +30,7 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 
 from circadia.clock import Clock
 from circadia.errors import JSON_RPC_CODE, CircadiaError, ConfigError, RetryLater
+from circadia.gateway.mcp_sdk import McpSdk
 from circadia.gateway.mcp_stdio_progress import KEY, ProgressSend
 from circadia.gateway.mcp_stdio_slot import Slot
 from circadia.ids import AgentId
@@ -93,13 +93,13 @@ class Front:
             server.add_request_handler(method, params, self._forward)
         server.add_request_handler("server/discover", RequestParams, self._discover)
         server.middleware.append(self._introduce)
-        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+        self._sdk = McpSdk(server)
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
         """Serve for as long as the block lasts."""
         try:
-            async with self._manager.run():
+            async with self._sdk.run():
                 yield
         finally:
             await asyncio.gather(*(slot.stop() for slot in self._slots.values()))
@@ -107,7 +107,7 @@ class Front:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request of the door."""
         out = ProgressSend(send)
-        await self._manager.handle_request({**scope, KEY: out}, receive, out)
+        await self._sdk({**scope, KEY: out}, receive, out)
 
     def _slot(self, context: Context) -> Slot:
         assert context.request is not None

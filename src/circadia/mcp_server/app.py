@@ -14,7 +14,6 @@ from typing import Any, Final
 from mcp.server.caching import CacheHint
 from mcp.server.context import ServerRequestContext
 from mcp.server.lowlevel.server import Server
-from mcp.server.streamable_http_manager import StreamableHTTPSessionManager
 from mcp.shared.exceptions import MCPError
 from mcp_types import (
     INVALID_PARAMS,
@@ -32,6 +31,7 @@ from starlette.types import Receive, Scope, Send
 
 from circadia.agents.directory import nearest
 from circadia.errors import CircadiaError
+from circadia.gateway.mcp_sdk import McpSdk
 from circadia.mcp_server.arguments import read_arguments
 from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
 from circadia.mcp_server.handover import Handover
@@ -78,19 +78,19 @@ class McpServer:
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
         )
-        self._manager = StreamableHTTPSessionManager(server, json_response=True, stateless=True)
+        self._sdk = McpSdk(server)
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
         """Serve for as long as the block lasts; once only."""
-        async with self._manager.run():
+        async with self._sdk.run():
             yield
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request of the door."""
         handover = Handover(self._parts.waits)
         scope[SENT].append(handover.settle)
-        await self._manager.handle_request({**scope, HANDOVER: handover}, receive, send)
+        await self._sdk({**scope, HANDOVER: handover}, receive, send)
 
     async def _list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
         return ListToolsResult(tools=self._listed)
