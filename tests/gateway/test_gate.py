@@ -14,7 +14,7 @@ from starlette.types import Message
 from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, milliseconds
 from circadia.errors import CircadiaError, Ended, LimitReached, StillAsleep, StorageUnavailable
-from circadia.gateway.bodies import Parking
+from circadia.gateway.bodies import Parcel, Parking
 from circadia.gateway.gate import Gate, Passage
 from circadia.gateway.journal import Journal
 from circadia.gateway.mcp_voice import McpVoice
@@ -70,7 +70,7 @@ class Bench:
     ) -> tuple[bytes, Passage]:
         reply = Reply(_swallow, McpVoice(), 15.0)
         return await self.gate.pass_through(
-            agent, reply, body, door="mcp", what="tools/call t", grace_seconds=2.0, most=most
+            agent, reply, Parcel(body), door="mcp", what="tools/call t", grace_seconds=2.0, most=most
         )
 
 

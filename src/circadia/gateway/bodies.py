@@ -43,6 +43,24 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
             return chunks[0] if len(chunks) == 1 else b"".join(chunks)
 
 
+class Parcel:
+    """A body on its way through the door: whoever takes it has the only reference.
+
+    Functions that wait for a held call keep their arguments alive; handing this on in place of the bytes lets a body
+    that went to the disk leave the memory.
+    """
+
+    __slots__ = ("_body",)
+
+    def __init__(self, body: bytes) -> None:
+        self._body = body
+
+    def take(self) -> bytes:
+        """Return the body, once."""
+        body, self._body = self._body, b""
+        return body
+
+
 class Parked:
     """One body while its call is held."""
 
@@ -63,31 +81,33 @@ class Parking:
         self.in_memory = 0
         self.on_disk = 0
 
-    async def park(self, body: bytes) -> Parked:
+    async def park(self, parcel: Parcel) -> Parked:
         """Take a body.
 
         Raises:
             LimitReached: memory and disk limits are used up. StorageUnavailable: the disk cannot take it.
         """
-        parked = Parked(body)
+        parked = Parked(parcel.take())
         small = parked.size <= self._limits.spill_bytes
         if small and self.in_memory + parked.size <= self._limits.max_held_bytes:
             self.in_memory += parked.size
             return parked
         if self.on_disk + parked.size > self._limits.max_spilled_bytes:
             raise LimitReached("held calls fill the space for bodies; try again later", retry_after_seconds=30)
+        body, parked.body = parked.body or b"", None
         self.on_disk += parked.size
+        writing = asyncio.ensure_future(asyncio.to_thread(self._spill, body))
+        del body
         try:
-            parked.path = await asyncio.to_thread(self._spill, body)
+            parked.path = await asyncio.shield(writing)
         except OSError as error:
             self.on_disk -= parked.size
             raise StorageUnavailable(
                 f"cannot keep the body on disk: {error.strerror}", retry_after_seconds=30
             ) from error
-        except BaseException:
-            self.on_disk -= parked.size
+        except asyncio.CancelledError:  # the thread goes on: what it writes belongs to nobody
+            writing.add_done_callback(lambda done: self._discard(done, parked.size))
             raise
-        parked.body = None
         return parked
 
     async def take(self, parked: Parked) -> bytes:
@@ -114,6 +134,11 @@ class Parking:
         elif parked.body is not None:
             self.in_memory -= parked.size
         parked.body = parked.path = None
+
+    def _discard(self, writing: asyncio.Future[str], size: int) -> None:
+        self.on_disk -= size
+        if not writing.cancelled() and writing.exception() is None:
+            Path(writing.result()).unlink(missing_ok=True)
 
     def clear(self) -> None:
         """Delete what an earlier process left behind: its held calls are gone with it."""

@@ -7,7 +7,7 @@ from datetime import datetime
 from circadia.agents.presence import Presence
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, LimitReached
-from circadia.gateway.bodies import Parked, Parking
+from circadia.gateway.bodies import Parcel, Parked, Parking
 from circadia.gateway.journal import Journal
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.ticker import Alarm, Ticker
@@ -110,7 +110,7 @@ class Gate:
         self,
         agent: Agent,
         reply: Reply,
-        body: bytes,
+        parcel: Parcel,
         *,
         door: str,
         what: str,
@@ -129,12 +129,11 @@ class Gate:
         """
         cell = self._presence.known(agent.id) or await self._presence.cell(agent.id)
         if not cell.asleep:
-            return body, NOT_HELD
+            return parcel.take(), NOT_HELD
         self._check_room(agent)
         hold = Hold(
-            HoldId(self._ids.new("hold")), agent, reply, await self._parking.park(body), door, what, self._clock
+            HoldId(self._ids.new("hold")), agent, reply, await self._parking.park(parcel), door, what, self._clock
         )
-        del body  # a spilled one must not stay in memory
         alarm = None if most is None else Alarm(lambda: self._presence.fail(cell, hold, most[1]))
         try:
             self._check_room(agent)  # again: others may have come while the body went to the disk

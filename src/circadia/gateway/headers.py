@@ -17,6 +17,7 @@ _NOT_UPSTREAM: Final = HOP_BY_HOP | {
     b"x-circadia-conversation", b"x-circadia-user",
 }  # fmt: skip
 """What stays here: the agent's token, what the client library sets anew, and what is meant for Circadia."""
+_NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -49,6 +50,11 @@ def one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
         if name == wanted:
             return value.decode("latin-1")
     return None
+
+
+def seconds_in(text: str | None) -> float | None:
+    """Return a header's number of seconds, none if it is no plain number (`Retry-After` may also be a date)."""
+    return float(text) if text is not None and _NUMBER.fullmatch(text.strip()) else None
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:

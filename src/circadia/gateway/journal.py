@@ -40,6 +40,7 @@ class Journal:
         self._saw = saw
         self._lines: deque[Event | Call | Conversation] = deque()
         self._some = asyncio.Event()
+        self._writing = asyncio.Lock()  # protects the order of the lines: one batch after the other
         self.dropped = 0
 
     def put(self, line: Event | Call | Conversation) -> None:
@@ -77,17 +78,29 @@ class Journal:
         Raises:
             StorageUnavailable: the lines are kept.
         """
-        while self._lines:
-            batch = [self._lines.popleft() for _ in range(min(len(self._lines), 2000))]
+        async with self._writing:
+            while self._lines:
+                batch = [self._lines.popleft() for _ in range(min(len(self._lines), 2000))]
+                try:
+                    await self._write(batch)
+                except (StorageUnavailable, asyncio.CancelledError):
+                    self._lines.extendleft(reversed(batch))
+                    raise
+                except Exception:  # a line that the database cannot hold must cost neither the others nor the journal
+                    _logger.exception("%d lines of the journal cannot be written together", len(batch))
+                    await self._write_one_by_one(batch)
+            self._some.clear()
+
+    async def _write_one_by_one(self, batch: list[Event | Call | Conversation]) -> None:
+        for index, line in enumerate(batch):
             try:
-                await self._write(batch)
+                await self._write([line])
             except (StorageUnavailable, asyncio.CancelledError):
-                self._lines.extendleft(reversed(batch))
+                self._lines.extendleft(reversed(batch[index:]))
                 raise
-            except Exception:  # one line that cannot be written must not stop all that come after it
-                _logger.exception("%d lines of the journal cannot be written and are dropped", len(batch))
-                self.dropped += len(batch)
-        self._some.clear()
+            except Exception:
+                _logger.exception("a line of the journal cannot be written and is dropped")
+                self.dropped += 1
 
     async def _write(self, batch: list[Event | Call | Conversation]) -> None:
         events = [line for line in batch if isinstance(line, Event)]

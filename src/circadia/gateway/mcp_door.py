@@ -15,7 +15,7 @@ from circadia.agents.directory import nearest
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, MethodNotAllowed, NotFound, StillAsleep, UpstreamFailed
-from circadia.gateway.bodies import read_body
+from circadia.gateway.bodies import Parcel, read_body
 from circadia.gateway.exchange import told, watched
 from circadia.gateway.gate import Gate
 from circadia.gateway.headers import bearer, one
@@ -89,10 +89,9 @@ class McpDoor:
         inner = self._seal.open(owner, server, outer) if outer is not None else None
         call = McpCall(scope, principal, server, owner, inner)
         if scope["method"] == "POST":
-            body = await read_body(scope, receive, self._limits.max_mcp_body_bytes)
-            message = read_message(body)
+            parcel, message = await self._read(scope, receive)
             reply.voice = McpVoice(message.id, message.progress_token)
-            await self._post(call, message, body, receive, reply)
+            await self._post(call, message, parcel, receive, reply)
         elif server in self._stateful:
             await watched(receive, reply, self._behind(call, McpMessage(), None, reply))
         elif scope["method"] == "DELETE":
@@ -100,14 +99,18 @@ class McpDoor:
         else:
             raise MethodNotAllowed("this MCP endpoint sends no notifications of its own; use POST")
 
-    async def _post(self, call: "McpCall", message: McpMessage, body: bytes, receive: Receive, reply: Reply) -> None:
+    async def _read(self, scope: Scope, receive: Receive) -> tuple[Parcel, McpMessage]:
+        body = await read_body(scope, receive, self._limits.max_mcp_body_bytes)
+        return Parcel(body), read_message(body)
+
+    async def _post(self, call: "McpCall", message: McpMessage, parcel: Parcel, receive: Receive, reply: Reply) -> None:
         if message.method == CANCELLED and self._cancel(call, message):
             await reply.whole(202, [], b"")
             return
         running = self._running[call.key(message.id)]
         running.add(call)
         try:
-            await watched(receive, reply, self._held_and_answered(call, message, body, reply))
+            await watched(receive, reply, self._held_and_answered(call, message, parcel, reply))
         except asyncio.CancelledError:
             if not call.cancelled:
                 raise
@@ -118,17 +121,18 @@ class McpDoor:
             if not running:
                 self._running.pop(call.key(message.id), None)
 
-    async def _held_and_answered(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
+    async def _held_and_answered(self, call: "McpCall", message: McpMessage, parcel: Parcel, reply: Reply) -> None:
         waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
         try:
             async with asyncio.timeout(self._defaults.mcp_wait_answer_seconds if waits else None):
                 agent = call.principal.agent
+                body: bytes | None = None
                 if agent is not None and message.held(lists=agent.policy.hold_lists):
                     call.held = True
                     body, _ = await self._gate.pass_through(
                         agent,
                         reply,
-                        body,
+                        parcel,
                         door="mcp",
                         what=f"{message.method} {message.target}".strip(),
                         grace_seconds=self._defaults.hold_grace_seconds,
@@ -137,7 +141,7 @@ class McpDoor:
                     call.held = False
                 if message.held(lists=False) and reply.phase is Phase.SILENT:
                     self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
-                await self._behind(call, message, body, reply)
+                await self._behind(call, message, parcel.take() if body is None else body, reply)
         except TimeoutError:
             if reply.phase >= Phase.ANSWERING:
                 raise

@@ -40,8 +40,13 @@ class McpHttp:
             async with self._session.request(
                 scope["method"], self._url, headers=headers, data=sendable(body), timeout=timeout, allow_redirects=False
             ) as response:
+                if response.status < 200:
+                    raise UpstreamFailed(f"MCP server {self._name!r} wants to switch protocols, which nobody asked for")
                 back = crossing.to_caller(response.raw_headers, length=False)
                 await send({"type": "http.response.start", "status": response.status, "headers": back})
+                if response.status >= 400:
+                    await send({"type": "http.response.body", "body": self._scrubbed(await response.read())})
+                    return
                 async for chunk in response.content.iter_any():
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
@@ -49,6 +54,12 @@ class McpHttp:
         except (aiohttp.ClientError, OSError) as error:
             raise UpstreamFailed(f"MCP server {self._name!r} cannot be reached or broke off") from error
         await send({"type": "http.response.body", "body": b"", "more_body": False})
+
+    def _scrubbed(self, body: bytes) -> bytes:
+        """Return an error body without the secrets of the settings, should the server have repeated them."""
+        for _, value in self._added:
+            body = body.replace(value.encode(), b"[secret]")
+        return body
 
 
 def _value(server: str, environment: Mapping[str, str], variable: str) -> str:

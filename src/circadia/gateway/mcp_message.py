@@ -67,10 +67,11 @@ def _one(raw: object) -> McpMessage:
     token = cast("dict[str, object]", meta).get("progressToken") if isinstance(meta, dict) else None
     target: object = params.get("name", params.get("uri", ""))
     identity: object = message.get("id")
+    cancels: object = params.get("requestId")
     return McpMessage(
         method=method,
         id=identity if isinstance(identity, str | int) else None,
         target=target[:200] if isinstance(target, str) else "",
         progress_token=token if isinstance(token, str | int) else None,
-        cancels=params.get("requestId") if method == CANCELLED else None,
+        cancels=cancels if method == CANCELLED and isinstance(cancels, str | int) else None,
     )

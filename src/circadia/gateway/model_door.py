@@ -12,12 +12,12 @@ from circadia.agents.access import require_upstream
 from circadia.agents.directory import nearest
 from circadia.agents.identity import Identity
 from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
-from circadia.gateway.bodies import read_body
+from circadia.gateway.bodies import Parcel, read_body
 from circadia.gateway.budget import Budget, budgeted, require_model
 from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.exchange import told, watched
 from circadia.gateway.gate import Gate
-from circadia.gateway.headers import bearer, one
+from circadia.gateway.headers import bearer, one, seconds_in
 from circadia.gateway.model_call import ModelCall, Provider
 from circadia.gateway.model_voice import ModelVoice
 from circadia.gateway.owners import Owners
@@ -26,7 +26,6 @@ from circadia.gateway.relay import Relay
 from circadia.gateway.reply import Reply
 from circadia.records.agent import Agent
 from circadia.settings import DefaultsSettings, LimitsSettings
-
 
 _ROUTES_KEPT = 1024
 """Paths whose place on the list is remembered; all that is asked of it follows from the path alone."""
@@ -61,23 +60,25 @@ class ModelDoor:
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one request."""
         reply = Reply(send, ModelVoice(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
-        await told(reply, self._serve(scope, receive, reply))
+        try:
+            await told(reply, self._serve(scope, receive, reply))
+        finally:
+            self._gate.settle(reply)
 
     async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
-        call, body = await self._checked(scope, receive, reply)
-        patience = one(call.headers, b"x-stainless-read-timeout") or one(call.headers, b"x-stainless-timeout")
+        call, parcel = await self._checked(scope, receive, reply)
+        patience = seconds_in(one(call.headers, b"x-stainless-read-timeout"))
+        patience = patience or seconds_in(one(call.headers, b"x-stainless-timeout"))
         silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
-        if patience is not None and patience.replace(".", "", 1).isdigit() and float(patience) > 0:
-            silent = min(silent, float(patience) / 2)
-            reply.beat_at_least_every(float(patience) / 3)
-        await watched(receive, reply, self._held_and_sent(call, body, reply, silent))
+        if patience:
+            silent = min(silent, patience / 2)
+            reply.beat_at_least_every(patience / 3)
+        await watched(receive, reply, self._held_and_sent(call, parcel, reply, silent))
 
-    async def _checked(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, bytes]:
+    async def _checked(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, Parcel]:
         """Return the call and its body, or raise what is wrong with it."""
         headers = scope["headers"]
-        _, _, name, rest = scope["path"].split("/", 3) if scope["path"].count("/") > 2 else ("", "", "", "")
-        raw: bytes = scope.get("raw_path") or scope["path"].encode()
-        tail = raw.split(b"?", 1)[0].split(b"/", 3)[3] if rest else b""
+        name, tail = _upstream_and_path(scope)
         provider = self._providers.get(name)
         if provider is not None:
             reply.voice = ModelVoice(provider.dialects["plain"], streamed=False)
@@ -88,7 +89,7 @@ class ModelDoor:
         if provider is None:
             raise NotFound(f"no upstream {name!r} in the configuration{nearest(name, self._providers)}")
         require_upstream(agent, name)
-        route = self._route(provider, scope["method"], b"/" + tail)
+        route = self._route(provider, scope["method"], tail)
         dialect = provider.dialects[route.dialect]
         reply.voice = ModelVoice(dialect, streamed=False)
         body = await read_body(scope, receive, self._limits.max_model_body_bytes)
@@ -99,7 +100,7 @@ class ModelDoor:
         if route.generates and budgeted(agent.policy):
             await self._budget.check(agent, waiting=self._gate.held(agent.id))
         query = scope["query_string"]
-        target = f"/{tail.decode('ascii')}{'?' + query.decode('latin-1') if query else ''}"
+        target = tail.decode("ascii") + ("?" + query.decode("latin-1") if query else "")
         call = ModelCall(
             agent=agent,
             provider=provider,
@@ -110,7 +111,7 @@ class ModelDoor:
             target=target,
             headers=headers,
         )
-        return call, body
+        return call, Parcel(body)
 
     def _route(self, provider: Provider, method: str, path: bytes) -> Route:
         key = (provider.upstream.name, method, path)
@@ -124,25 +125,29 @@ class ModelDoor:
             self._routes[key] = route
         return route
 
-    async def _held_and_sent(self, call: ModelCall, body: bytes, reply: Reply, silent: float) -> None:
+    async def _held_and_sent(self, call: ModelCall, parcel: Parcel, reply: Reply, silent: float) -> None:
         if not call.route.generates:
-            await self._relay.plain(call, body, reply)
+            await self._relay.plain(call, parcel.take(), reply)
             return
         body, passage = await self._gate.pass_through(
             call.agent,
             reply,
-            body,
+            parcel,
             door="model",
             what=f"{call.method} {call.target.split('?', 1)[0]}",
             grace_seconds=silent,
             most=_most(call.agent),
         )
-        try:
-            if passage.held:
-                self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
-            await self._relay.generate(call, body, passage, reply)
-        finally:
-            self._gate.settle(reply)
+        if passage.held:
+            self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
+        await self._relay.generate(call, body, passage, reply)
+
+
+def _upstream_and_path(scope: Scope) -> tuple[str, bytes]:
+    """Return the upstream's name and the path behind it, both as they came: what is encoded stays encoded."""
+    raw: bytes = (scope.get("raw_path") or scope["path"].encode()).split(b"?", 1)[0]
+    _, _, name, *rest = [*raw.split(b"/", 3), b"", b""][:4] if raw.startswith(b"/") else (b"", b"", b"", b"")
+    return name.decode("latin-1"), b"/" + rest[0]
 
 
 def _most(agent: Agent) -> tuple[float, CircadiaError] | None:

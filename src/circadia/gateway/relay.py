@@ -13,20 +13,20 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError, StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
 from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, Budget, budgeted
-from circadia.gateway.dialects.base import Meter
+from circadia.gateway.dialects.base import Meter, Usage
 from circadia.gateway.gate import Passage
 from circadia.gateway.journal import Journal
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
 from circadia.gateway.reply import Phase, Reply
+from circadia.gateway.stream import WholeEvents
 from circadia.gateway.turns import SleepTier, Turn, Turns
 from circadia.ids import CallId, IdSource
 from circadia.records.agent import OnWake
 from circadia.records.call import Call, CallStatus
 from circadia.records.event import EventType
 from circadia.stores.base import Store
-
 
 _LONGEST_ERROR = 65_536
 """Bytes that are read of an error which an upstream sends as a stream."""
@@ -85,6 +85,9 @@ class Relay:
         try:
             with self._told(call):
                 await self._pass_on(call, body if asking is None else asking, reply, meter, outcome)
+        except UpstreamFailed as error:
+            outcome.unsent = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+            raise
         finally:
             self._write_down(call, turn, record, meter, outcome)
 
@@ -120,6 +123,7 @@ class Relay:
 
     async def _pass_stream(self, call: ModelCall, response: aiohttp.ClientResponse, reply: Reply, meter: Meter) -> None:
         owned = 0
+        events = WholeEvents()
         with self._cut_by_sleep(call, response) as cut:
             try:
                 await reply.start(response.status, crossing.to_caller(response.raw_headers, length=False))
@@ -128,14 +132,14 @@ class Relay:
                     if len(meter.ids) > owned:
                         await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
                         owned = len(meter.ids)
-                    await reply.write(passed)
+                    await reply.write(events.feed(passed))
             except (aiohttp.SocketTimeoutError, TimeoutError) as error:
                 raise UpstreamTimedOut(f"upstream {call.provider.upstream.name!r} stopped in its stream") from error
             except (aiohttp.ClientError, OSError) as error:
                 if cut.done():
                     raise StillAsleep("the agent was put to sleep and its stream cut") from error
                 raise UpstreamFailed(f"upstream {call.provider.upstream.name!r} broke off in its stream") from error
-        await reply.finish(meter.end())
+        await reply.finish(events.end() + meter.end())
 
     @contextmanager
     def _cut_by_sleep(self, call: ModelCall, response: aiohttp.ClientResponse) -> Generator[asyncio.Future[None]]:
@@ -211,10 +215,12 @@ class Relay:
     def _write_down(self, call: ModelCall, turn: Turn, record: Call, meter: Meter, outcome: "Outcome") -> None:
         answered = outcome.status is not None and outcome.status < 400 and meter.complete
         usage = meter.usage
+        if not meter.complete:
+            usage = Usage()  # half a count would be a guess: what was read, without what was written
         known = usage.input_tokens is not None or usage.output_tokens is not None
         model = meter.model or record.model
         began = outcome.began
-        refused = outcome.status is not None and outcome.status >= 400
+        free = outcome.unsent or (outcome.status is not None and outcome.status >= 400)
         self._journal.put(
             replace(
                 record,
@@ -225,8 +231,8 @@ class Relay:
                 output_tokens=usage.output_tokens,
                 cached_tokens=usage.cached_tokens,
                 reasoning_tokens=usage.reasoning_tokens,
-                reserved_tokens=0 if known or refused else record.reserved_tokens,
-                reserved_nanousd=0 if known or refused else record.reserved_nanousd,
+                reserved_tokens=0 if known or free else record.reserved_tokens,
+                reserved_nanousd=0 if known or free else record.reserved_nanousd,
                 cost_nanousd=call.provider.prices.price(model, usage, record.at) if known else None,
                 first_token_seconds=None if outcome.first is None else outcome.first - began,
                 total_seconds=self._clock.monotonic() - began,
@@ -239,12 +245,13 @@ class Relay:
 class Outcome:
     """What became of one call."""
 
-    __slots__ = ("began", "first", "status")
+    __slots__ = ("began", "first", "status", "unsent")
 
     def __init__(self, began: float) -> None:
         self.began = began
         self.first: float | None = None
         self.status: int | None = None
+        self.unsent = False
 
 
 async def _require_fitting(call: ModelCall, response: aiohttp.ClientResponse, whole: bytes | None) -> None:

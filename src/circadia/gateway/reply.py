@@ -108,7 +108,8 @@ class Reply:
 
     async def whole(self, status: int, headers: Headers, body: bytes) -> None:
         """Send an answer in one piece."""
-        length = [(b"content-length", b"%d" % len(body))] if self.phase is Phase.SILENT else []
+        bodiless = status in (204, 304)  # these have no length to tell (RFC 9110, 8.6)
+        length = [(b"content-length", b"%d" % len(body))] if self.phase is Phase.SILENT and not bodiless else []
         await self.start(status, [*headers, *length])
         await self.finish(body)
 

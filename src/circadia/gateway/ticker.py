@@ -56,6 +56,11 @@ class Ticker:
             waiting.pop(ticking, None)
         ticking.slot = -1
 
+    @property
+    def waiting(self) -> int:
+        """Return how many wait for a tick."""
+        return sum(len(slot) for slot in self._slots.values())
+
     async def run(self) -> None:
         """Tick until cancelled."""
         while True:

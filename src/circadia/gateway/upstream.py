@@ -10,6 +10,7 @@ from yarl import URL
 
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.headers import seconds_in
 from circadia.settings import UpstreamSettings
 
 _URLS_KEPT = 256
@@ -75,6 +76,8 @@ class Upstream:
                     raise UpstreamFailed(f"upstream {self.name!r} broke off ({type(error).__name__})") from error
             else:
                 try:
+                    if response.status < 200:
+                        raise UpstreamFailed(f"upstream {self.name!r} wants to switch protocols unasked")
                     whole = None if is_stream(response) else await self._read(response)
                     pause = None if last else self._pause(response.status, response.headers, pause)
                     if pause is None:
@@ -107,8 +110,7 @@ class Upstream:
         """Return how long to wait before a repeat; none if the answer is final."""
         if headers.get("x-should-retry", "").lower() == "false":
             return None
-        given = headers.get("retry-after", "")
-        wait = float(given) if given.replace(".", "", 1).isdigit() else None
+        wait = seconds_in(headers.get("retry-after"))
         if status == 429 and wait is None:
             return None
         if status == 429 or status >= 500:

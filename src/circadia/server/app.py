@@ -14,6 +14,7 @@ import uvicorn
 
 from circadia.errors import StartError
 from circadia.server.folder import admin_token, locked
+from circadia.server.protocol import Http
 from circadia.server.wiring import Server, wired
 from circadia.settings import Settings
 from circadia.telemetry.logs import set_up_logs
@@ -58,7 +59,7 @@ class Listener(uvicorn.Server):
             uvicorn.Config(
                 server.app,
                 loop="none",
-                http="httptools",
+                http=Http,
                 ws="none",
                 interface="asgi3",
                 lifespan="off",
@@ -79,7 +80,7 @@ class Listener(uvicorn.Server):
     def url(self) -> str:
         """Return the address that callers use."""
         host, port = self.bound.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host  # noqa: S104 - only shown
+        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         return f"http://{shown}:{port}"
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:

@@ -33,7 +33,7 @@ class Hosts:
             Misdirected: a foreign Host. Forbidden: a foreign Origin.
         """
         host = one(headers, b"host")
-        name = (urlsplit(f"//{host}").hostname or "") if host and "@" not in host else ""
+        name = _split(f"//{host}")[1] if host and "@" not in host else ""
         if not self._any and name not in self._hosts:
             raise Misdirected(f"{host!r} is no host of this server; the operator can add it to server.allowed_hosts")
         origin = one(headers, b"origin")
@@ -42,9 +42,18 @@ class Hosts:
         given = origin.rstrip("/").lower()
         if given in self._origins:
             return origin
-        if urlsplit(given).netloc == (host or "").lower() and given != "null":
+        if host and _split(given)[0] == host.lower():
             return None
         raise Forbidden(f"pages of {origin!r} may not ask; the operator can add it to server.allowed_origins")
+
+
+def _split(address: str) -> tuple[str, str]:
+    """Return host with port, and the bare host, of an address; both empty if it is none."""
+    try:
+        parts = urlsplit(address)
+        return parts.netloc, parts.hostname or ""
+    except ValueError:
+        return "", ""
 
 
 class Front:

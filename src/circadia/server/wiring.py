@@ -61,6 +61,8 @@ class Server:
     """What is still to be written."""
     stop: Callable[[str], None]
     """Ends all that waits, with a reason: held calls, and streams of events."""
+    waiting: Callable[[], int]
+    """Returns how many callers are held or get signs of life: 0 when nobody is there."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -164,7 +166,9 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     await stack.enter_async_context(stdio.run())
     for work in (ticker.run(), journal.run(), sweeps.run()):
         stack.push_async_callback(_ended, asyncio.create_task(work))
-    return Server(app=front, journal=journal, stop=presence.stop)
+    return Server(
+        app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting
+    )  # fmt: skip
 
 
 async def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal) -> ModelDoor:

@@ -129,4 +129,4 @@ def as_text(value: object) -> str | None:
 
 def as_count(value: object) -> int | None:
     """Return the value if it is a count."""
-    return value if type(value) is int and value >= 0 else None
+    return value if type(value) is int and 0 <= value <= _MOST_TOKENS else None

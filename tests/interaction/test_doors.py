@@ -1,0 +1,134 @@
+"""Every door of REST × every principal: one table, and a test that walks it (GATE-07)."""
+
+import asyncio
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+from starlette.routing import Route
+
+from circadia.api.app import Api
+from tests.api.service import ADMIN, METRICS, Service, serving
+
+PRINCIPALS = ("operator", "own agent", "other agent of the session", "agent of another session", "none")
+
+ALL = (200, 200, 200, 200, 401)
+OPERATOR = (200, 403, 403, 403, 401)
+SESSION = (200, 200, 200, 403, 401)
+OWN = (200, 200, 403, 403, 401)
+
+DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
+    "GET /api/openapi.json": (ALL, None),
+    "GET /api/v1/sessions": (OPERATOR, None),
+    "POST /api/v1/sessions": ((201, 403, 403, 403, 401), {}),
+    "GET /api/v1/sessions/{s}": (SESSION, None),
+    "DELETE /api/v1/sessions/{s}": (OPERATOR, None),
+    "GET /api/v1/sessions/{s}/agents": (SESSION, None),
+    "POST /api/v1/sessions/{s}/agents": ((201, 403, 403, 403, 401), {"name": "new"}),
+    "PATCH /api/v1/sessions/{s}/agents/{a}": (OPERATOR, {"description": "new"}),
+    "DELETE /api/v1/sessions/{s}/agents/{a}": ((204, 403, 403, 403, 401), None),
+    "POST /api/v1/sessions/{s}/agents/{a}/token": (OPERATOR, None),
+    "GET /api/v1/sessions/{s}/agents/{a}/sleeping": (SESSION, None),
+    "PUT /api/v1/sessions/{s}/agents/{a}/sleeping": (OWN, {"sleeping": True}),
+    "POST /api/v1/sessions/{s}/agents/{a}/sleeping": (OWN, {"sleeping": True}),
+    "GET /api/v1/sessions/{s}/{a}/sleeping": (SESSION, None),
+    "PUT /api/v1/sessions/{s}/{a}/sleeping": (OWN, {"sleeping": True}),
+    "POST /api/v1/sessions/{s}/{a}/sleeping": (OWN, {"sleeping": True}),
+    "GET /api/v1/sleeping/{s}/{a}": (SESSION, None),
+    "PUT /api/v1/sleeping/{s}/{a}": (OWN, {"sleeping": True}),
+    "POST /api/v1/sleeping/{s}/{a}": (OWN, {"sleeping": True}),
+    "GET /sessions/{s}/{a}/sleeping": (SESSION, None),
+    "PUT /sessions/{s}/{a}/sleeping": (OWN, {"sleeping": True}),
+    "POST /sessions/{s}/{a}/sleeping": (OWN, {"sleeping": True}),
+    "PUT /api/v1/sessions/{s}/sleeping": (OWN, {"sleeping": True, "agents": ["ann"]}),
+    "GET /api/v1/sessions/{s}/threads": (SESSION, None),
+    "POST /api/v1/sessions/{s}/threads": ((201, 201, 201, 403, 401), {"name": "new"}),
+    "POST /api/v1/sessions/{s}/threads/{t}/participants": ((201, 201, 403, 403, 401), {"agent": "bob"}),
+    "DELETE /api/v1/sessions/{s}/threads/{t}/participants/{a}": ((204, 204, 403, 403, 401), None),
+    "POST /api/v1/sessions/{s}/threads/{t}/close": (OWN, None),
+    "GET /api/v1/sessions/{s}/threads/{t}/messages": (OWN, None),
+    "POST /api/v1/sessions/{s}/threads/{t}/messages": ((201, 201, 403, 403, 401), {"content": "hello"}),
+    "GET /api/v1/holds": (OPERATOR, None),
+    "GET /api/v1/events": (OPERATOR, None),
+    "GET /api/v1/events/stream": (OPERATOR, None),
+    "GET /api/v1/usage": (OPERATOR, None),
+}
+"""What each principal is answered, in the order of PRINCIPALS, and the body that is sent."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Place:
+    """A fresh session with ann, who takes part in the thread, and bob, who does not; and a foreign agent."""
+
+    session: str
+    tokens: tuple[str | None, ...]
+
+
+@pytest.fixture
+async def service(tmp_path: Path) -> AsyncGenerator[Service]:
+    async with serving(tmp_path) as made:
+        yield made
+
+
+async def fresh(service: Service) -> Place:
+    graph = {"agents": [{"name": "ann"}, {"name": "bob"}], "threads": [{"name": "t", "participants": ["ann"]}]}
+    home = await service.ok("POST", "/sessions", graph)
+    away = await service.ok("POST", "/sessions", {"agents": [{"name": "ann", "may_wake": ["*"], "may_sleep": ["*"]}]})
+    ann, bob = (agent["token"] for agent in home["agents"])
+    return Place(session=home["name"], tokens=(ADMIN, ann, bob, away["agents"][0]["token"], None))
+
+
+async def status(service: Service, place: Place, door: str, token: str | None) -> int:
+    method, path = door.split(" ")
+    path = path.replace("{s}", place.session).replace("{a}", "ann").replace("{t}", "t")
+    headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    async with service.http.request(method, service.url + path, json=DOORS[door][1], headers=headers) as answer:
+        return answer.status
+
+
+@pytest.mark.spec("GATE-07")
+def test_each_door_is_in_the_table_and_no_other() -> None:
+    routes = [route for route in Api().routes if isinstance(route, Route)]
+    assert len(routes) == len(Api().routes)
+    served = {f"{method} {route.path}" for route in routes for method in (route.methods or set()) - {"HEAD"}}
+    assert served == set(DOORS)
+
+
+@pytest.mark.spec("GATE-07", "GATE-32")
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_door_opens_to_those_only_whom_the_table_names(service: Service, door: str) -> None:
+    seen: list[int] = []
+    for number in range(len(PRINCIPALS)):
+        place = await fresh(service)
+        seen.append(await status(service, place, door, place.tokens[number]))
+    assert dict(zip(PRINCIPALS, seen, strict=True)) == dict(zip(PRINCIPALS, DOORS[door][0], strict=True))
+
+
+@pytest.mark.spec("GATE-07", "GATE-35")
+async def test_a_wrong_a_metrics_and_a_dead_token_open_no_door(service: Service) -> None:
+    place = await fresh(service)
+    dead = place.tokens[1]
+    await service.ok("POST", f"/sessions/{place.session}/agents/ann/token")
+    wrong = ("circadia-agent-nobody", "", ADMIN[:-1], ADMIN.upper(), dead)
+    for door in DOORS:
+        told = await asyncio.gather(*(status(service, place, door, token) for token in wrong))
+        assert told == [401] * len(wrong), door
+        assert await status(service, place, door, METRICS) == 403, door
+
+
+@pytest.mark.spec("GATE-35")
+def test_no_door_defines_an_upstream_an_mcp_server_or_a_launcher() -> None:
+    words = ("upstream", "server", "launcher", "command", "settings", "config")
+    assert not [door for door in DOORS if any(word in door for word in words)]
+
+
+@pytest.mark.spec("GATE-07", "GATE-32")
+async def test_a_refusal_changes_nothing(service: Service) -> None:
+    place = await fresh(service)
+    before = (await service.ok("GET", f"/events?session={place.session}"))["events"]
+    for door, (statuses, _) in DOORS.items():
+        for number, token in enumerate(place.tokens):
+            if statuses[number] in (401, 403):
+                await status(service, place, door, token)
+    assert (await service.ok("GET", f"/events?session={place.session}"))["events"] == before

@@ -1,0 +1,227 @@
+"""What callers and upstreams do that no SDK does: each ends in a clear answer, and nothing is left behind."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.testing.mcp_upstream import MockMcpServer
+from tests.interaction.live import ADMIN, CHAT, Live, live
+from tests.interaction.test_mcp_door import VERSION, ask, call, session
+
+MESSAGE = {"model": "claude-sonnet-4-5", "max_tokens": 900, "messages": [{"role": "user", "content": "hello"}]}
+
+
+def raw(
+    at: Live, token: str, body: object = CHAT, *, path: str = "/llm/openai/v1/chat/completions", **more: str
+) -> bytes:
+    data = json.dumps(body).encode()
+    given = {"host": "127.0.0.1", "authorization": f"Bearer {token}", "content-length": str(len(data)), **more}
+    head = "".join(f"{name.replace('_', '-')}: {value}\r\n" for name, value in given.items())
+    return f"POST {path} HTTP/1.1\r\n{head}\r\n".encode("latin-1") + data
+
+
+async def connect(at: Live) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+    port = int(at.url.rpartition(":")[2])
+    return await asyncio.open_connection("127.0.0.1", port)
+
+
+async def status_of(at: Live, request: bytes) -> int:
+    reader, writer = await connect(at)
+    writer.write(request)
+    async with asyncio.timeout(10):
+        line = await reader.readline()
+    writer.close()
+    return int(line.split()[1])
+
+
+@pytest.mark.spec("GATE-47", "GATE-46")
+async def test_after_many_callers_have_hung_up_nothing_ticks_waits_or_is_counted(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        writers: list[asyncio.StreamWriter] = []
+        for _ in range(50):
+            _, writer = await connect(at)
+            writer.write(raw(at, token))
+            writers.append(writer)
+        await at.held(50)
+        for writer in writers:
+            writer.transport.abort()
+        await at.held(0)
+        assert at.server.waiting() == 0
+        await at.sleeping(False)
+        assert at.upstream.requests == []
+
+
+@pytest.mark.spec("GATE-47")
+async def test_a_caller_with_a_second_request_in_the_pipe_is_dropped_like_any_other(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        _, writer = await connect(at)
+        writer.write(raw(at, token) + raw(at, token))
+        await at.held(1)
+        writer.transport.abort()
+        await at.held(0)
+        await at.sleeping(False)
+        assert at.upstream.requests == []
+
+
+@pytest.mark.spec("GATE-46")
+async def test_a_caller_that_goes_while_its_body_is_spilled_leaves_no_file(tmp_path: Path) -> None:
+    async with live(tmp_path, limits={"spill_bytes": 1000}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        body = {**CHAT, "messages": [{"role": "user", "content": "x" * 2_000_000}]}
+        for _ in range(20):
+            _, writer = await connect(at)
+            writer.write(raw(at, token, body))
+            await writer.drain()
+            writer.transport.abort()
+        await at.held(0)
+        async with asyncio.timeout(10):
+            while at.server.waiting() or list((tmp_path / "held").glob("*")):
+                await asyncio.sleep(0.02)
+
+
+@pytest.mark.spec("GATE-66", "GATE-64")
+async def test_hanging_up_before_the_usage_is_told_frees_no_budget(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent(max_tokens_per_day=2_000)
+        statuses: list[int] = []
+        for _ in range(4):
+            resume = asyncio.Event()
+            at.upstream.next(pause_after_chunks=4, resume=resume, text="one two three four")
+            async with at.call(token, "/v1/messages", {**MESSAGE, "stream": True}, upstream="anthropic") as response:
+                statuses.append(response.status)
+                if response.status == 200:
+                    await response.content.readuntil(b"\n\n")
+                response.close()
+            await at.upstream.dropped(min(len(statuses), 2))
+            resume.set()
+            await at.server.journal.flush()
+        assert statuses == [200, 200, 429, 429]
+        assert (await at.usage())[0]["unknown"] == 2
+
+
+@pytest.mark.spec("GATE-35")
+@pytest.mark.parametrize("given", [{"host": "["}, {"host": "a@127.0.0.1"}, {"origin": "http://["}, {"origin": "["}])
+async def test_addresses_that_are_none_are_refused_and_not_a_failure(tmp_path: Path, given: dict[str, str]) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        assert await status_of(at, raw(at, token, **given)) in (403, 421)
+
+
+@pytest.mark.spec("GATE-60")
+async def test_odd_numbers_ids_and_paths_are_borne(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        assert await status_of(at, raw(at, token, x_stainless_timeout="\xb2")) == 200
+        assert await status_of(at, raw(at, token, path="/llm%2Fopenai%2Fv1/models")) == 404
+        assert await status_of(at, raw(at, token, path="/llm%2Fopenai/v1/chat/completions")) == 404
+        assert await status_of(at, raw(at, token, path="/llm")) == 404
+        assert await status_of(at, raw(at, token, path="/llm/openai")) in (400, 403)
+        for odd in ([], {}, None, 1.5):
+            cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": odd}}
+            async with at.tool(token, cancel) as response:
+                assert response.status == 202
+        deep: Any = b"[" * 100_000
+        async with at.tool(token, deep) as response:
+            assert response.status == 400
+        async with at.call(token, body=b'{"messages":' + deep) as response:
+            assert response.status == 400
+
+
+@pytest.mark.spec("GATE-63")
+async def test_an_upstream_that_switches_protocols_or_sends_no_body_is_borne(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 0}) as at:
+        token = await at.agent()
+        at.upstream.next(status=204, body=b"")
+        async with at.call(token) as response:
+            assert response.status == 204
+            assert "content-length" not in response.headers
+
+
+@pytest.mark.spec("GATE-50", "GATE-63")
+async def test_a_stream_that_breaks_within_an_event_ends_in_an_event_that_can_be_read(tmp_path: Path) -> None:
+    broken = b'event: message_start\ndata: {"type":"message_start","mess'
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\ntransfer-encoding: chunked\r\n\r\n")
+        writer.write(b"%x\r\n%b\r\n" % (len(broken), broken))
+        await writer.drain()
+        writer.transport.abort()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    address = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+    async with server, live(tmp_path, upstream={"base_url": address, "retries": 0}) as at:
+        token = await at.agent()
+        async with at.call(token, "/v1/messages", {**MESSAGE, "stream": True}, upstream="anthropic") as response:
+            lines = (await response.text()).splitlines()
+        assert all(json.loads(line[6:]) for line in lines if line.startswith("data: "))
+        assert "event: error" in lines
+
+
+@pytest.mark.spec("GATE-62")
+async def test_an_mcp_server_that_repeats_its_secret_in_an_error_does_not_tell_the_agent(tmp_path: Path) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        head = await reader.readuntil(b"\r\n\r\n")
+        body = b"you sent: " + head
+        writer.write(
+            b"HTTP/1.1 400 Bad Request\r\ncontent-length: %d\r\nconnection: close\r\n\r\n%b" % (len(body), body)
+        )
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
+    settings = {"odd": {"url": url, "headers_env": {"x-secret": "SECRET"}}}
+    environment = {"SECRET": "value-of-the-secret"}
+    async with server, live(tmp_path, mcp_servers=settings, environment=environment) as at:
+        token = await at.agent()
+        async with at.tool(token, call("echo"), server="/odd") as response:
+            text = await response.text()
+        assert "you sent" in text
+        assert environment["SECRET"] not in text
+        assert token not in text
+
+
+@pytest.mark.spec("GATE-80", "GATE-64")
+async def test_a_line_that_the_database_cannot_hold_costs_no_other_line(tmp_path: Path, postgres_url: str) -> None:
+    async with live(tmp_path, server={"database_url": postgres_url}) as at:
+        token = await at.agent()
+        async with at.call(token, body={**CHAT, "model": "nul\u0000in-the-name"}) as response:
+            await response.read()
+        async with at.call(token) as response:
+            await response.read()
+        assert {group["key"] for group in await at.usage("model")} >= {"gpt-4o-mini"}
+
+
+@pytest.mark.spec("GATE-47", "GATE-35")
+async def test_one_session_cannot_cancel_what_another_has_under_way(tmp_path: Path) -> None:
+    async with MockMcpServer() as tools, live(tmp_path, mcp_servers={"echo": {"url": tools.url}}) as at:
+        ann, bob = await at.agent("ann"), await at.agent("bob")
+        await at.sleeping(True)
+        first, second, other = await session(at, ann), await session(at, ann), await session(at, bob)
+        pending = asyncio.create_task(ask(at, ann, call("list_agents", 7), **{"mcp-session-id": first}))
+        await at.held(1)
+        cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 7}}
+        for token, given in ((ann, second), (bob, other)):
+            headers = {"mcp-session-id": given, "mcp-protocol-version": VERSION}
+            async with at.tool(token, cancel, headers=headers) as response:
+                assert response.status == 202
+        assert len(await at.held(1)) == 1
+        await at.sleeping(False)
+        assert (await pending)[-1]["result"]
+
+
+@pytest.mark.spec("GATE-62")
+async def test_the_operators_token_is_no_agents_at_the_model_door(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        async with at.call(ADMIN) as response:
+            assert response.status == 403
+            assert "circadia agent add" in (await response.json())["error"]["message"]
