@@ -1,0 +1,183 @@
+"""The REST API over real HTTP on a free port, with a SQLite file behind it and a clock that stands still."""
+
+import asyncio
+import contextlib
+import io
+import json
+import socket
+from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import uvicorn
+
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
+from circadia.agents.registry import Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.sleep import SleepState
+from circadia.agents.threads import Threads
+from circadia.api.app import ApiParts, create_api
+from circadia.gateway.gate import HoldView
+from circadia.ids import AgentId, hash_token, new_token
+from circadia.settings import settings_from
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+from circadia.testing.clock import ManualClock
+
+ADMIN = "operator-token-of-the-tests"
+METRICS = "metrics-token-of-the-tests"
+Json = Any
+
+
+@dataclass
+class Held:
+    """What is held, as a test says it."""
+
+    views: list[HoldView] = field(default_factory=list[HoldView])
+
+    def holds(self) -> Sequence[HoldView]:
+        """Return what the test put in."""
+        return self.views
+
+    def held(self, agent_id: AgentId) -> int:
+        """Return how many of them are the agent's."""
+        return sum(view.agent_id == agent_id for view in self.views)
+
+
+class NumberedIds:
+    """Ids that ascend while the clock stands still, and differ from those before a restart."""
+
+    def __init__(self) -> None:
+        self._run = new_token("run")[-8:].lower()
+        self._number = 0
+
+    def new(self, prefix: str) -> str:
+        """Return the next id."""
+        self._number += 1
+        return f"{prefix}_{self._number:06}{self._run}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Json
+
+    @property
+    def code(self) -> str:
+        """Return the problem's code."""
+        assert self.headers["Content-Type"] == "application/problem+json"
+        assert self.body["status"] == self.status
+        return self.body["code"]
+
+
+class Service:
+    """A running API."""
+
+    def __init__(self, url: str, parts: ApiParts, clock: ManualClock, held: Held, http: aiohttp.ClientSession) -> None:
+        self.url = url
+        self.parts = parts
+        self.clock = clock
+        self.held = held
+        self.http = http
+
+    async def call(
+        self,
+        method: str,
+        path: str,
+        body: object = None,
+        *,
+        token: str | None = ADMIN,
+        data: bytes | None = None,
+        headers: Mapping[str, str] | None = None,
+    ) -> Answer:
+        """Send a request below /api/v1, or to the whole path if it begins with two slashes."""
+        url = self.url + (path[1:] if path.startswith("//") else f"/api/v1{path}")
+        sent = {**({} if token is None else {"Authorization": f"Bearer {token}"}), **(headers or {})}
+        given = io.BytesIO(data) if data else None
+        async with self.http.request(method, url, json=body, data=given, headers=sent) as answer:
+            text = await answer.text()
+            return Answer(status=answer.status, headers=answer.headers.copy(), body=json.loads(text) if text else None)
+
+    async def ok(self, method: str, path: str, body: object = None, *, token: str = ADMIN) -> Json:
+        """Return the body of an answer that is a success."""
+        answer = await self.call(method, path, body, token=token)
+        assert 200 <= answer.status < 300, answer
+        return answer.body
+
+    async def agent(self, name: str, *, session: str = "default", **given: object) -> str:
+        """Make an agent and return its token."""
+        return (await self.ok("POST", f"/sessions/{session}/agents", {"name": name, **given}))["token"]
+
+    async def asleep(self, name: str, *, session: str = "default") -> bool:
+        """Return whether it sleeps."""
+        return (await self.ok("GET", f"/sessions/{session}/agents/{name}/sleeping"))["sleeping"]
+
+    async def events(self, *types: str) -> list[Json]:
+        """Return the events of these types."""
+        found = (await self.ok("GET", "/events"))["events"]
+        return [event for event in found if not types or event["type"] in types]
+
+
+class _Quiet(uvicorn.Server):
+    """A server that leaves the signals to pytest."""
+
+    @contextlib.contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Capture none."""
+        yield
+
+
+@contextlib.asynccontextmanager
+async def serving(folder: Path, *, clock: ManualClock | None = None, **limits: int) -> AsyncGenerator[Service]:
+    """Serve what is in the folder's database; a second time in the same folder is a restart."""
+    clock = clock or ManualClock()
+    store = await open_sqlite(folder / "circadia.db")
+    held = Held()
+    parts = await _parts(store, clock, held, limits)
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()  # so that who asks before the server runs waits
+        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
+        server = _Quiet(uvicorn.Config(create_api(parts), log_config=None, lifespan="off", http="httptools"))
+        running = asyncio.create_task(server.serve(sockets=[bound]))
+        try:
+            async with aiohttp.ClientSession() as http:
+                yield Service(url, parts, clock, held, http)
+        finally:
+            parts.presence.stop("the test is over")
+            clock.advance(60)
+            server.should_exit = True
+            await running
+            await store.close()
+
+
+async def _parts(store: Store, clock: ManualClock, held: Held, limits: Mapping[str, int]) -> ApiParts:
+    signals = LocalSignals()
+    ids = NumberedIds()
+    settings = settings_from({"limits": dict(limits)})
+    sleep = SleepState(clock, signals)
+    registry = Registry(clock, ids, signals, settings.defaults.policy())
+    threads = Threads(clock, ids, signals, sleep, max_message_characters=settings.limits.max_message_characters)
+    sessions = Sessions(clock, ids, signals, registry, threads)
+    async with store.write() as tx:
+        await sessions.ensure_default(tx)
+    return ApiParts(
+        store=store,
+        clock=clock,
+        signals=signals,
+        identity=Identity(store, signals, admin_token_hash=hash_token(ADMIN), metrics_token_hash=hash_token(METRICS)),
+        registry=registry,
+        sessions=sessions,
+        threads=threads,
+        sleep=sleep,
+        presence=Presence(store, signals),
+        settings=settings,
+        holds=held,
+    )

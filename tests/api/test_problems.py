@@ -1,0 +1,134 @@
+"""What REST says to bad requests."""
+
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from tests.api.service import METRICS, Service, serving
+
+STATE = "/sessions/default/agents/ann/sleeping"
+
+
+async def test_an_error_is_a_problem_of_rfc_9457(service: Service) -> None:
+    answer = await service.call("GET", "/sessions/nowhere")
+    assert answer.headers["Content-Type"] == "application/problem+json"
+    assert answer.body == {
+        "type": "urn:circadia:error:not_found",
+        "title": "Not found",
+        "status": 404,
+        "detail": "no session 'nowhere'; there are 'default'",
+        "instance": "/api/v1/sessions/nowhere",
+        "code": "not_found",
+    }
+
+
+@pytest.mark.spec("GATE-07")
+@pytest.mark.parametrize("path", ["/sessions", "/nothing", "//api/openapi.json", "//anything"])
+async def test_without_a_good_token_no_door_opens_and_nothing_is_told(service: Service, path: str) -> None:
+    for token in (None, "wrong"):
+        answer = await service.call("GET", path, token=token)
+        assert (answer.status, answer.code) == (401, "unauthenticated")
+        assert answer.headers["WWW-Authenticate"].startswith("Bearer")
+    bad = await service.call("PUT", STATE, data=b"{", token=None)
+    assert bad.status == 401
+
+
+async def test_the_metrics_token_opens_nothing_here(service: Service) -> None:
+    for path in ("/sessions", "//api/openapi.json", "/nothing"):
+        assert (await service.call("GET", path, token=METRICS)).status == 403
+
+
+async def test_an_unknown_path_is_not_found(service: Service) -> None:
+    for path in ("/nothing", "/sessions/", "//", "//api/v1", "/sessions/a/b/c/d", "/sessions/%00", "/sessions/%ff"):
+        assert (await service.call("GET", path)).status == 404
+
+
+async def test_a_wrong_method_is_told_with_the_right_ones(service: Service) -> None:
+    answer = await service.call("PATCH", "/sessions/default")
+    assert (answer.status, answer.code, answer.headers["Allow"]) == (405, "method_not_allowed", "DELETE, GET")
+    assert (await service.call("DELETE", STATE)).headers["Allow"] == "GET, POST, PUT"
+
+
+AGENTS = "/sessions/default/agents"
+THREADS = "/sessions/default/threads"
+UNKNOWN: list[tuple[str, str, dict[str, object], str]] = [
+    ("PUT", STATE, {"sleepin": True}, "unknown key 'sleepin'; did you mean 'sleeping'?"),
+    ("POST", "/sessions", {"agent": []}, "unknown key 'agent'; did you mean 'agents'?"),
+    ("POST", "/sessions", {"agents": [{"name": "a", "wake_event": []}]}, "did you mean 'wake_events'?"),
+    ("POST", "/sessions", {"agents": [{"name": "a", "policy": {"models_": []}}]}, "did you mean 'models'?"),
+    ("POST", "/sessions/default/agents", {"name": "a", "xyz": 1}, "known keys: abort_streams,"),
+    ("POST", "/sessions/default/agents", {"name": "a", "wakeEvents": [], "wake_events": []}, "the same key"),
+    ("POST", "/sessions/default/threads", {"name": "t", "participant": []}, "did you mean 'participants'?"),
+    ("POST", "/sessions/default/threads/t/messages", {"content": "c", "sender": "user"}, "known keys: content,"),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body", "said"), UNKNOWN)
+async def test_an_unknown_key_is_told_with_the_nearest_known_one(
+    service: Service, method: str, path: str, body: dict[str, object], said: str
+) -> None:
+    answer = await service.call(method, path, body)
+    assert (answer.status, answer.code) == (422, "invalid_request")
+    assert said in answer.body["detail"]
+    assert answer.body["errors"][0]["message"] in answer.body["detail"]
+
+
+async def test_each_wrong_value_is_told_with_its_path(service: Service) -> None:
+    agents = [{"name": "a"}, {"name": 1, "wake_events": ["mentioned", "x"]}]
+    answer = await service.call("POST", "/sessions", {"agents": agents, "name": []})
+    paths = {error["path"] for error in answer.body["errors"]}
+    assert paths == {"body.name", "body.agents.1.name", "body.agents.1.wake_events.1"}
+
+
+@pytest.mark.parametrize("query", ["after=x", "after=-1", "after=99999999999999999999", "limit=0", "type=nap"])
+async def test_a_wrong_query_is_told(service: Service, query: str) -> None:
+    for path in ("/events", "/events/stream"):
+        if query.startswith("limit") and path.endswith("stream"):
+            continue
+        answer = await service.call("GET", f"{path}?{query}")
+        assert (answer.status, answer.body["errors"][0]["path"].split(".")[0]) == (422, "query")
+
+
+async def test_a_body_over_the_limit_is_refused_while_it_is_read(service: Service) -> None:
+    told = await service.call("PUT", STATE, data=b"x" * 5_000_000)
+    assert (told.status, told.code) == (413, "too_large")
+    sent = 0
+
+    async def endless() -> AsyncIterator[bytes]:
+        nonlocal sent
+        while sent < 200_000_000:
+            sent += 65_536
+            yield b" " * 65_536
+
+    headers = {"Authorization": "Bearer operator-token-of-the-tests"}
+    async with service.http.put(f"{service.url}/api/v1{STATE}", data=endless(), headers=headers) as answer:
+        assert answer.status == 413
+    assert sent < 100_000_000
+    assert (await service.call("GET", "/sessions")).status == 200
+
+
+@pytest.mark.parametrize(("over", "status"), [(0, 200), (1, 413)])
+async def test_the_limit_of_the_settings_is_counted_exactly(tmp_path: Path, over: int, status: int) -> None:
+    body = b'{"sleeping": true}'
+    async with serving(tmp_path, max_api_body_bytes=len(body)) as service:
+        await service.agent("ann")
+        assert (await service.call("PUT", STATE, data=body + b" " * over)).status == status
+
+
+async def test_a_database_that_is_away_is_told_to_come_back_later(service: Service) -> None:
+    await service.parts.store.close()
+    answer = await service.call("GET", "/sessions")
+    assert (answer.status, answer.code, int(answer.headers["Retry-After"]) >= 1) == (503, "storage_unavailable", True)
+
+
+async def test_what_nobody_foresaw_is_logged_and_tells_nothing(
+    service: Service, caplog: pytest.LogCaptureFixture
+) -> None:
+    service.held.views = [None]  # pyright: ignore[reportAttributeAccessIssue]
+    with caplog.at_level(logging.ERROR, "circadia.api.guard"):
+        answer = await service.call("GET", "/holds")
+    assert (answer.status, answer.code) == (500, "internal_error")
+    assert "NoneType" not in str(answer.body)
+    assert "AttributeError" in caplog.text

@@ -1,0 +1,74 @@
+"""Usage over REST."""
+
+from datetime import UTC, datetime
+
+import pytest
+
+from circadia.ids import AgentId, CallId
+from circadia.records.call import Call, CallStatus
+from tests.api.service import Service
+
+
+def call(number: int, agent_id: str, *, day: int = 1, cost: int | None = 1_500_000, tokens: int | None = 10) -> Call:
+    return Call(
+        id=CallId(f"call_{number}"),
+        at=datetime(2026, 1, day, 12, tzinfo=UTC),
+        agent_id=AgentId(agent_id),
+        session="default",
+        agent="ann",
+        upstream="openai",
+        endpoint="chat_completions",
+        model="gpt-4o-mini",
+        status=CallStatus.DONE,
+        input_tokens=tokens,
+        output_tokens=tokens,
+        cost_nanousd=cost,
+        held_seconds=2.0,
+    )
+
+
+@pytest.fixture
+async def ledger(service: Service) -> Service:
+    ann = (await service.ok("POST", "/sessions/default/agents", {"name": "ann"}))["id"]
+    async with service.parts.store.write() as tx:
+        await tx.calls.add([call(1, ann), call(2, ann, day=2), call(3, ann, day=2, cost=None, tokens=None)])
+    return service
+
+
+@pytest.mark.spec("GATE-64")
+async def test_calls_are_summed_with_their_price_and_what_is_not_known(ledger: Service) -> None:
+    report = await ledger.ok("GET", "/usage?group_by=agent")
+    line = {
+        "calls": 3, "unknown": 1, "failed": 0, "input_tokens": 20, "output_tokens": 20, "cached_tokens": 0,
+        "reasoning_tokens": 0, "cost_usd": 0.003, "unpriced": 1, "held_seconds": 6.0,
+    }  # fmt: skip
+    assert report == {"group_by": "agent", "usage": [{"key": "ann", **line}], "total": line}
+
+
+@pytest.mark.parametrize(
+    ("query", "calls"),
+    [
+        ("since=2026-01-02", [2]),
+        ("until=2026-01-02", [1]),
+        ("since=2026-01-01T13:00:00%2B01:00&until=2026-01-01T13:00:01+01:00", [1]),
+        ("since=2026-01-02T12:00:01Z", []),
+        ("session=default&agent=ann", [3]),
+        ("session=team", []),
+        ("agent=bob", []),
+        ("group_by=day", [1, 2]),
+        ("group_by=model", [3]),
+        ("group_by=tier", [3]),
+    ],
+)
+async def test_the_ledger_is_cut_and_grouped(ledger: Service, query: str, calls: list[int]) -> None:
+    report = await ledger.ok("GET", f"/usage?{query}")
+    assert [line["calls"] for line in report["usage"]] == calls
+    assert report["total"]["calls"] == sum(calls)
+
+
+@pytest.mark.parametrize(
+    "query",
+    ["group_by=colour", "since=yesterday", "until=0001-01-01T00:00:00%2B10:00", "since=9999-12-31T23:59:59-10:00"],
+)
+async def test_a_wrong_query_is_the_callers_mistake(ledger: Service, query: str) -> None:
+    assert (await ledger.call("GET", f"/usage?{query}")).status == 422
