@@ -124,9 +124,10 @@ def serve(weights: str, name: str, context_tokens: int) -> None:
     params.n_parallel = 1
     params.n_ctx = context_tokens
     params.ui = False
-    # A thread that spins while it waits for its sibling starves the other programs of a small machine.
+    # Threads meet at a barrier in each layer, and where other programs want the same cores, the slowest holds up all:
+    # on two busy cores two threads wrote 2 tokens a second, and one wrote 20. So one core is left to the others.
     for pool in (params.cpuparams, params.cpuparams_batch):
-        pool.n_threads = min(4, os.cpu_count() or 1)
+        pool.n_threads = max(1, min(4, (os.cpu_count() or 1) - 1))
         pool.poll = 0
     server = xllamacpp.Server(params)
     sys.stdout.write(json.dumps({"base_url": server.listening_address}) + "\n")

@@ -85,7 +85,7 @@ def demo(
     try:
         details, solved = asyncio.run(_demo(plan, folder))
     except BaseException:
-        typer.echo(f"What was written until then is in {folder}", err=True)
+        _leave(folder)
         raise
     if not keep:
         _clear(folder)
@@ -150,10 +150,10 @@ async def _model_server(
     if plan.upstream is not None:
         yield None, plan.upstream
         return
-    if not local.installed():
-        raise StartError(local.INSTALL_HINT)
     cache = local_weights.models_folder(os.environ)
     weights = local_weights.find(plan.model, cache)
+    if not local.installed():
+        raise StartError(local.INSTALL_HINT)
     if weights is None:
         console.print(f"The weights of {plan.model} are not here yet: running `circadia model fetch {plan.model}`")
         weights = await fetch_visibly(local_weights.known(plan.model), cache, console)
@@ -185,6 +185,14 @@ def _key(key_env: str | None, upstream: str | None) -> str | None:
     if not os.environ.get(key_env):
         raise InvalidRequest(f"the environment variable {key_env!r} of --key-env is not set.")
     return key_env
+
+
+def _leave(folder: Path) -> None:
+    """Say where the logs of a run that failed are; nothing is left of one that had not begun."""
+    if any(folder.iterdir()):
+        typer.echo(f"What was written until then is in {folder}", err=True)
+    else:
+        folder.rmdir()
 
 
 def _clear(folder: Path) -> None:

@@ -56,7 +56,7 @@ class RunResult:
 
     Attributes:
         name: `baseline` or `sleeping`, also its session.
-        wall_seconds: From the first agent's start to the end of the story.
+        wall_seconds: From the moment when all agents were connected to the end of the story.
         incidents: Seconds from page to close of each incident; None where it stayed open.
         agents: One line for each agent.
         ledger: The same agents as the server's ledger has them.

@@ -1,6 +1,6 @@
 """One run of the story against a running server: the session, the programs, the outside world, the watch."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +15,8 @@ from circadia.errors import UpstreamFailed
 from circadia.llm.local import LocalModel
 
 LOOK_SECONDS = 0.25
-LATE_FACTOR = 0.5
+SETTLE_SECONDS = 5.0
+LATE_FACTOR = 1.0
 """How much longer than planned a run may take, as a share of its length, before it is ended unsolved."""
 
 
@@ -81,26 +82,29 @@ async def play(stage: Stage, name: str, *, sleeping: bool) -> RunResult:
         if line.get("event") == "done":
             stage.view.say(f"  {agent} has answered for {line['incident']}")
 
-    started = stage.clock.monotonic()
     async with playing(members, urls, folder, heard) as team:
         stage.view.begin(TITLES[name], team.tallies.values())
         try:
-            await _tell(stage, name, team, progress)
+            wall_seconds = await _tell(stage, name, team, progress)
         finally:
             stage.view.end()
-    wall_seconds = stage.clock.monotonic() - started
+    agents = [AgentResult.of(tally) for tally in team.tallies.values()]
     return RunResult(
         name=name,
         wall_seconds=wall_seconds,
         incidents=progress.took(),
-        agents=[AgentResult.of(tally) for tally in team.tallies.values()],
-        ledger=await _ledger(stage.server, name),
+        agents=agents,
+        ledger=await _ledger(stage, name, agents),
         warnings=session.get("warnings", []),
     )
 
 
-async def _tell(stage: Stage, session: str, team: Team, progress: _Progress) -> None:
-    """Let the outside world happen and watch, until the story's time is over and all is solved, or it is too late."""
+async def _tell(stage: Stage, session: str, team: Team, progress: _Progress) -> float:
+    """Let the outside world happen and watch, until the story's time is over and all is solved, or it is too late.
+
+    Returns:
+        How long that took, in seconds.
+    """
     begun = last = stage.clock.monotonic()
     length = stage.scale.run_seconds
     pages = list(story.INCIDENTS)
@@ -108,7 +112,7 @@ async def _tell(stage: Stage, session: str, team: Team, progress: _Progress) -> 
         now = stage.clock.monotonic()
         elapsed = now - begun
         if elapsed >= length and (progress.solved or elapsed >= length * (1 + LATE_FACTOR)):
-            return
+            return elapsed
         if pages and elapsed >= stage.scale.seconds(pages[0].minute):
             await _page(stage, session, pages.pop(0), progress)
         _check_alive(stage, team)
@@ -151,11 +155,22 @@ async def _look(server: Server, session: str, team: Team, seconds: float) -> Non
             tally.take_state(sleeping=agent["sleeping"], held=agent["held"], seconds=seconds)
 
 
-async def _ledger(server: Server, session: str) -> dict[str, Used]:
-    """Return the server's usage of a session by agent."""
-    answer = await server.get("/usage", group_by="agent", session=session)
-    lines: dict[str, Used] = {}
-    for line in answer["usage"]:
-        agent = str(line["key"]).rpartition(":")[2]
-        lines[agent] = Used(calls=line["calls"], input_tokens=line["input_tokens"], output_tokens=line["output_tokens"])
-    return lines
+async def _ledger(stage: Stage, session: str, agents: Sequence[AgentResult]) -> dict[str, Used]:
+    """Return the server's usage of a session by agent, once it has all that the agents counted.
+
+    The ledger is written shortly after an answer went out, so a last call may come late. What still differs after
+    `SETTLE_SECONDS` is shown as it is.
+    """
+    until = stage.clock.monotonic() + SETTLE_SECONDS
+    while True:
+        ledger: dict[str, Used] = {}
+        for line in (await stage.server.get("/usage", group_by="agent", session=session))["usage"]:
+            ledger[str(line["key"]).rpartition(":")[2]] = Used(
+                calls=line["calls"] - line["failed"],
+                input_tokens=line["input_tokens"],
+                output_tokens=line["output_tokens"],
+            )
+        behind = [each.agent for each in agents if ledger.get(each.agent, Used()).calls < each.model_calls]
+        if not behind or stage.clock.monotonic() >= until:
+            return ledger
+        await stage.clock.sleep(LOOK_SECONDS)

@@ -14,7 +14,7 @@ from typing import Any
 import aiohttp
 
 from circadia.clock import Clock
-from circadia.errors import StartError, UpstreamFailed
+from circadia.errors import EXIT_STATUS, StartError, UpstreamFailed
 from circadia.ids import new_token
 
 START_SECONDS = 40.0
@@ -129,7 +129,14 @@ async def _start(
         if ready:
             return process, url
         await stop(process)
-    raise StartError(f"the demo's server did not start in {_ATTEMPTS} attempts; {told(log)}")
+        if not _port_was_taken(process, log):
+            break
+    raise StartError(f"the demo's server did not start; {told(log)}")
+
+
+def _port_was_taken(process: asyncio.subprocess.Process, log: Path) -> bool:
+    """Whether another program took the port between our look and the server's start."""
+    return process.returncode == EXIT_STATUS[StartError] and "port" in log.read_text("utf-8", "replace")
 
 
 async def _ready(process: asyncio.subprocess.Process, url: str, http: aiohttp.ClientSession, clock: Clock) -> bool:

@@ -162,8 +162,8 @@ class Coordinator:
             self._thread[incident] = opened["thread"]["id"]
             self._asked[incident] = []
         else:
-            await self._agent.think(f"{message['content']}\nWhat follows? One short sentence.", "work")
             await self._agent.call("remove_participant", thread=self._thread[incident], agent=message["from"])
+            await self._agent.think(f"{message['content']}\nWhat follows? One short sentence.", "work")
         asked = self._asked[incident]
         if len(asked) < len(steps):
             await self._ask(incident, steps[len(asked)])
