@@ -1,5 +1,6 @@
 """How the client speaks: paths, tokens, errors by their code, and server-sent events."""
 
+import io
 import json
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -63,7 +64,9 @@ class Connection:
 
     def open(self) -> None:
         """Make the pool."""
-        self._session = aiohttp.ClientSession(headers={"Authorization": f"Bearer {self._token}"})
+        self._session = aiohttp.ClientSession(
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"}
+        )
 
     async def close(self) -> None:
         """Close the connections."""
@@ -129,7 +132,7 @@ class Connection:
         url = URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
         try:
             async with self._session.request(
-                method, url.update_query(given), json=body, timeout=timeout, headers=headers
+                method, url.update_query(given), data=_json(body), timeout=timeout, headers=headers
             ) as response:
                 if response.status >= 400:
                     raise _error(response, await response.text("utf-8", "replace"))
@@ -139,6 +142,11 @@ class Connection:
         except (aiohttp.ClientError, OSError) as error:
             told = str(error) or type(error).__name__
             raise Unreachable(f"{self._base} cannot be reached: {told}; is `circadia serve` running?") from error
+
+
+def _json(body: object) -> io.BytesIO | None:
+    """Return the body as JSON; as a file, since the HTTP library warns of large bytes."""
+    return None if body is None else io.BytesIO(json.dumps(body).encode())
 
 
 def _error(response: aiohttp.ClientResponse, text: str) -> CircadiaError:

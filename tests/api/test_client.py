@@ -1,0 +1,269 @@
+"""The Python client against the API that it is for."""
+
+import asyncio
+import contextlib
+import socket
+from collections.abc import AsyncGenerator
+
+import pytest
+
+import circadia
+from circadia import CircadiaError, Client
+from circadia.api.app import openapi_document
+from circadia.client.answers import EventAnswer
+from circadia.errors import (
+    HTTP_STATUS,
+    Conflict,
+    Forbidden,
+    InvalidRequest,
+    NotFound,
+    StorageUnavailable,
+    TooLarge,
+    Unauthenticated,
+    Unreachable,
+)
+from tests.api.service import ADMIN, Service
+
+
+@pytest.fixture
+async def client(service: Service) -> AsyncGenerator[Client]:
+    async with Client(service.url, ADMIN) as made:
+        yield made
+
+
+class Line:
+    """A line to the service that can be cut."""
+
+    def __init__(self, url: str) -> None:
+        self._port = int(url.rsplit(":", 1)[1])
+        self._ends: set[asyncio.StreamWriter] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.connections = 0
+        self.url = ""
+
+    @contextlib.asynccontextmanager
+    async def open(self) -> AsyncGenerator["Line"]:
+        server = await asyncio.start_server(self._connect, "127.0.0.1", 0)
+        self.url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+        try:
+            yield self
+        finally:
+            server.close()
+            self.cut()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+
+    def cut(self) -> None:
+        """Drop all connections."""
+        for end in self._ends:
+            end.transport.abort()
+        self._ends.clear()
+
+    async def _connect(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.connections += 1
+        far_reader, far_writer = await asyncio.open_connection("127.0.0.1", self._port)
+        self._ends |= {writer, far_writer}
+        for one, other in ((reader, far_writer), (far_reader, writer)):
+            task = asyncio.create_task(_pump(one, other))
+            self._tasks.add(task)
+
+
+async def _pump(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    with contextlib.suppress(OSError):
+        while data := await reader.read(65_536):
+            writer.write(data)
+            await writer.drain()
+    writer.close()
+
+
+async def test_it_runs_a_team_from_its_making_to_its_end(client: Client) -> None:
+    made = await client.create_session(
+        "team",
+        agents=[{"name": "lead"}, {"name": "writer", "wake_events": ["mentioned"]}],
+        threads=[{"name": "notes", "participants": ["lead"]}],
+        all_but=["lead"],
+    )
+    assert [agent["sleeping"] for agent in made["agents"]] == [False, True]
+    assert [thread["participants"] for thread in made["threads"]] == [["lead"]]
+    assert [session["name"] for session in await client.list_sessions()] == ["default", "team"]
+    helper = await client.create_agent(
+        "team", "helper", description="helps", sleep_events=["agent_started"], policy={"models": ["gpt-4o-mini"]}
+    )
+    assert (helper["sleeping"], helper["token"].startswith("circadia-agent-")) == (True, True)
+    assert [agent["name"] for agent in await client.list_agents("team")] == ["helper", "lead", "writer"]
+    changed = await client.change_agent("team", "helper", description="is of use", wake_events=["mentioned"])
+    assert (changed["description"], changed["wake_events"]) == ("is of use", ["mentioned"])
+    assert await client.rotate_token("team", "helper") != helper["token"]
+    await client.delete_agent("team", "helper")
+    assert [agent["name"] for agent in (await client.show_session("team"))["agents"]] == ["lead", "writer"]
+    assert (await client.close_session("team"))["status"] == "closed"
+    assert [each["status"] for each in await client.list_sessions(closed=True)] == ["open", "closed"]
+
+
+async def test_it_puts_to_sleep_and_wakes(client: Client) -> None:
+    for name in ("ann", "bob"):
+        await client.create_agent("default", name)
+    assert (await client.set_sleeping("default", "ann", True))["sleeping"] is True
+    assert (await client.sleeping("default", "ann"))["generation"] == 1
+    assert [each["agent"] for each in await client.set_many_sleeping("default", True)] == ["ann", "bob"]
+    assert [each["sleeping"] for each in await client.set_many_sleeping("default", False, ["bob"])] == [False]
+    assert await client.list_holds(session="default", agent="ann") == []
+
+
+async def test_it_talks_in_threads(client: Client) -> None:
+    for name in ("ann", "bob"):
+        await client.create_agent("default", name)
+    thread = (await client.create_thread("default", "notes", ["ann"]))["id"]
+    assert (await client.add_participant("default", thread, "bob"))["participants"] == ["ann", "bob"]
+    said = await client.send_message("default", thread, "please start", ["bob"], sender="ann")
+    assert (said["from"], said["mentions"]) == ("ann", ["bob"])
+    assert await client.list_messages("default", thread) == [said]
+    assert await client.list_messages("default", thread, after=said["number"]) == []
+    await client.remove_participant("default", thread, "bob")
+    assert (await client.close_thread("default", thread, "done"))["summary"] == "done"
+    assert [each["status"] for each in await client.list_threads("default")] == ["closed"]
+    assert await client.list_threads("default", closed=False) == []
+
+
+async def test_it_reads_the_usage_and_the_record(client: Client) -> None:
+    await client.create_agent("default", "ann")
+    report = await client.usage("model", since="2026-01-01", session="default")
+    assert (report["group_by"], report["usage"], report["total"]["calls"]) == ("model", [], 0)
+    assert [event["type"] for event in await client.list_events(types=["agent_created"], agent="ann")] == [
+        "agent_created"
+    ]
+
+
+async def test_an_agents_token_opens_the_agents_doors(service: Service) -> None:
+    token = await service.agent("ann")
+    async with Client(service.url + "/", token) as own:
+        assert (await own.set_sleeping("default", "ann", True))["actor"] == "ann"
+        with pytest.raises(Forbidden):
+            await own.list_sessions()
+
+
+async def test_each_problem_becomes_the_error_of_its_code(service: Service, client: Client) -> None:
+    with pytest.raises(NotFound, match="no session 'nowhere'"):
+        await client.show_session("nowhere")
+    with pytest.raises(Conflict):
+        await client.close_session("default")
+    with pytest.raises(InvalidRequest, match="wake_events"):
+        await client.create_agent("default", "ann", wake_events=["nap"])
+    with pytest.raises(TooLarge):
+        await client.send_message("default", "t", "x" * 2_000_000)
+    with pytest.raises(NotFound):
+        await client.sleeping("../..", "a/b?c#d")
+    async with Client(service.url, "wrong") as stranger:
+        with pytest.raises(Unauthenticated):
+            await stranger.list_sessions()
+    await service.parts.store.close()
+    with pytest.raises(StorageUnavailable) as told:
+        await client.list_sessions()
+    assert told.value.retry_after_seconds == 1.0
+
+
+async def answering(answer: bytes) -> tuple[asyncio.Server, str]:
+    async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.readuntil(b"\r\n\r\n")
+        writer.write(answer)
+        await writer.drain()
+        writer.close()
+
+    server = await asyncio.start_server(answers, "127.0.0.1", 0)
+    return server, f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}"
+
+
+@pytest.mark.parametrize(
+    ("status", "kind"), [(421, "misdirected"), (403, "forbidden"), (503, "storage_unavailable"), (418, "error")]
+)
+async def test_an_answer_without_a_code_is_judged_by_its_status(status: int, kind: str) -> None:
+    server, url = await answering(b"HTTP/1.1 %d X\r\ncontent-length: 5\r\nconnection: close\r\n\r\nsorry" % status)
+    async with server, Client(url, ADMIN) as client:
+        with pytest.raises(CircadiaError, match="sorry") as told:
+            await client.list_sessions()
+    assert told.value.code == kind
+
+
+async def test_what_is_no_circadia_is_told_as_such() -> None:
+    server, url = await answering(b"HTTP/1.1 200 OK\r\ncontent-length: 6\r\nconnection: close\r\n\r\n<html>")
+    async with server, Client(url, ADMIN) as client:
+        with pytest.raises(Unreachable, match="check the address"):
+            await client.list_sessions()
+
+
+async def test_nobody_there_is_told_with_what_to_do() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        async with Client(f"http://127.0.0.1:{bound.getsockname()[1]}", ADMIN) as client:
+            with pytest.raises(Unreachable, match="is `circadia serve` running"):
+                await client.list_sessions()
+            with pytest.raises(Unreachable):
+                await anext(client.events())
+
+
+async def test_a_server_that_never_answers_is_given_up() -> None:
+    with socket.socket() as bound:
+        bound.bind(("127.0.0.1", 0))
+        bound.listen()
+        async with Client(f"http://127.0.0.1:{bound.getsockname()[1]}", ADMIN, timeout=0.05) as client:
+            with pytest.raises(Unreachable, match="no answer"):
+                await client.list_sessions()
+
+
+@pytest.mark.spec("GATE-80")
+async def test_following_goes_on_after_a_drop_without_a_gap_or_a_double(service: Service, client: Client) -> None:
+    await service.agent("ann")
+
+    async def happen(times: int) -> None:
+        for asleep in [True, False] * times:
+            await client.set_sleeping("default", "ann", asleep)
+
+    async with Line(service.url).open() as line, Client(line.url, ADMIN) as far:
+        seen: list[EventAnswer] = []
+        async with contextlib.aclosing(far.events(0)) as events:
+            for _ in range(3):
+                await happen(2)
+                while len(seen) < len(await client.list_events()):
+                    seen.append(await asyncio.wait_for(anext(events), 20))
+                line.cut()
+        assert line.connections == 3
+    assert seen == await client.list_events()
+
+
+@pytest.mark.spec("GATE-80")
+async def test_following_from_now_on_misses_nothing_in_a_drop_before_the_first_event(
+    service: Service, client: Client
+) -> None:
+    await service.agent("ann")
+    async with Line(service.url).open() as line, Client(line.url, ADMIN) as far:
+        async with contextlib.aclosing(far.events(types=["sleep_start"])) as events:
+            first = asyncio.ensure_future(anext(events))
+            await service.clock.until_sleepers(1)
+            line.cut()
+            await client.set_sleeping("default", "ann", True)
+            assert (await asyncio.wait_for(first, 20))["type"] == "sleep_start"
+
+
+async def test_following_without_leave_is_refused_at_once(service: Service) -> None:
+    token = await service.agent("ann")
+    async with Client(service.url, token) as own:
+        with pytest.raises(Forbidden):
+            await anext(own.events())
+
+
+async def test_a_client_that_is_not_open_says_so() -> None:
+    with pytest.raises(RuntimeError, match="async with"):
+        await Client("http://127.0.0.1:1", ADMIN).list_sessions()
+
+
+def test_the_package_exports_the_client_and_the_root_of_the_errors() -> None:
+    assert set(circadia.__all__) == {"Client", "CircadiaError"}
+    assert not hasattr(circadia, "Server")
+    assert all(issubclass(kind, CircadiaError) for kind in HTTP_STATUS)
+
+
+def test_there_is_a_method_for_each_operation() -> None:
+    paths = openapi_document()["paths"]
+    names: set[str] = {each["operationId"] for item in paths.values() for each in item.values()}
+    aliases = {name for name in names if name.endswith(("_bare", "_last", "_short")) or "_by_post" in name}
+    renamed = {"get_sleeping": "sleeping", "follow_events": "events", "report_usage": "usage"}
+    assert not [name for name in names - aliases if not hasattr(Client, renamed.get(name) or name)]
