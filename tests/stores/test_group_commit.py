@@ -163,3 +163,15 @@ async def test_a_block_that_cannot_begin_is_refused_and_the_next_tries_anew(writ
     link.fail_on = None
     await put(writer, link, "two")
     assert link.sent == ["BEGIN", "ROLLBACK", "BEGIN", "two", "COMMIT"]
+
+
+async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(writer: Writer, link: FakeLink) -> None:
+    async with asyncio.timeout(10):
+        async with Block(writer) as block:
+            await block.run(lambda connection: link.sent.append("one"))
+            two, three = (asyncio.create_task(put(writer, link, tag)) for tag in ("two", "three"))
+            await asyncio.sleep(0)
+            asyncio.get_running_loop().call_soon(two.cancel)  # runs after the turn was given and before it is taken
+        await three
+    assert two.cancelled()
+    assert link.sent == ["BEGIN", "one", "SAVEPOINT block", "three", "COMMIT"]

@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 import pytest
 from sqlalchemy import Connection
 
-from circadia.errors import StartError, StorageUnavailable
+from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from tests.contract.rows import event, tags
@@ -101,6 +101,21 @@ async def test_a_connection_cut_before_the_commit_fails_the_group(
     with pytest.raises(StorageUnavailable):
         await block()
     assert await tags(store) == []
+    await put(store, 2)
+    assert await tags(store) == [2]
+
+
+async def test_a_commit_that_the_server_turns_into_a_rollback_fails_the_group(store: SqlStore) -> None:
+    """A transaction that has failed answers COMMIT with ROLLBACK, and not with an error."""
+
+    async def block() -> None:
+        async with store.write() as tx:
+            await tx.events.add([event(1)])
+            with pytest.raises(InvalidRequest):
+                await store.writer.link.run(lambda connection: connection.exec_driver_sql("SELECT 1 / 0"))
+
+    with pytest.raises(StorageUnavailable, match="rolled"):
+        await block()
     await put(store, 2)
     assert await tags(store) == [2]
 

@@ -112,3 +112,18 @@ async def test_a_name_with_odd_characters_is_a_name(tmp_path: Path) -> None:
     await put(store, 1)
     await store.close()
     assert path.stat().st_size > 0
+
+
+async def test_a_block_whose_transaction_sqlite_rolled_back_stores_nothing_more(store: SqlStore) -> None:
+    """On some errors SQLite rolls back all of a transaction; what came after would be stored without one."""
+
+    async def block() -> None:
+        async with store.write() as tx:
+            await tx.events.add([event(1)])
+            await store.writer.link.run(lambda connection: connection.exec_driver_sql("ROLLBACK"))
+            await tx.events.add([event(2)])
+
+    with pytest.raises(StorageUnavailable, match="rolled"):
+        await block()
+    await put(store, 3)
+    assert await tags(store) == [3]
