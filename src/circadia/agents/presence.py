@@ -6,7 +6,7 @@ a check and its use, so a check is true at the moment it is used (GATE-42).
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from circadia.errors import CircadiaError, Ended
 from circadia.ids import AgentId
@@ -51,6 +51,7 @@ class Presence:
         self._store = store
         self._cells: dict[AgentId, Cell] = {}
         self._stopped: str | None = None
+        self._told_of_stop: list[Callable[[], None]] = []
         signals.listen("sleep", self._heard)
         signals.listen("agent_ended", self._heard_end)
 
@@ -110,11 +111,17 @@ class Presence:
         """Whether the server is stopping."""
         return self._stopped is not None
 
+    def when_stopped(self, act: Callable[[], None]) -> None:
+        """Call `act` when the server stops, so that who waits for something else looks here again."""
+        self._told_of_stop.append(act)
+
     def stop(self, reason: str) -> None:
         """End all who wait, and whoever would wait from now on: the server is stopping."""
         self._stopped = reason
         for cell in self._cells.values():
             cell.fail_all(Ended(reason))
+        for act in self._told_of_stop:
+            act()
 
     def _apply(self, cell: Cell, asleep: bool, generation: int, actor: str, lasted: float) -> None:
         if generation <= cell.generation:

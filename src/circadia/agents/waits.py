@@ -41,6 +41,7 @@ class Waits:
         self._undoing: set[asyncio.Future[None]] = set()
         for topic in ("delivery", "sleep", "agent_ended"):
             signals.listen(topic, self._ring)
+        presence.when_stopped(self._ring_all)
 
     async def take(self, agent: Agent, wanted: Wanted, timeout_seconds: float) -> Sequence[Delivery]:
         """Return leased deliveries, as soon as there are any, or none after the time-out.
@@ -127,6 +128,10 @@ class Waits:
         finally:
             timer.cancel()
         return self._clock.monotonic() - began
+
+    def _ring_all(self) -> None:
+        for key in tuple(self._bells):
+            self._ring(key, {})
 
     def _ring(self, key: str, _: Mapping[str, object]) -> None:
         for bell in self._bells.get(key, ()):

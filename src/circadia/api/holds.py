@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
 from circadia.api.parts import Parts, Who, noun_router
+from circadia.gateway.gate import HoldView
 from circadia.records.session import DEFAULT_SESSION
 
 router = noun_router("holds")
@@ -31,7 +32,8 @@ class HeldCall(BaseModel):
 class HoldList(BaseModel):
     """The calls that are held now."""
 
-    holds: list[HeldCall] = Field(description="Longest first.")
+    holds: list[HeldCall] = Field(description="Longest first, at most `limit`.")
+    total: int = Field(description="How many there are.")
 
 
 @router.get("/holds")
@@ -40,24 +42,24 @@ async def list_holds(
     parts: Parts,
     session: Annotated[str | None, Query(description="Of this session only.")] = None,
     agent: Annotated[str | None, Query(description="Of agents of this name only.")] = None,
+    limit: Annotated[int, Query(ge=1, le=10_000, description="Most calls to list.")] = 1000,
 ) -> HoldList:
     """List the calls that are held now. The operator only."""
     require_operator(who)
-    return HoldList(
-        holds=[
-            HeldCall(
-                id=each.id,
-                agent=each.agent,
-                session=each.session,
-                reference=each.agent if each.session == DEFAULT_SESSION else f"{each.session}:{each.agent}",
-                door=each.door,
-                what=each.what,
-                since=each.since,
-                waited_seconds=each.waited_seconds,
-                phase=each.phase,
-                bytes=each.bytes,
-            )
-            for each in parts.holds.holds()
-            if session in (None, each.session) and agent in (None, each.agent)
-        ]
+    views, total = parts.holds.holds(session=session, agent=agent, limit=limit)
+    return HoldList(holds=[_held(each) for each in views], total=total)
+
+
+def _held(view: HoldView) -> HeldCall:
+    return HeldCall(
+        id=view.id,
+        agent=view.agent,
+        session=view.session,
+        reference=view.agent if view.session == DEFAULT_SESSION else f"{view.session}:{view.agent}",
+        door=view.door,
+        what=view.what,
+        since=view.since,
+        waited_seconds=view.waited_seconds,
+        phase=view.phase,
+        bytes=view.bytes,
     )

@@ -25,8 +25,10 @@ from circadia.stores.signals.base import Signals
 class HoldList(Protocol):
     """Knows which calls are held now; the gate does."""
 
-    def holds(self) -> Sequence[HoldView]:
-        """Return what is held now, longest first."""
+    def holds(
+        self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
+    ) -> tuple[Sequence[HoldView], int]:
+        """Return what is held now, longest first and at most `limit`, and how much there is in all."""
         ...
 
     def held(self, agent_id: AgentId) -> int:

@@ -48,7 +48,7 @@ def circadia(
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Run the command line, or the given words. An error is one line on standard error and an exit status of its own (EXIT_STATUS)."""
+    """Run the command line, or the given words; an error is one line on standard error and an exit status."""
     try:
         app(arguments, prog_name="circadia")
     except CircadiaError as error:

@@ -5,14 +5,19 @@ Tokens and money are reserved there by estimate and settled by the provider's fi
 limit is the difference between truth and estimate of the calls in flight. The day is the UTC day.
 """
 
+import asyncio
+import logging
 from datetime import datetime, timedelta
 
 from circadia.clock import Clock
-from circadia.errors import Forbidden, LimitReached
+from circadia.errors import CircadiaError, Forbidden, LimitReached
 from circadia.gateway.dialects.base import ModelRequest
+from circadia.ids import CallId
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.call import Call, Spent
 from circadia.stores.base import Store
+
+_logger = logging.getLogger(__name__)
 
 DEFAULT_OUTPUT_TOKENS = 4096
 """Reserved for the output of a call that sets no limit of its own: the usual default of providers."""
@@ -36,12 +41,13 @@ class Budget:
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
+        self._releasing: set[asyncio.Task[None]] = set()
 
-    async def check(self, agent: Agent, *, waiting: int) -> None:
-        """Raise LimitReached if nothing is left, with `waiting` calls of the agent held already."""
+    async def check(self, agent: Agent, *, waiting: int, tokens: int, nanousd: int) -> None:
+        """Raise LimitReached if the day has no room for a call of this size, with `waiting` calls held already."""
         async with self._store.read() as tx:
             spent = await tx.calls.spent(agent.id, self._today())
-        self._require(agent, spent, waiting=waiting, tokens=0, nanousd=0)
+        self._require(agent, spent, waiting=waiting, tokens=tokens, nanousd=nanousd)
 
     async def reserve(self, agent: Agent, call: Call) -> None:
         """Write the call as reserved if the day has room for it. Raises LimitReached."""
@@ -51,10 +57,18 @@ class Budget:
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])
 
-    async def settle(self, call: Call) -> None:
-        """Write the call with what it really used."""
-        async with self._store.write() as tx:
-            await tx.calls.add([call])
+    def release(self, call_id: CallId) -> None:
+        """Take a reservation back that was not used; nobody waits for it."""
+        releasing = asyncio.create_task(self._remove(call_id))
+        self._releasing.add(releasing)
+        releasing.add_done_callback(self._releasing.discard)
+
+    async def _remove(self, call_id: CallId) -> None:
+        try:
+            async with self._store.write() as tx:
+                await tx.calls.remove(call_id)
+        except CircadiaError as error:
+            _logger.warning("a reservation that was not used stays for the day: %s", error)
 
     def _today(self) -> datetime:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)

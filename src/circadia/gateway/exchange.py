@@ -6,7 +6,7 @@ from collections.abc import Awaitable
 
 from starlette.types import Receive
 
-from circadia.errors import CircadiaError, UpstreamFailed
+from circadia.errors import CircadiaError, Ended, UpstreamFailed
 from circadia.gateway.bodies import CallerGone
 from circadia.gateway.reply import Broken, Phase, Reply
 
@@ -57,6 +57,8 @@ async def told(reply: Reply, work: Awaitable[None]) -> None:
         await reply.refuse(error)
     except Broken:
         raise
+    except asyncio.CancelledError:  # not the caller: the server's time to stop is over, and with it this task
+        await reply.refuse(Ended("the server has stopped before the answer was there; send it again"))
     except Exception as error:  # the boundary of a door: whatever fails, its caller gets an answer
         _logger.exception("a door failed")
         failed = UpstreamFailed("the gateway failed on this call; the server's log says why")

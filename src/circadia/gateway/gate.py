@@ -165,10 +165,15 @@ class Gate:
         """Give the caller no more signs of life: its answer begins."""
         self._ticker.drop(reply)
 
-    def holds(self) -> Sequence[HoldView]:
-        """Return what is held now, longest first."""
+    def holds(
+        self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
+    ) -> tuple[Sequence[HoldView], int]:
+        """Return what is held now, longest first and at most `limit`, and how much there is in all."""
         now = self._clock.monotonic()
-        return [
+        found = [
+            hold for hold in self._holds if session in (None, hold.agent.session) and agent in (None, hold.agent.name)
+        ]
+        views = [
             HoldView(
                 id=hold.id,
                 agent_id=hold.agent.id,
@@ -181,8 +186,9 @@ class Gate:
                 phase="silent" if hold.reply.phase is Phase.SILENT else "opened",
                 bytes=hold.parked.size,
             )
-            for hold in self._holds
+            for hold in found[:limit]
         ]
+        return views, len(found)
 
     def held(self, agent_id: AgentId) -> int:
         """Return how many calls of the agent are held now."""

@@ -41,6 +41,7 @@ class Journal:
         self._lines: deque[Event | Call | Conversation] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()  # protects the order of the lines: one batch after the other
+        self._stopping = False
         self.dropped = 0
 
     def put(self, line: Event | Call | Conversation) -> None:
@@ -61,9 +62,14 @@ class Journal:
         """Return how many lines are not written yet."""
         return len(self._lines)
 
+    def stop(self) -> None:
+        """Let `run` end after what it is writing now; a cancellation could leave a batch written and queued again."""
+        self._stopping = True
+        self._some.set()
+
     async def run(self) -> None:
-        """Write until cancelled."""
-        while True:
+        """Write until `stop` is called."""
+        while not self._stopping:
             await self._some.wait()
             await self._clock.sleep(PAUSE_SECONDS)
             try:
@@ -83,7 +89,7 @@ class Journal:
                 batch = [self._lines.popleft() for _ in range(min(len(self._lines), 2000))]
                 try:
                     await self._write(batch)
-                except (StorageUnavailable, asyncio.CancelledError):
+                except StorageUnavailable:
                     self._lines.extendleft(reversed(batch))
                     raise
                 except Exception:  # a line that the database cannot hold must cost neither the others nor the journal
@@ -95,7 +101,7 @@ class Journal:
         for index, line in enumerate(batch):
             try:
                 await self._write([line])
-            except (StorageUnavailable, asyncio.CancelledError):
+            except StorageUnavailable:
                 self._lines.extendleft(reversed(batch[index:]))
                 raise
             except Exception:

@@ -150,7 +150,12 @@ class McpDoor:
     async def _behind(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
         """Let the server behind answer; tell it afterwards whether the answer went out."""
         sent: list[Sent] = []
-        outlet = Outlet(reply, lambda: self._ticker.drop(reply), lambda headers: self._sealed(call, message, headers))
+        outlet = Outlet(
+            reply,
+            lambda: self._ticker.drop(reply),
+            lambda headers: self._sealed(call, message, headers),
+            self._limits.max_answer_bytes,
+        )
         try:
             await self._servers[call.server](call.inner_scope(sent), receive_of(body), outlet.send)
             if reply.phase is not Phase.DONE:
@@ -186,6 +191,8 @@ class McpDoor:
 
     def _cancel(self, call: "McpCall", message: McpMessage) -> bool:
         """End the requests that the notification names; return whether nobody behind needs to hear of it."""
+        if message.cancels is None:
+            return False
         ended = False
         for other in tuple(self._running.get(call.key(message.cancels), ())):
             if other.held or call.server not in self._stateful:

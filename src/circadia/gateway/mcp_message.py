@@ -50,6 +50,7 @@ def read_message(body: bytes) -> McpMessage:
     if isinstance(raw, list):
         messages = [_one(each) for each in cast("list[object]", raw)]
         held = next((each for each in messages if each.method in HELD), None)
+        held = held or next((each for each in messages if each.method in LISTS), None)
         return McpMessage(method=held.method if held else "", target=held.target if held else "")
     return _one(raw)
 

@@ -19,7 +19,9 @@ class Outlet:
     stream meanwhile.
     """
 
-    def __init__(self, reply: Reply, settle: Callable[[], None], headers: Callable[[Headers], Headers]) -> None:
+    def __init__(
+        self, reply: Reply, settle: Callable[[], None], headers: Callable[[Headers], Headers], most: int
+    ) -> None:
         self._reply = reply
         self._settle = settle
         self._change = headers
@@ -27,6 +29,8 @@ class Outlet:
         self._headers: Headers = []
         self._streams = False
         self._parts: list[bytes] = []
+        self._size = 0
+        self._most = most
 
     async def send(self, message: Message) -> None:
         """Take one ASGI message.
@@ -48,6 +52,9 @@ class Outlet:
                 await self._reply.finish()
         else:
             self._parts.append(message.get("body", b""))
+            self._size += len(self._parts[-1])
+            if self._size > self._most:
+                raise UpstreamFailed(f"the MCP server sent more than {self._most} bytes")
             if not message.get("more_body", False):
                 await self._whole(b"".join(self._parts))
 

@@ -49,6 +49,7 @@ class Child:
         self._patient = False
         self._reason = ""
         self._broken = ""
+        self._by_itself = False
         self._talking = asyncio.Event()
         self._on_end: Callable[[], None] | None = None
         self._life: asyncio.Task[None] | None = None
@@ -122,7 +123,7 @@ class Child:
     def _epitaph(self) -> str:
         """Return how the child ended."""
         status = self._process.returncode
-        if self._stopping.is_set():
+        if not self._by_itself:
             return f"MCP server {self._name!r} was stopped{self._reason} before it answered"
         how = f" after {self._broken}" if self._broken else "" if status is None else f" with exit status {status}"
         return f"MCP server {self._name!r} ended{how} before it answered; the next call starts it again"
@@ -142,7 +143,11 @@ class Child:
             if exited.done() and not stopping.done():
                 await asyncio.wait((reading,), timeout=_DRAIN_SECONDS)  # its last words may be under way
             self.over = True
-            await process.end(patient=self._stopping.is_set() and self._patient)
+            if not stopping.done():
+                self._by_itself = True
+                if self._on_end is not None:
+                    self._on_end()  # before those who wait learn of it, and may ask again
+            await process.end(patient=self._patient and not self._by_itself)
         finally:
             self.over = True
             self._incoming.close()  # wakes all who wait for an answer
@@ -153,10 +158,8 @@ class Child:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             self._outgoing.close()
-            if not self._stopping.is_set():
+            if self._by_itself:
                 _logger.warning("%s; its last words:\n%s", self._epitaph(), process.errors())
-                if self._on_end is not None:
-                    self._on_end()
 
     async def _read(self, incoming: MemoryObjectSendStream[Incoming]) -> None:
         try:

@@ -11,6 +11,7 @@ from starlette.types import Receive, Scope, Send
 from circadia.agents.access import require_upstream
 from circadia.agents.directory import nearest
 from circadia.agents.identity import Identity
+from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
 from circadia.gateway.bodies import Parcel, read_body
 from circadia.gateway.budget import Budget, budgeted, require_model
@@ -18,6 +19,7 @@ from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.exchange import told, watched
 from circadia.gateway.gate import Gate
 from circadia.gateway.headers import bearer, one, seconds_in
+from circadia.gateway.ledger import reservation
 from circadia.gateway.model_call import ModelCall, Provider
 from circadia.gateway.model_voice import ModelVoice
 from circadia.gateway.owners import Owners
@@ -36,6 +38,7 @@ class ModelDoor:
 
     def __init__(
         self,
+        clock: Clock,
         identity: Identity,
         gate: Gate,
         providers: Mapping[str, Provider],
@@ -46,6 +49,7 @@ class ModelDoor:
         limits: LimitsSettings,
         fallback: Dialect,
     ) -> None:
+        self._clock = clock
         self._identity = identity
         self._gate = gate
         self._providers = providers
@@ -97,8 +101,6 @@ class ModelDoor:
         reply.voice = ModelVoice(dialect, streamed=request.streamed)
         require_model(agent, request)
         await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
-        if route.generates and budgeted(agent.policy):
-            await self._budget.check(agent, waiting=self._gate.held(agent.id))
         query = scope["query_string"]
         target = tail.decode("ascii") + ("?" + query.decode("latin-1") if query else "")
         call = ModelCall(
@@ -111,6 +113,9 @@ class ModelDoor:
             target=target,
             headers=headers,
         )
+        if route.generates and budgeted(agent.policy):
+            tokens, nanousd = reservation(call, self._clock.now())
+            await self._budget.check(agent, waiting=self._gate.held(agent.id), tokens=tokens, nanousd=nanousd)
         return call, Parcel(body)
 
     def _route(self, provider: Provider, method: str, path: bytes) -> Route:

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import replace
+from typing import Final
 
 import aiohttp
 import orjson
@@ -12,10 +12,12 @@ from circadia.agents.presence import Presence
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
-from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, Budget, budgeted
-from circadia.gateway.dialects.base import Meter, Usage
+from circadia.gateway.budget import Budget, budgeted
+from circadia.gateway.dialects.base import Meter
+from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.gate import Passage
 from circadia.gateway.journal import Journal
+from circadia.gateway.ledger import Outcome, answered, opened, settled
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
@@ -24,12 +26,16 @@ from circadia.gateway.stream import WholeEvents
 from circadia.gateway.turns import SleepTier, Turn, Turns
 from circadia.ids import CallId, IdSource
 from circadia.records.agent import OnWake
-from circadia.records.call import Call, CallStatus
+from circadia.records.call import Call
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 
 _LONGEST_ERROR = 65_536
 """Bytes that are read of an error which an upstream sends as a stream."""
+
+
+_UNREAD: Final[Meter] = Plain("openai").meter(streamed=False, take_usage_out=False, chain=())
+"""Stands for the meter of a call that was not sent."""
 
 
 class Relay:
@@ -69,31 +75,30 @@ class Relay:
         if passage.held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
             raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
-        record = self._record(call, turn, passage)
-        if budgeted(policy):
-            await self._budget.reserve(call.agent, record)
-        body = await self._tier.before(turn, body)
-        if passage.held and policy.on_wake is not OnWake.FORWARD:
-            async with self._store.read() as tx:
-                unread = await tx.deliveries.count_unread(call.agent.id)
-            body = call.dialect.with_line(body, notice(passage, unread))
-        asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
-        meter = call.dialect.meter(
-            streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain
-        )
-        outcome = Outcome(self._clock.monotonic())
+        record = opened(call, turn, passage, CallId(self._ids.new("call")), self._clock.now())
+        meter, outcome = _UNREAD, Outcome(self._clock.monotonic())
         try:
+            if budgeted(policy):
+                await self._budget.reserve(call.agent, record)
+            body = await self._tier.before(turn, body)
+            if passage.held and policy.on_wake is not OnWake.FORWARD:
+                async with self._store.read() as tx:
+                    unread = await tx.deliveries.count_unread(call.agent.id)
+                body = call.dialect.with_line(body, notice(passage, unread))
+            asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
+            meter = call.dialect.meter(
+                streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain
+            )
+            outcome.sent = True
             with self._told(call):
                 await self._pass_on(call, body if asking is None else asking, reply, meter, outcome)
         except UpstreamFailed as error:
-            outcome.unsent = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+            outcome.free = isinstance(error.__cause__, aiohttp.ClientConnectorError)
             raise
         finally:
             self._write_down(call, turn, record, meter, outcome)
 
-    async def _pass_on(
-        self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: "Outcome | None"
-    ) -> None:
+    async def _pass_on(self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None) -> None:
         headers = crossing.to_upstream(call.headers)
         async with call.provider.upstream.send(call.method, call.target, headers, body) as (response, whole):
             if outcome is not None:
@@ -156,6 +161,8 @@ class Relay:
 
         cut.add_done_callback(close)
         cell.streams.add(cut)
+        if cell.asleep:  # since before the first byte
+            cut.set_result(None)
         try:
             yield cut
         finally:
@@ -183,75 +190,15 @@ class Relay:
             message=message,
         )
 
-    def _record(self, call: ModelCall, turn: Turn, passage: Passage) -> Call:
-        request = call.request
-        output = DEFAULT_OUTPUT_TOKENS if request.output_limit is None else request.output_limit
-        limited = budgeted(call.agent.policy)
-        now = self._clock.now()
-        worst = (
-            call.provider.prices.worst_price(request.model or "", request.input_estimate, output, now)
-            if limited
-            else None
-        )
-        return Call(
-            id=CallId(self._ids.new("call")),
-            at=now,
-            agent_id=call.agent.id,
-            session=call.agent.session,
-            agent=call.agent.name,
-            upstream=call.provider.upstream.name,
-            endpoint=call.dialect.endpoint,
-            model=request.model or "unknown",
-            status=CallStatus.RESERVED,
-            streamed=request.streamed,
-            reserved_tokens=request.input_estimate + output if limited else 0,
-            reserved_nanousd=worst or 0,
-            held_seconds=passage.held_seconds,
-            conversation=turn.conversation.id,
-            end_user=turn.conversation.end_user,
-            turn=turn.counted,
-        )
-
-    def _write_down(self, call: ModelCall, turn: Turn, record: Call, meter: Meter, outcome: "Outcome") -> None:
-        answered = outcome.status is not None and outcome.status < 400 and meter.complete
-        usage = meter.usage
-        if not meter.complete:
-            usage = Usage()  # half a count would be a guess: what was read, without what was written
-        known = usage.input_tokens is not None or usage.output_tokens is not None
-        model = meter.model or record.model
-        began = outcome.began
-        free = outcome.unsent or (outcome.status is not None and outcome.status >= 400)
-        self._journal.put(
-            replace(
-                record,
-                model=model,
-                status=CallStatus.DONE if answered else CallStatus.FAILED,
-                http_status=outcome.status,
-                input_tokens=usage.input_tokens,
-                output_tokens=usage.output_tokens,
-                cached_tokens=usage.cached_tokens,
-                reasoning_tokens=usage.reasoning_tokens,
-                reserved_tokens=0 if known or free else record.reserved_tokens,
-                reserved_nanousd=0 if known or free else record.reserved_nanousd,
-                cost_nanousd=call.provider.prices.price(model, usage, record.at) if known else None,
-                first_token_seconds=None if outcome.first is None else outcome.first - began,
-                total_seconds=self._clock.monotonic() - began,
-            )
-        )
-        self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=answered)
-        self._tier.after(turn, answered=answered)
-
-
-class Outcome:
-    """What became of one call."""
-
-    __slots__ = ("began", "first", "status", "unsent")
-
-    def __init__(self, began: float) -> None:
-        self.began = began
-        self.first: float | None = None
-        self.status: int | None = None
-        self.unsent = False
+    def _write_down(self, call: ModelCall, turn: Turn, record: Call, meter: Meter, outcome: Outcome) -> None:
+        if not outcome.sent:
+            if budgeted(call.agent.policy):  # its caller went while the budget was asked: the place is free again
+                self._budget.release(record.id)
+            return
+        self._journal.put(settled(record, call, meter, outcome, self._clock.monotonic()))
+        whole = answered(meter, outcome)
+        self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
+        self._tier.after(turn, answered=whole)
 
 
 async def _require_fitting(call: ModelCall, response: aiohttp.ClientResponse, whole: bytes | None) -> None:
@@ -261,6 +208,8 @@ async def _require_fitting(call: ModelCall, response: aiohttp.ClientResponse, wh
         told = await response.content.read(_LONGEST_ERROR) if whole is None else whole
         detail = _message(call.provider.upstream.without_key(told))
         raise UpstreamFailed(f"upstream {name!r} answered {response.status}{detail}")
+    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UpstreamFailed(f"upstream {name!r} compressed its answer, although it was asked not to")
     if call.request.streamed != (whole is None):
         wanted = "a stream" if call.request.streamed else "one answer"
         raise UpstreamFailed(f"upstream {name!r} did not send {wanted}, as was asked")

@@ -23,12 +23,20 @@ class Upstream:
     """One model provider. Its key is known here only; it is in no message, log or error."""
 
     def __init__(
-        self, name: str, settings: UpstreamSettings, key: str | None, session: aiohttp.ClientSession, clock: Clock
+        self,
+        name: str,
+        settings: UpstreamSettings,
+        key: str | None,
+        session: aiohttp.ClientSession,
+        clock: Clock,
+        *,
+        max_answer_bytes: int,
     ) -> None:
         self.name = name
         self.settings = settings
         self._session = session
         self._clock = clock
+        self._max_answer = max_answer_bytes
         self._base = settings.base_url
         self._key = (key or "").encode()
         self._urls: dict[str, URL] = {}
@@ -100,7 +108,14 @@ class Upstream:
 
     async def _read(self, response: aiohttp.ClientResponse) -> bytes:
         try:
-            return await response.read()
+            chunks: list[bytes] = []
+            size = 0
+            async for chunk in response.content.iter_any():
+                chunks.append(chunk)
+                size += len(chunk)
+                if size > self._max_answer:
+                    raise UpstreamFailed(f"upstream {self.name!r} sent more than {self._max_answer} bytes")
+            return b"".join(chunks)
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
             raise UpstreamTimedOut(f"upstream {self.name!r} stopped in its answer") from error
         except (aiohttp.ClientError, OSError, asyncio.IncompleteReadError) as error:

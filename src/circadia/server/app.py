@@ -4,7 +4,9 @@ import asyncio
 import gc
 import os
 import resource
+import signal
 import socket
+import threading
 from collections.abc import Callable, Generator
 from contextlib import contextmanager
 from pathlib import Path
@@ -20,6 +22,8 @@ from circadia.settings import Settings
 from circadia.telemetry.logs import set_up_logs
 
 SERVER_STOPS: Final = "the server is stopping; the call was not executed, send it again"
+
+_SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 OnReady = Callable[[str, str | None], None]
 
@@ -82,6 +86,25 @@ class Listener(uvicorn.Server):
         host, port = self.bound.getsockname()[:2]
         shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
         return f"http://{shown}:{port}"
+
+    @contextmanager
+    def capture_signals(self) -> Generator[None]:
+        """Stop on SIGINT and SIGTERM, then let whoever called `serve` clean up.
+
+        uvicorn would send the signal again, and its default action would end the process before the journal is written
+        and the database closed. A handler that the process has of its own still hears of it.
+        """
+        mine = threading.current_thread() is threading.main_thread()
+        before = {number: signal.signal(number, self.handle_exit) for number in (_SIGNALS if mine else ())}
+        try:
+            yield
+        finally:
+            for number, handler in before.items():
+                signal.signal(number, handler)
+        for number in self._captured_signals:
+            handler = before.get(signal.Signals(number))
+            if callable(handler) and handler is not signal.default_int_handler:
+                handler(number, None)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         """Start to listen, then say so."""

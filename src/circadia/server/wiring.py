@@ -2,6 +2,7 @@
 
 import asyncio
 import hashlib
+import logging
 from collections.abc import AsyncGenerator, Callable, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -19,7 +20,7 @@ from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, milliseconds
-from circadia.errors import ConfigError
+from circadia.errors import ConfigError, StorageUnavailable
 from circadia.gateway.bodies import Parking
 from circadia.gateway.budget import Budget
 from circadia.gateway.dialects.plain import Plain
@@ -49,6 +50,8 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
+
+_logger = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -84,7 +87,7 @@ class Basis:
     signals: LocalSignals
     """Hints."""
     session: aiohttp.ClientSession
-    """Connections to upstreams."""
+    """Connections to MCP servers."""
 
 
 @asynccontextmanager
@@ -101,21 +104,23 @@ async def wired(
     store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        connector = aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30)
-        session = await stack.enter_async_context(
-            aiohttp.ClientSession(
-                connector=connector,
-                auto_decompress=False,
-                skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
-                cookie_jar=aiohttp.DummyCookieJar(),
-                read_bufsize=2**18,
-            )
-        )
+        session = await stack.enter_async_context(_session(0))
         basis = Basis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=RandomIds(lambda: milliseconds(clock)), store=store, signals=LocalSignals(), session=session,
         )  # fmt: skip
         yield await _built(basis, admin_token, stack)
+
+
+def _session(max_connections: int) -> aiohttp.ClientSession:
+    """Return connections that change nothing on the way; 0 is no limit to their number."""
+    return aiohttp.ClientSession(
+        connector=aiohttp.TCPConnector(limit=max_connections, ttl_dns_cache=60, keepalive_timeout=30),
+        auto_decompress=False,
+        skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
+        cookie_jar=aiohttp.DummyCookieJar(),
+        read_bufsize=2**18,
+    )
 
 
 async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Server:
@@ -149,7 +154,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models = await _model_door(basis, identity, gate, presence, journal)
+    models = await _model_door(stack, basis, identity, gate, presence, journal)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     api = create_api(
         ApiParts(
@@ -160,22 +165,31 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     hosts = Hosts((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
     front = Front(hosts, {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
     sweeps = Sweeps(clock, store, waits, sessions, stall_seconds=settings.defaults.stall_seconds)
-    stack.push_async_callback(journal.flush)
+    stack.push_async_callback(_written, journal, asyncio.create_task(journal.run()))
     # From here on nothing can be wrong with the settings: what runs below would wrap the error in a group.
     await stack.enter_async_context(own.run())
     await stack.enter_async_context(stdio.run())
-    for work in (ticker.run(), journal.run(), sweeps.run()):
+    for work in (ticker.run(), sweeps.run()):
         stack.push_async_callback(_ended, asyncio.create_task(work))
     return Server(
         app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting
     )  # fmt: skip
 
 
-async def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal) -> ModelDoor:
+async def _model_door(
+    stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal
+) -> ModelDoor:
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = {
         name: Provider(
-            upstream=Upstream(name, each, _secret(basis, f"upstreams.{name}", each.key_env), basis.session, clock),
+            upstream=Upstream(
+                name,
+                each,
+                _secret(basis, f"upstreams.{name}", each.key_env),
+                await stack.enter_async_context(_session(each.max_connections)),
+                clock,
+                max_answer_bytes=settings.limits.max_answer_bytes,
+            ),
             dialects=dialects(each.api),
             prices=PriceList(base_url=each.base_url, api=each.api),
             rules=parse_rules(each.paths),
@@ -188,6 +202,7 @@ async def _model_door(basis: Basis, identity: Identity, gate: Gate, presence: Pr
     await turns.load()
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, NoSleepTier())
     return ModelDoor(
+        clock,
         identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
     )  # fmt: skip
 
@@ -249,6 +264,16 @@ def _secret(basis: Basis, where: str, variable: str | None) -> str | None:
 def _hashed(basis: Basis, variable: str | None) -> str | None:
     token = _secret(basis, "server.metrics_token_env", variable)
     return None if token is None else hash_token(token)
+
+
+async def _written(journal: Journal, writing: asyncio.Task[None]) -> None:
+    """Write what is left, once; a database that is away at the end cannot be waited for."""
+    journal.stop()
+    await asyncio.gather(writing, return_exceptions=True)
+    try:
+        await journal.flush()
+    except StorageUnavailable as error:
+        _logger.warning("%d lines of events and usage are lost: %s", journal.waiting, error)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:

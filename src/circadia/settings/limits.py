@@ -57,4 +57,7 @@ class LimitsSettings(Section):
     max_model_body_bytes: int = Field(32 * 2**20, gt=0, description="Largest body of a model call.")
     max_mcp_body_bytes: int = Field(4 * 2**20, gt=0, description="Largest body of an MCP call.")
     max_api_body_bytes: int = Field(1 * 2**20, gt=0, description="Largest body of a REST call.")
+    max_answer_bytes: int = Field(
+        64 * 2**20, gt=0, description="Largest buffered answer of an upstream or MCP server; a stream has no limit."
+    )
     max_message_characters: int = Field(64_000, gt=0, description="Longest message in a thread.")

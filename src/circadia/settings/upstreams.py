@@ -39,7 +39,7 @@ class UpstreamSettings(Section):
         ge=0,
         description="Longest `Retry-After` that is waited for; a longer one is handed to the caller.",
     )
-    max_connections: int = Field(512, ge=1, description="Connections kept to this provider.")
+    max_connections: int = Field(2000, ge=1, description="Most connections to it; further calls wait.")
 
     @field_validator("base_url")
     @classmethod

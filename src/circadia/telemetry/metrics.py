@@ -11,6 +11,10 @@ from circadia.records.event import Event, EventType
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 
 
+_MOST_SERIES = 1000
+"""Upstreams, models and outcomes that get series of their own; beyond them models are counted as `other`."""
+
+
 class Metrics:
     """One registry per server; nothing global."""
 
@@ -58,15 +62,16 @@ class Metrics:
         return generate_latest(self._registry)
 
     def _saw_call(self, call: Call) -> None:
-        key = (call.upstream, call.model, call.status.value)
+        model = call.model if len(self._series) < _MOST_SERIES else "other"  # callers choose the names
+        key = (call.upstream, model, call.status.value)
         series = self._series.get(key)
         if series is None:
             series = self._series[key] = _CallSeries(
                 calls=self._calls.labels(*key),
-                input=self._tokens.labels(call.upstream, call.model, "input"),
-                output=self._tokens.labels(call.upstream, call.model, "output"),
-                cached=self._tokens.labels(call.upstream, call.model, "cached"),
-                cost=self._cost.labels(call.upstream, call.model),
+                input=self._tokens.labels(call.upstream, model, "input"),
+                output=self._tokens.labels(call.upstream, model, "output"),
+                cached=self._tokens.labels(call.upstream, model, "cached"),
+                cost=self._cost.labels(call.upstream, model),
                 first=self._first.labels(call.upstream),
             )
         series.saw(call)
