@@ -39,9 +39,12 @@ class Held:
 
     views: list[HoldView] = field(default_factory=list[HoldView])
 
-    def holds(self) -> Sequence[HoldView]:
+    def holds(
+        self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
+    ) -> tuple[Sequence[HoldView], int]:
         """Return what the test put in."""
-        return self.views
+        found = [view for view in self.views if session in (None, view.session) and agent in (None, view.agent)]
+        return found[:limit], len(found)
 
     def held(self, agent_id: AgentId) -> int:
         """Return how many of them are the agent's."""

@@ -3,9 +3,11 @@
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
+from typing import cast
 
 import pytest
 
+from circadia.gateway.gate import HoldView
 from tests.api.service import METRICS, Service, serving
 
 STATE = "/sessions/default/agents/ann/sleeping"
@@ -126,7 +128,7 @@ async def test_a_database_that_is_away_is_told_to_come_back_later(service: Servi
 async def test_what_nobody_foresaw_is_logged_and_tells_nothing(
     service: Service, caplog: pytest.LogCaptureFixture
 ) -> None:
-    service.held.views = [None]  # pyright: ignore[reportAttributeAccessIssue]
+    service.held.views = cast("list[HoldView]", [None])
     with caplog.at_level(logging.ERROR, "circadia.api.guard"):
         answer = await service.call("GET", "/holds")
     assert (answer.status, answer.code) == (500, "internal_error")

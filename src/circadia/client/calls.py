@@ -175,9 +175,12 @@ class Client:
         answer = await self._http.call("GET", "sessions", session, "threads", thread, "messages", query=query)
         return answer["messages"]
 
-    async def list_holds(self, *, session: str | None = None, agent: str | None = None) -> list[HoldAnswer]:
-        """Return the calls that are held now, longest first."""
-        return (await self._http.call("GET", "holds", query={"session": session, "agent": agent}))["holds"]
+    async def list_holds(
+        self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
+    ) -> list[HoldAnswer]:
+        """Return the calls that are held now, longest first and at most `limit`."""
+        query = {"session": session, "agent": agent, "limit": str(limit)}
+        return (await self._http.call("GET", "holds", query=query))["holds"]
 
     async def list_events(
         self,
