@@ -106,7 +106,7 @@ async def test_it_puts_to_sleep_and_wakes(client: Client) -> None:
     assert (await client.sleeping("default", "ann"))["generation"] == 1
     assert [each["agent"] for each in await client.set_many_sleeping("default", True)] == ["ann", "bob"]
     assert [each["sleeping"] for each in await client.set_many_sleeping("default", False, ["bob"])] == [False]
-    assert await client.list_holds(session="default", agent="ann") == []
+    assert await client.list_holds(session="default", agent="ann") == {"holds": [], "total": 0}
 
 
 async def test_it_talks_in_threads(client: Client) -> None:

@@ -113,6 +113,13 @@ class HoldAnswer(TypedDict):
     bytes: int
 
 
+class HoldListAnswer(TypedDict):
+    """Held calls, and how many there are in all."""
+
+    holds: list[HoldAnswer]
+    total: int
+
+
 class EventAnswer(TypedDict):
     """One thing that happened."""
 

@@ -8,7 +8,7 @@ from circadia.client.answers import (
     AgentAnswer,
     AgentMadeAnswer,
     EventAnswer,
-    HoldAnswer,
+    HoldListAnswer,
     MessageAnswer,
     SessionAnswer,
     SessionMadeAnswer,
@@ -177,10 +177,10 @@ class Client:
 
     async def list_holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
-    ) -> list[HoldAnswer]:
-        """Return the calls that are held now, longest first and at most `limit`."""
+    ) -> HoldListAnswer:
+        """Return the calls that are held now, longest first and at most `limit`, and how many there are in all."""
         query = {"session": session, "agent": agent, "limit": str(limit)}
-        return (await self._http.call("GET", "holds", query=query))["holds"]
+        return await self._http.call("GET", "holds", query=query)
 
     async def list_events(
         self,
