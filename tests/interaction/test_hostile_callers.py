@@ -225,3 +225,53 @@ async def test_the_operators_token_is_no_agents_at_the_model_door(tmp_path: Path
         async with at.call(ADMIN) as response:
             assert response.status == 403
             assert "circadia agent add" in (await response.json())["error"]["message"]
+
+
+@pytest.mark.spec("GATE-07", "GATE-60")
+async def test_rights_that_are_taken_away_during_a_hold_are_gone_at_the_wake(tmp_path: Path) -> None:
+    async with live(tmp_path, defaults={"hold_silent_seconds": 60}) as at:
+        token = await at.agent()
+
+        async def status() -> int:
+            async with at.call(token) as response:
+                await response.read()
+                return response.status
+
+        await at.sleeping(True)
+        pending = asyncio.create_task(status())
+        await at.held(1)
+        path = "/sessions/default/agents/ann"
+        assert (await at.rest("PATCH", path, {"policy": {"upstreams": []}}))[0] == 200
+        await at.sleeping(False)
+        assert await pending == 403
+        assert (await at.rest("PATCH", path, {"policy": {"upstreams": ["*"]}}))[0] == 200
+        await at.sleeping(True)
+        pending = asyncio.create_task(status())
+        await at.held(1)
+        assert (await at.rest("POST", "/sessions/default/agents/ann/token"))[0] in (200, 201)
+        await at.sleeping(False)
+        assert await pending == 401
+
+
+@pytest.mark.spec("GATE-63")
+async def test_an_answer_that_broke_off_is_not_paid_for_again_and_redirects_are_not_followed(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 2, "paths": ["POST /v1/things"]}) as at:
+        token = await at.agent()
+        at.upstream.next(die_after_chunks=1)
+        async with at.call(token) as response:
+            assert response.status == 502
+        assert len(at.upstream.requests) == 1
+        at.upstream.next(status=500, body={"error": {"message": "no"}})
+        async with at.call(token, "/v1/things", {"a": 1}) as response:
+            assert response.status == 500
+        assert len(at.upstream.requests) == 2
+        at.upstream.next(status=307, body=b"{}", headers={"location": "http://127.0.0.1:9/"})
+        async with at.call(token) as response:
+            assert response.status == 502
+
+
+@pytest.mark.spec("GATE-35")
+async def test_a_head_without_end_is_refused(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        head = "".join(f"x-{number}: {'y' * 1000}\r\n" for number in range(100))
+        assert await status_of(at, f"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n{head}\r\n".encode()) == 431

@@ -4,11 +4,15 @@ import asyncio
 import os
 import tempfile
 from pathlib import Path
+from typing import Final
 
 from starlette.types import Receive, Scope
 
 from circadia.errors import InvalidRequest, LimitReached, StorageUnavailable, TooLarge
 from circadia.settings import LimitsSettings
+
+BODY_SECONDS: Final = 300.0
+"""Time for a body to arrive: 32 MiB at 1 Mbit/s."""
 
 
 class CallerGone(Exception):
@@ -28,6 +32,14 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
                 raise InvalidRequest(f"content-length {value!r} is no number")
             if int(value) > limit:
                 raise TooLarge(f"the body has {int(value)} bytes; the limit is {limit}")
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            return await _gathered(receive, limit)
+    except TimeoutError:
+        raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s") from None
+
+
+async def _gathered(receive: Receive, limit: int) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while True:

@@ -7,6 +7,7 @@ limit is the difference between truth and estimate of the calls in flight. The d
 
 import asyncio
 import logging
+from dataclasses import replace
 from datetime import datetime, timedelta
 
 from circadia.clock import Clock
@@ -49,13 +50,19 @@ class Budget:
             spent = await tx.calls.spent(agent.id, self._today())
         self._require(agent, spent, waiting=waiting, tokens=tokens, nanousd=nanousd)
 
-    async def reserve(self, agent: Agent, call: Call) -> None:
-        """Write the call as reserved if the day has room for it. Raises LimitReached."""
+    async def reserve(self, agent: Agent, call: Call) -> Call:
+        """Write the call as reserved if the day has room for it, and return it with the moment that counts.
+
+        Raises:
+            LimitReached: the day has no room.
+        """
         async with self._store.write() as tx:
+            call = replace(call, at=self._clock.now())  # its day is the one it is checked against
             await tx.agents.lock(agent.id)
             spent = await tx.calls.spent(agent.id, self._today())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])
+        return call
 
     def release(self, call_id: CallId) -> None:
         """Take a reservation back that was not used; nobody waits for it."""

@@ -139,6 +139,7 @@ class McpDoor:
                         most=_most(agent),
                     )
                     call.held = False
+                    await self._ask_again(agent, call)
                 if message.held(lists=False) and reply.phase is Phase.SILENT:
                     self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
                 await self._behind(call, message, parcel.take() if body is None else body, reply)
@@ -146,6 +147,15 @@ class McpDoor:
             if reply.phase >= Phase.ANSWERING:
                 raise
             await self._nothing_yet(call, message, reply)
+
+    async def _ask_again(self, agent: Agent, call: "McpCall") -> None:
+        """Give the call the rights that its agent has now: a hold lasts hours, and rights are taken away."""
+        principal = await self._identity.of(bearer(call.headers))
+        if principal.agent is None or principal.agent.id != agent.id:
+            raise Forbidden("this token is no longer this agent's")
+        if call.server != OWN:
+            require_mcp_server(principal.agent, call.server)
+        call.principal = principal
 
     async def _behind(self, call: "McpCall", message: McpMessage, body: bytes | None, reply: Reply) -> None:
         """Let the server behind answer; tell it afterwards whether the answer went out."""
@@ -194,7 +204,10 @@ class McpDoor:
         if message.cancels is None:
             return False
         ended = False
-        for other in tuple(self._running.get(call.key(message.cancels), ())):
+        named = tuple(self._running.get(call.key(message.cancels), ()))
+        if not call.has_session and len(named) > 1:  # ids of several connections: whose is meant is not known
+            return False
+        for other in named:
             if other.held or call.server not in self._stateful:
                 other.cancelled = ended = True
                 other.task.cancel()
@@ -214,13 +227,19 @@ class McpCall:
         assert task is not None
         self.task = task
         self._scope = scope
+        self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._session = session
         version = one(scope["headers"], b"mcp-protocol-version")
         self.modern = version is not None and version >= "2026"
 
+    @property
+    def has_session(self) -> bool:
+        """Whether request ids are of one connection only."""
+        return self._session is not None
+
     def key(self, request_id: object) -> Key:
         """Return what a cancellation must match: caller, server, session, request."""
-        return (self.owner, self.server, self._session or "", request_id)
+        return (self.owner, self.server, self._session or "", (type(request_id), request_id))
 
     def inner_scope(self, sent: list[Sent]) -> Scope:
         """Return the scope for the server behind: its own session id, no token, and who calls."""

@@ -5,6 +5,7 @@ can be wrong with it is told before the hold (GATE-60).
 """
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from starlette.types import Receive, Scope, Send
 
@@ -130,6 +131,15 @@ class ModelDoor:
             self._routes[key] = route
         return route
 
+    async def _asked_again(self, call: ModelCall) -> ModelCall:
+        """Return the call with the rights that its agent has now: a hold lasts hours, and rights are taken away."""
+        agent = (await self._identity.of(bearer(call.headers))).agent
+        if agent is None or agent.id != call.agent.id:
+            raise Forbidden("this token is no longer this agent's")
+        require_upstream(agent, call.provider.upstream.name)
+        require_model(agent, call.request)
+        return replace(call, agent=agent)
+
     async def _held_and_sent(self, call: ModelCall, parcel: Parcel, reply: Reply, silent: float) -> None:
         if not call.route.generates:
             await self._relay.plain(call, parcel.take(), reply)
@@ -144,6 +154,7 @@ class ModelDoor:
             most=_most(call.agent),
         )
         if passage.held:
+            call = await self._asked_again(call)
             self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
         await self._relay.generate(call, body, passage, reply)
 

@@ -38,7 +38,9 @@ class Owners:
         async with self._store.write() as tx:
             for provider_id in new:
                 await tx.provider_ids.add(upstream, provider_id, agent.id, self._clock.now())
-        for provider_id in new:
-            self._known[(upstream, provider_id)] = agent.id
+            owners = {each: await tx.provider_ids.owner(upstream, each) for each in new}
+        for provider_id, owner in owners.items():
+            if owner is not None:  # the first owner stays, whoever was handed the id again
+                self._known[(upstream, provider_id)] = owner
         while len(self._known) > REMEMBERED:
             del self._known[next(iter(self._known))]

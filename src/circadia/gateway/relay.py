@@ -79,7 +79,7 @@ class Relay:
         meter, outcome = _UNREAD, Outcome(self._clock.monotonic())
         try:
             if budgeted(policy):
-                await self._budget.reserve(call.agent, record)
+                record = await self._budget.reserve(call.agent, record)
             body = await self._tier.before(turn, body)
             if passage.held and policy.on_wake is not OnWake.FORWARD:
                 async with self._store.read() as tx:
@@ -100,7 +100,11 @@ class Relay:
 
     async def _pass_on(self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None) -> None:
         headers = crossing.to_upstream(call.headers)
-        async with call.provider.upstream.send(call.method, call.target, headers, body) as (response, whole):
+        again = call.route.dialect != "plain" or call.method == "GET"
+        async with call.provider.upstream.send(call.method, call.target, headers, body, again=again) as (
+            response,
+            whole,
+        ):
             if outcome is not None:
                 outcome.status = response.status
                 outcome.first = self._clock.monotonic()

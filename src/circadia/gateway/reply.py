@@ -31,6 +31,10 @@ OPENED_JSON: list[tuple[bytes, bytes]] = [
 """Headers of a buffered answer that Circadia opens; its body starts with spaces, which JSON allows (RFC 8259, 2)."""
 
 
+_OFTENEST_SECONDS = 0.25
+"""No caller's impatience makes signs of life more frequent."""
+
+
 class Phase(enum.IntEnum):
     """How far the reply is."""
 
@@ -77,7 +81,7 @@ class Reply:
 
     def beat_at_least_every(self, seconds: float) -> None:
         """Give signs of life to an impatient caller more often."""
-        self._every = min(self._every, seconds)
+        self._every = min(self._every, max(seconds, _OFTENEST_SECONDS))
 
     def tick(self, now: float) -> float | None:
         """Open the reply, or give a sign of life."""

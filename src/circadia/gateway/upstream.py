@@ -50,12 +50,14 @@ class Upstream:
 
     @asynccontextmanager
     async def send(
-        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes
+        self, method: str, target: str, headers: list[tuple[str, str]], body: bytes, *, again: bool
     ) -> AsyncGenerator[tuple[aiohttp.ClientResponse, bytes | None]]:
         """Send the call; give the answer, with its whole body unless it is a stream.
 
-        Connection errors, a broken body, 429 with a bearable `Retry-After`, and 5xx are repeated, as often as the
-        settings say; the last answer is given as it is. `target` is path and query behind the base URL, as they came.
+        A refused connection is tried again, as often as the settings say; and, where `again` says that a repeat does
+        no harm, so are a connection that breaks off before the answer, 429 with a bearable `Retry-After`, and 5xx. The
+        last answer is given as it is. An answer that breaks off is final: the work was done. `target` is path and query
+        behind the base URL, as they came.
 
         Raises:
             UpstreamFailed: no connection, or a broken answer, in the end. UpstreamTimedOut: it took too long.
@@ -80,19 +82,21 @@ class Upstream:
             except (TimeoutError, aiohttp.ServerTimeoutError) as error:
                 raise UpstreamTimedOut(f"upstream {self.name!r} did not answer in time") from error
             except (aiohttp.ClientError, OSError) as error:
-                if last:
+                if last or not again:
                     raise UpstreamFailed(f"upstream {self.name!r} broke off ({type(error).__name__})") from error
             else:
                 try:
                     if response.status < 200:
                         raise UpstreamFailed(f"upstream {self.name!r} wants to switch protocols unasked")
+                    if 300 <= response.status < 400 and "location" in response.headers:
+                        raise UpstreamFailed(f"upstream {self.name!r} redirects; the operator must set its base_url")
                     whole = None if is_stream(response) else await self._read(response)
-                    pause = None if last else self._pause(response.status, response.headers, pause)
+                    pause = None if last or not again else self._pause(response.status, response.headers, pause)
                     if pause is None:
                         yield response, whole
                         return
                 except _BrokenBody as error:
-                    if last:
+                    if last or not again or response.status < 400:
                         raise UpstreamFailed(f"upstream {self.name!r} broke off in its answer") from error
                 finally:
                     if response.content.at_eof():

@@ -25,21 +25,26 @@ def locked(folder: Path) -> Generator[None]:
             f"cannot write to the data folder {str(folder)!r}: {error.strerror}; name another with --data"
         ) from error
     try:
-        try:
-            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as error:
-            owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            raise StartError(
-                f"another Circadia server (process {owner}) uses the data folder {str(folder)!r}; "
-                "stop it, or name another folder with --data"
-            ) from error
-        os.ftruncate(handle, 0)
-        os.pwrite(handle, str(os.getpid()).encode(), 0)
+        _lock(handle, folder)
         yield
-    except OSError as error:
-        raise StartError(f"cannot write to the data folder {str(folder)!r}: {error.strerror}") from error
     finally:
         os.close(handle)
+
+
+def _lock(handle: int, folder: Path) -> None:
+    try:
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError as error:
+        owner = os.pread(handle, 32, 0).decode("ascii", "replace").strip() or "unknown"
+        raise StartError(
+            f"another Circadia server (process {owner}) uses the data folder {str(folder)!r}; "
+            "stop it, or name another folder with --data"
+        ) from error
+    try:
+        os.ftruncate(handle, 0)
+        os.pwrite(handle, str(os.getpid()).encode(), 0)
+    except OSError as error:
+        raise StartError(f"cannot write to the data folder {str(folder)!r}: {error.strerror}") from error
 
 
 def admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool]:

@@ -1,8 +1,16 @@
 """uvicorn's HTTP protocol, with an end for every request of a lost connection."""
 
-from typing import Any
+import asyncio
+from typing import Any, Final
 
+import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+HEAD_SECONDS: Final = 30.0
+"""Time for the head of a connection's first request."""
+MOST_HEAD_BYTES: Final = 65_536
+"""Bytes of all headers of a request together; providers and proxies allow 8 to 32 KiB."""
+_TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
 class Http(HttpToolsProtocol):
@@ -12,6 +20,34 @@ class Http(HttpToolsProtocol):
     """
 
     _running: RequestResponseCycle | None = None
+    _head_bytes = 0
+    _head_timer: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: Any) -> None:
+        """Give the caller some time for its first head."""
+        super().connection_made(transport)
+        self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def on_message_begin(self) -> None:
+        """Count a head from its start."""
+        self._head_bytes = 0
+        super().on_message_begin()
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Keep a header, unless there are too many bytes of them."""
+        self._head_bytes += len(name) + len(value)
+        if self._head_bytes > MOST_HEAD_BYTES:
+            self.transport.write(_TOO_LARGE)
+            self.transport.close()
+            raise httptools.HttpParserCallbackError("the head is too large")
+        super().on_header(name, value)
+
+    def on_headers_complete(self) -> None:
+        """Start the request."""
+        if self._head_timer is not None:
+            self._head_timer.cancel()
+            self._head_timer = None
+        super().on_headers_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
@@ -20,6 +56,8 @@ class Http(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End the running request, and forget those that stand behind it."""
         self.pipeline.clear()
+        if self._head_timer is not None:
+            self._head_timer.cancel()
         running = self._running
         if running is not None and not running.response_complete:
             running.disconnected = True

@@ -37,6 +37,8 @@ class Sweeps:
             await sweep()
         except CircadiaError as error:
             _logger.warning("a sweep failed: %s", error)
+        except Exception:  # the next sweep may pass, and nobody else does this work
+            _logger.exception("a sweep failed")
 
     async def _tell_stalls(self) -> None:
         async with self._store.write() as tx:

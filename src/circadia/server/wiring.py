@@ -170,7 +170,9 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     await stack.enter_async_context(own.run())
     await stack.enter_async_context(stdio.run())
     for work in (ticker.run(), sweeps.run()):
-        stack.push_async_callback(_ended, asyncio.create_task(work))
+        task = asyncio.create_task(work)
+        task.add_done_callback(_told_if_failed)
+        stack.push_async_callback(_ended, task)
     return Server(
         app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting
     )  # fmt: skip
@@ -274,6 +276,11 @@ async def _written(journal: Journal, writing: asyncio.Task[None]) -> None:
         await journal.flush()
     except StorageUnavailable as error:
         _logger.warning("%d lines of events and usage are lost: %s", journal.waiting, error)
+
+
+def _told_if_failed(task: asyncio.Task[None]) -> None:
+    if not task.cancelled() and (error := task.exception()) is not None:
+        _logger.critical("a background task has ended; restart the server", exc_info=error)
 
 
 async def _ended(task: asyncio.Task[None]) -> None:
