@@ -30,7 +30,8 @@ def server_config(
     """Return a configuration with both providers, all kinds of MCP server, and no retries of its own."""
     provider = {"base_url": upstream.base_url, "key_env": "PROVIDER_KEY", "retries": 0}
     servers: dict[str, Any] = {
-        "child": {"command": CHILD, "per_agent": True},
+        "child": {"command": CHILD},
+        "own_child": {"command": CHILD, "per_agent": True},
         "tools": {"url": tools.url},
         "json": {"url": json_tools.url},
     }

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from circadia.testing.upstream_script import SeenRequest
 from tests.clients.conftest import REPLY, Stage
 from tests.clients.model_clients import model_clients
 
@@ -11,6 +12,8 @@ pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 HOLD_SECONDS = 11 * 60.0
 TIMEOUT_SECONDS = HOLD_SECONDS + 240
+HURRIED = {"openai-chat-node-buffered", "openai-responses-node-buffered"}
+"""OpenAI's Node SDK gives a buffered call 10 minutes in all, its body included; then it hangs up and asks again."""
 
 
 @pytest.fixture(scope="module")
@@ -24,16 +27,25 @@ def short_limits() -> dict[str, float]:
 @pytest.mark.spec("GATE-53")
 async def test_each_sdk_survives_a_hold_of_11_minutes_with_its_default_settings(stage: Stage) -> None:
     agent = await stage.agent(asleep=True)
-    clients = model_clients()
-    asked = {client.name: asyncio.create_task(client.say(stage.server.url, agent.token, "hello")) for client in clients}
-    await stage.server.held(len(clients), timeout_seconds=60)
-    try:
-        await stage.server.held(len(clients), seconds=HOLD_SECONDS, timeout_seconds=HOLD_SECONDS + 60)
-    except AssertionError as error:
-        ended = {name: repr(task) for name, task in asked.items() if task.done()}
-        raise AssertionError(f"{error}; ended: {ended}; events: {await stage.server.call('GET', '/events')}") from None
+    names = [client.name for client in model_clients()]
+    asked = [
+        asyncio.create_task(client.say(stage.server.url, agent.token, f"hello from {client.name}"))
+        for client in model_clients()
+    ]
+    await stage.server.held(len(names), timeout_seconds=60)
+    patient = len(names) - len(HURRIED)
+    await stage.server.held(patient, seconds=HOLD_SECONDS, timeout_seconds=HOLD_SECONDS + 60)
+    await stage.server.held(len(names))
     assert stage.upstream.requests == []
     await agent.wake()
-    said = dict(zip(asked, await asyncio.gather(*asked.values(), return_exceptions=True), strict=True))
-    assert said == dict.fromkeys(asked, REPLY)
-    assert len(stage.upstream.requests) == len(clients), "some client has asked twice"
+    said = await asyncio.gather(*asked, return_exceptions=True)
+    assert dict(zip(names, said, strict=True)) == dict.fromkeys(names, REPLY)
+    repeats = {
+        name: [seen.header("x-stainless-retry-count") or "0" for seen in stage.upstream.requests if sent_by(name, seen)]
+        for name in names
+    }
+    assert repeats == {name: ["1" if name in HURRIED else "0"] for name in names}, "one request each"
+
+
+def sent_by(name: str, seen: SeenRequest) -> bool:
+    return f"hello from {name}".encode() in seen.body

@@ -130,7 +130,7 @@ async def test_a_child_that_crashes_fails_its_call_and_serves_the_next(client: M
 @pytest.mark.spec("GATE-75")
 async def test_each_agent_has_a_child_of_its_own_where_the_server_is_configured_so(stage: Stage) -> None:
     client = mcp_clients()[0]
-    url = f"{stage.server.url}/mcp/child"
+    url = f"{stage.server.url}/mcp/own_child"
     one, other = await stage.agent(asleep=False), await stage.agent(asleep=False)
     asked = [(one, "PROVIDER_KEY"), (one, "PATH"), (other, "PATH")]
     told = [
