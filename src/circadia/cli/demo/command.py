@@ -5,11 +5,12 @@ import contextlib
 import json
 import os
 import shutil
+import signal
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Coroutine
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, TypeVar
 
 import typer
 from rich.console import Console
@@ -26,6 +27,10 @@ from circadia.llm import local, local_weights
 DEFAULT_MODEL = "smollm2"
 DEFAULT_PRICE = "gpt-5-mini"
 SHORTEST_SECONDS = 5.0
+TERMINATED = 143
+"""Exit status after SIGTERM: 128 and its number."""
+
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +88,10 @@ def demo(
     )
     folder = Path(tempfile.mkdtemp(prefix="circadia-demo-"))
     try:
-        details, solved = asyncio.run(_demo(plan, folder))
+        details, solved = asyncio.run(_until_stopped(_demo(plan, folder)))
+    except asyncio.CancelledError:
+        _leave(folder)
+        raise typer.Exit(TERMINATED) from None
     except BaseException:
         _leave(folder)
         raise
@@ -92,6 +100,13 @@ def demo(
     typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
     if not solved:
         raise typer.Exit(1)
+
+
+async def _until_stopped(work: Coroutine[Any, Any, T]) -> T:
+    """Run `work`; SIGTERM cancels it, so that it ends its processes as Ctrl-C makes it do."""
+    task = asyncio.ensure_future(work)
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await task
 
 
 async def _demo(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:

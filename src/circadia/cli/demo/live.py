@@ -56,7 +56,9 @@ class View:
             table.add_column(column, justify="right")
         for each in self._tallies:
             state = Text("asleep", "blue") if each.sleeping else Text("awake", "green")
-            does = "–" if each.sleeping else each.doing
+            does = each.doing
+            if each.sleeping:
+                does = "its call is held" if each.held else "its wait stands still"
             counts = (each.model_calls, each.empty_calls, each.input_tokens, each.output_tokens)
             table.add_row(each.agent, state, str(each.held), f"{does:<38.38}", *(str(count) for count in counts))
         return Group(Text(f"\n{self._title}  ·  {self._clock}", "bold"), table)
@@ -138,8 +140,8 @@ def notes(setting: Setting, runs: Sequence[RunResult], prices: PriceList) -> lis
     """Return what one must know to read the tables rightly."""
     lines = [
         f"Model: {setting.model} at {setting.upstream}. The agents' steps are scripted; each call is real.",
-        f"Time scale 1:{setting.factor:g}: wait time-out {setting.client_wait_seconds:g} s → {setting.wait_seconds:g} s"
-        "; model calls are not scaled.",
+        f"Time scale 1:{setting.factor:g}: wait time-out {setting.client_wait_seconds:g} s "
+        f"→ {setting.wait_seconds:.3g} s; model calls are not scaled.",
         PATIENCE,
     ]
     if prices.known:

@@ -136,7 +136,7 @@ async def _start(
 
 def _port_was_taken(process: asyncio.subprocess.Process, log: Path) -> bool:
     """Whether another program took the port between our look and the server's start."""
-    return process.returncode == EXIT_STATUS[StartError] and "port" in log.read_text("utf-8", "replace")
+    return process.returncode == EXIT_STATUS[StartError] and "cannot listen" in log.read_text("utf-8", "replace")
 
 
 async def _ready(process: asyncio.subprocess.Process, url: str, http: aiohttp.ClientSession, clock: Clock) -> bool:

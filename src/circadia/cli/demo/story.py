@@ -114,7 +114,7 @@ INCIDENTS = (
 )
 
 IDLE_PROMPT = "Nothing new. Decide the next step in one short sentence."
-MAX_TOKENS = 16
+MAX_TOKENS = 12
 
 
 @dataclass(frozen=True, kw_only=True)
