@@ -202,7 +202,7 @@ class Stand:
             async with Client(streamable_http_client(self.url, http_client=http), mode=era) as client:
                 yield client
 
-    async def call(self, name: str, version: str, tool: str, **arguments: object) -> httpx2.Response:
+    async def call(self, name: str, version: str, tool: str, /, **arguments: object) -> httpx2.Response:
         """Call a tool of the protocol's `version` in one HTTP request of its own."""
         body, headers = tool_call(version, tool, arguments)
         sent = {**headers, "authorization": f"Bearer {self.tokens[name]}"}
