@@ -101,6 +101,13 @@ def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any
             await journal.enter("crash")
             os._exit(13)
 
+    _add_texts(server, journal)
+    return server
+
+
+def _add_texts(server: MCPServer[Any], journal: _Journal) -> None:
+    """Give the server its resource and its prompt."""
+
     @server.resource("mock://greeting")
     async def greeting() -> str:
         """Return a fixed text."""
@@ -112,8 +119,6 @@ def _build(journal: _Journal, clock: Clock, *, may_crash: bool) -> MCPServer[Any
         """Return a prompt that greets."""
         await journal.enter("prompt greet", name=name)
         return f"Say hello to {name}."
-
-    return server
 
 
 class MockMcpServer:
