@@ -32,11 +32,25 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
                 raise InvalidRequest(f"content-length {value!r} is no number")
             if int(value) > limit:
                 raise TooLarge(f"the body has {int(value)} bytes; the limit is {limit}")
+    task = asyncio.current_task()
+    assert task is not None
+    late = False
+
+    def expire() -> None:
+        nonlocal late
+        late = True
+        task.cancel()
+
+    timer = asyncio.get_running_loop().call_later(BODY_SECONDS, expire)  # asyncio.timeout costs ten times as much
     try:
-        async with asyncio.timeout(BODY_SECONDS):
-            return await _gathered(receive, limit)
-    except TimeoutError:
+        return await _gathered(receive, limit)
+    except asyncio.CancelledError:
+        if not late:
+            raise
+        task.uncancel()
         raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s") from None
+    finally:
+        timer.cancel()
 
 
 async def _gathered(receive: Receive, limit: int) -> bytes:

@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable
+from typing import Final
 
 from starlette.types import Receive
 
@@ -11,6 +12,9 @@ from circadia.gateway.bodies import CallerGone
 from circadia.gateway.reply import Broken, Phase, Reply
 
 _logger = logging.getLogger(__name__)
+
+WATCH_AFTER_SECONDS: Final = 0.02
+"""A call that is over sooner is not watched: by then nothing could be saved, and a watcher costs a task."""
 
 
 async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
@@ -31,7 +35,13 @@ async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None
             gone = True
             task.cancel()
 
-    watcher = asyncio.create_task(watch())
+    watcher: asyncio.Task[None] | None = None
+
+    def begin() -> None:
+        nonlocal watcher
+        watcher = asyncio.create_task(watch())
+
+    starting = asyncio.get_running_loop().call_later(WATCH_AFTER_SECONDS, begin)
     try:
         await work
     except asyncio.CancelledError:
@@ -40,7 +50,9 @@ async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None
         task.uncancel()
         raise CallerGone from None
     finally:
-        watcher.cancel()
+        starting.cancel()
+        if watcher is not None:
+            watcher.cancel()
 
 
 async def told(reply: Reply, work: Awaitable[None]) -> None:

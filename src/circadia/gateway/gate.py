@@ -53,6 +53,8 @@ class Passage:
     """How long the agent had slept when it was woken."""
     woken_by: str = ""
     """Who woke it."""
+    generation: int = 0
+    """Generation of the wake that admitted it."""
 
     @property
     def held(self) -> bool:
@@ -144,7 +146,12 @@ class Gate:
             await self._presence.until_awake(cell, hold)
             waited = self._clock.monotonic() - hold.began
             self._leave(hold, EventType.ADMITTED, waited, generation=cell.generation)
-            passage = Passage(held_seconds=waited or 1e-9, slept_seconds=cell.slept_seconds, woken_by=cell.actor)
+            passage = Passage(
+                held_seconds=waited or 1e-9,
+                slept_seconds=cell.slept_seconds,
+                woken_by=cell.actor,
+                generation=cell.generation,
+            )
             return await self._parking.take(hold.parked), passage
         except BaseException as error:
             if hold in self._holds:

@@ -24,8 +24,8 @@ from circadia.gateway.owners import Owners
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.stream import WholeEvents
 from circadia.gateway.turns import SleepTier, Turn, Turns
-from circadia.ids import CallId, IdSource
-from circadia.records.agent import OnWake
+from circadia.ids import AgentId, CallId, IdSource
+from circadia.records.agent import Agent, OnWake
 from circadia.records.call import Call
 from circadia.records.event import EventType
 from circadia.stores.base import Store
@@ -34,6 +34,8 @@ _LONGEST_ERROR = 65_536
 """Bytes that are read of an error which an upstream sends as a stream."""
 
 
+_COUNTS_KEPT: Final = 10_000
+"""Agents whose count of unread messages at their last wake is kept."""
 _UNREAD: Final[Meter] = Plain("openai").meter(streamed=False, take_usage_out=False, chain=())
 """Stands for the meter of a call that was not sent."""
 
@@ -62,6 +64,7 @@ class Relay:
         self._budget = budget
         self._turns = turns
         self._tier = tier
+        self._counts: dict[AgentId, tuple[int, asyncio.Future[int]]] = {}
 
     async def plain(self, call: ModelCall, body: bytes, reply: Reply) -> None:
         """Pass on a call that generates nothing: no hold, no usage."""
@@ -82,9 +85,7 @@ class Relay:
                 record = await self._budget.reserve(call.agent, record)
             body = await self._tier.before(turn, body)
             if passage.held and policy.on_wake is not OnWake.FORWARD:
-                async with self._store.read() as tx:
-                    unread = await tx.deliveries.count_unread(call.agent.id)
-                body = call.dialect.with_line(body, notice(passage, unread))
+                body = call.dialect.with_line(body, notice(passage, await self._unread(call.agent, passage)))
             asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
             meter = call.dialect.meter(
                 streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain
@@ -193,6 +194,19 @@ class Relay:
             status=status,
             message=message,
         )
+
+    async def _unread(self, agent: Agent, passage: Passage) -> int:
+        """Return how many messages wait for the agent; asked once for all calls that one wake admits."""
+        known = self._counts.get(agent.id)
+        if known is None or known[0] != passage.generation:
+            if len(self._counts) >= _COUNTS_KEPT:
+                self._counts.clear()
+            known = self._counts[agent.id] = (passage.generation, asyncio.ensure_future(self._count(agent)))
+        return await asyncio.shield(known[1])
+
+    async def _count(self, agent: Agent) -> int:
+        async with self._store.read() as tx:
+            return await tx.deliveries.count_unread(agent.id)
 
     def _write_down(self, call: ModelCall, turn: Turn, record: Call, meter: Meter, outcome: Outcome) -> None:
         if not outcome.sent:

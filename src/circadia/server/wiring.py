@@ -19,7 +19,7 @@ from circadia.agents.sleep import SleepState
 from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
-from circadia.clock import Clock, SystemClock, milliseconds
+from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.errors import ConfigError, StorageUnavailable
 from circadia.gateway.bodies import Parking
 from circadia.gateway.budget import Budget
@@ -107,7 +107,7 @@ async def wired(
         session = await stack.enter_async_context(_session(0))
         basis = Basis(
             settings=settings, environment=environment, data=data, clock=clock,
-            ids=RandomIds(lambda: milliseconds(clock)), store=store, signals=LocalSignals(), session=session,
+            ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
         )  # fmt: skip
         yield await _built(basis, admin_token, stack)
 
