@@ -77,6 +77,26 @@ async def test_an_unknown_key_is_told_with_the_nearest_known_one(
     assert answer.body["errors"][0]["message"] in answer.body["detail"]
 
 
+@pytest.mark.parametrize(
+    ("path", "body"),
+    [
+        ("/sessions", {"agents": [1] * 150_000}),
+        ("/sessions", {"agents": [{"name": "a", "wake_events": [1] * 150_000}]}),
+        (AGENTS, {"name": "a", "may_wake": [1] * 150_000}),
+        (AGENTS, {str(number): number for number in range(50_000)}),
+        (AGENTS, {"x" * 500_000: 1}),
+        (f"{THREADS}/t/messages", {"content": "hello", "mentions": [1] * 150_000}),
+    ],
+    ids=["agents", "events", "reach", "keys", "key", "mentions"],
+)
+async def test_a_body_full_of_mistakes_costs_one_short_answer(
+    service: Service, path: str, body: dict[str, object]
+) -> None:
+    answer = await service.call("POST", path, body)
+    assert answer.status == 422
+    assert len(str(answer.body)) < 5_000
+
+
 async def test_each_wrong_value_is_told_with_its_path(service: Service) -> None:
     agents = [{"name": "a"}, {"name": 1, "wake_events": ["mentioned", "x"]}]
     answer = await service.call("POST", "/sessions", {"agents": agents, "name": []})

@@ -172,3 +172,17 @@ async def test_if_one_of_many_may_not_be_set_none_is(service: Service) -> None:
     assert (await service.call("PUT", path, {"sleeping": True}, token=ann)).status == 403
     assert not any([await service.asleep(name) for name in ("ann", "bob", "cat")])
     assert (await service.call("PUT", path, {"sleeping": True, "agents": ["bob", "ann"]}, token=ann)).status == 200
+
+
+@pytest.mark.spec("GATE-03", "GATE-31")
+async def test_changes_at_the_same_moment_are_all_answered_and_counted_one_by_one(service: Service) -> None:
+    await service.agent("ann")
+    answers = await asyncio.gather(
+        *(service.call("PUT", STATE, {"sleeping": bool(number % 2)}) for number in range(40)),
+        *(service.call("PUT", "/sessions/default/sleeping", {"sleeping": bool(number % 2)}) for number in range(10)),
+    )
+    assert {answer.status for answer in answers} == {200}
+    events = await service.events("sleep_start", "sleep_stop")
+    assert [event["data"]["generation"] for event in events] == list(range(1, len(events) + 1))
+    assert [event["type"] for event in events] == (["sleep_start", "sleep_stop"] * len(events))[: len(events)]
+    assert (await service.ok("GET", STATE))["generation"] == len(events)

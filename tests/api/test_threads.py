@@ -4,16 +4,14 @@ from pathlib import Path
 
 import pytest
 
-from tests.api.service import Service, serving
+from circadia.ids import AgentId
+from tests.api.service import ADMIN, Service, serving
 
 THREADS = "/sessions/default/threads"
 
 
-async def opened(service: Service, *names: str, token: str | None = None) -> str:
-    body = {"name": "topic", "participants": list(names)}
-    made = await (
-        service.ok("POST", THREADS, body) if token is None else service.ok("POST", THREADS, body, token=token)
-    )
+async def opened(service: Service, *names: str, token: str = ADMIN) -> str:
+    made = await service.ok("POST", THREADS, {"name": "topic", "participants": list(names)}, token=token)
     return f"{THREADS}/{made['id']}"
 
 
@@ -212,3 +210,18 @@ async def test_threads_are_listed_with_or_without_the_closed(service: Service) -
     assert [thread["id"] for thread in (await service.ok("GET", f"{THREADS}?closed=false"))["threads"]] == [
         every[1]["id"]
     ]
+
+
+@pytest.mark.spec("GATE-71")
+async def test_each_other_participant_gets_a_delivery_and_reading_the_thread_handles_none(service: Service) -> None:
+    made = {
+        name: await service.ok("POST", "/sessions/default/agents", {"name": name}) for name in ("ann", "bob", "cat")
+    }
+    thread = await opened(service, "ann", "bob")
+    await service.ok("POST", f"{thread}/messages", {"content": "hello"}, token=made["ann"]["token"])
+    await service.ok("POST", f"{thread}/messages", {"content": "hello", "from": "bob"})
+    for token in (ADMIN, made["bob"]["token"]):
+        assert len((await service.ok("GET", f"{thread}/messages", token=token))["messages"]) == 2
+    async with service.parts.store.read() as tx:
+        unread = [await tx.deliveries.count_unread(AgentId(agent["id"])) for agent in made.values()]
+    assert unread == [1, 1, 0]

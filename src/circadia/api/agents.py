@@ -1,6 +1,7 @@
 """Agents of a session: list, make, change, delete, and a new token."""
 
 from datetime import datetime
+from typing import Annotated
 
 from fastapi import Response
 from pydantic import AliasChoices, BaseModel, Field, StrictBool
@@ -8,12 +9,16 @@ from pydantic import AliasChoices, BaseModel, Field, StrictBool
 from circadia.agents.access import require_operator
 from circadia.agents.directory import agent_of, session_of
 from circadia.agents.registry import NewAgent
+from circadia.api.bodies import FirstMistake, Name
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.policies import BodyWithPolicy, PolicyView, policy_view
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
 
 router = noun_router("agents")
+
+SleepEvents = Annotated[frozenset[SleepEvent], FirstMistake()]
+WakeEvents = Annotated[frozenset[WakeEvent], FirstMistake()]
 
 _SLEEP_EVENTS = AliasChoices("sleep_events", "sleepEvents")
 _WAKE_EVENTS = AliasChoices("wake_events", "wakeEvents")
@@ -26,10 +31,10 @@ class AgentChange(BodyWithPolicy):
         None, description="Whether its token opens anything; held calls of a disabled agent end."
     )
     description: str | None = Field(None, max_length=4000, description="What it is for, as other agents read it.")
-    sleep_events: frozenset[SleepEvent] | None = Field(
+    sleep_events: SleepEvents | None = Field(
         None, validation_alias=_SLEEP_EVENTS, description="What puts it to sleep; also `sleepEvents`."
     )
-    wake_events: frozenset[WakeEvent] | None = Field(
+    wake_events: WakeEvents | None = Field(
         None, validation_alias=_WAKE_EVENTS, description="What wakes it; also `wakeEvents`."
     )
 
@@ -37,15 +42,15 @@ class AgentChange(BodyWithPolicy):
 class AgentBody(BodyWithPolicy):
     """An agent to make. Policy keys stand in `policy`, or beside the name."""
 
-    name: str = Field(description="`[a-z0-9][a-z0-9_-]{0,62}`, unique in its session.", examples=["writer"])
+    name: Name = Field(description="`[a-z0-9][a-z0-9_-]{0,62}`, unique in its session.", examples=["writer"])
     description: str = Field("", max_length=4000, description="What it is for, as other agents read it.")
-    sleep_events: frozenset[SleepEvent] = Field(
+    sleep_events: SleepEvents = Field(
         frozenset(),
         validation_alias=_SLEEP_EVENTS,
         description="What puts it to sleep; with `agent_started` it starts asleep. Also `sleepEvents`.",
         examples=[["agent_started", "removed_from_last_thread"]],
     )
-    wake_events: frozenset[WakeEvent] = Field(
+    wake_events: WakeEvents = Field(
         frozenset(),
         validation_alias=_WAKE_EVENTS,
         description="What wakes it; any one suffices. Also `wakeEvents`.",

@@ -1,10 +1,25 @@
 """What the bodies of requests have in common: no unknown key, no value that only looks like what it should be."""
 
 import difflib
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Annotated, Any, Final, cast
 
-from pydantic import AliasChoices, BaseModel, ConfigDict, model_validator
+from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
+
+_SHOWN_KEY: Final = 80
+_TOLD_AT_ONCE: Final = 5
+
+
+@dataclass(unsafe_hash=True)  # a type that may be null needs a hash
+class FirstMistake(FailFast):
+    """Ends the checks of a list at its first mistake: a body can hold half a million."""
+
+
+Name = Annotated[str, StringConstraints(max_length=200)]
+"""A name or a reference; what is longer names nothing."""
+Names = Annotated[list[Name], FirstMistake()]
+"""Some of them."""
 
 
 class Body(BaseModel):
@@ -22,7 +37,8 @@ class Body(BaseModel):
         known = {spelling for each in names for spelling in each}
         unknown = [key for key in keys if key not in known]
         if unknown:
-            told = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in unknown[:5])
+            shown = [key[:_SHOWN_KEY] for key in unknown[:_TOLD_AT_ONCE]]
+            told = ", ".join(f"unknown key {key!r}{_near(key, known)}" for key in shown)
             raise PydanticCustomError("unknown_key", "{told}", {"told": told})
         for each in names:
             if len(twice := [key for key in keys if key in each]) > 1:

@@ -20,7 +20,7 @@ from circadia.api.policies import MOST_COUNTED
 from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.records.event import Event, EventType
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 router = noun_router("events")
 
@@ -178,7 +178,7 @@ async def _read(parts: ApiParts, cursor: int, wanted: _Wanted) -> tuple[Sequence
                 cursor, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
             )
     except StorageUnavailable as error:
-        _log.warning("cannot read events yet: %s", error)
+        _logger.warning("cannot read events yet: %s", error)
         return (), cursor
     if len(found) == PAGE:
         return found, found[-1].number

@@ -12,7 +12,7 @@ from circadia.api.problems import answer, unforeseen
 from circadia.errors import CircadiaError, InvalidRequest, TooLarge
 from circadia.gateway.headers import bearer, one
 
-_log = logging.getLogger(__name__)
+_logger = logging.getLogger(__name__)
 
 BODY_SECONDS: Final = 30.0
 """How long a body may take to arrive."""
@@ -56,7 +56,7 @@ class Guard:
                 raise
             await answer(error, scope["path"])(scope, receive, send)
         except Exception:
-            _log.exception("%s %s failed", scope["method"], scope["path"])
+            _logger.exception("%s %s failed", scope["method"], scope["path"])
             if started:
                 raise
             await unforeseen(scope["path"])(scope, receive, send)

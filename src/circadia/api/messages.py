@@ -7,7 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from circadia.agents.directory import session_of, thread_of
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, Name, Names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
 from circadia.records.message import Message
@@ -18,16 +18,15 @@ router = noun_router("messages")
 class MessageBody(Body):
     """A message to send."""
 
-    sender: str | None = Field(
+    sender: Name | None = Field(
         None,
         alias="from",
-        max_length=200,
         description="Who says it. An agent leaves it out, or names itself; the operator names any participant, or "
         "says `user` or `operator` for a person.",
         examples=["user"],
     )
     content: str = Field(description="The text.", examples=["@writer please start"])
-    mentions: list[str] = Field(
+    mentions: Names = Field(
         default_factory=list[str],
         description="Participants that it is meant for; that can wake them.",
         examples=[["writer"]],

@@ -1,14 +1,17 @@
 """An agent's policy as it is sent and shown."""
 
 from dataclasses import asdict
-from typing import Final
+from typing import Annotated, Final
 
 from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt
 
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, FirstMistake, Name
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, OnWake
 from circadia.settings import PolicySettings
+
+Reach = Annotated[tuple[Name, ...], FirstMistake()]
+"""Names that a policy grants, or `*`."""
 
 MOST_COUNTED: Final = 2**53
 """Largest whole number that every JSON reader reads exactly (RFC 8259, section 6)."""
@@ -24,12 +27,12 @@ def _said(key: str) -> str:
 class PolicyKeys(BaseModel):
     """All keys of a policy."""
 
-    upstreams: tuple[str, ...] = Field(("*",), description=_said("upstreams"), examples=[["openai"]])
-    mcp_servers: tuple[str, ...] = Field(("*",), description=_said("mcp_servers"), examples=[["*"]])
-    sessions: tuple[str, ...] = Field((), description=_said("sessions"))
-    may_wake: tuple[str, ...] = Field((), description=_said("may_wake"), examples=[["writer"]])
-    may_sleep: tuple[str, ...] = Field((), description=_said("may_sleep"))
-    models: tuple[str, ...] | None = Field(None, description=_said("models"))
+    upstreams: Reach = Field(("*",), description=_said("upstreams"), examples=[["openai"]])
+    mcp_servers: Reach = Field(("*",), description=_said("mcp_servers"), examples=[["*"]])
+    sessions: Reach = Field((), description=_said("sessions"))
+    may_wake: Reach = Field((), description=_said("may_wake"), examples=[["writer"]])
+    may_sleep: Reach = Field((), description=_said("may_sleep"))
+    models: Reach | None = Field(None, description=_said("models"))
     max_calls_per_day: StrictInt | None = Field(None, ge=0, le=MOST_COUNTED, description=_said("max_calls_per_day"))
     max_tokens_per_day: StrictInt | None = Field(None, ge=0, le=MOST_COUNTED, description=_said("max_tokens_per_day"))
     max_usd_per_day: StrictFloat | None = Field(None, ge=0, le=MOST_MEASURED, description=_said("max_usd_per_day"))

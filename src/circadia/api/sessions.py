@@ -11,7 +11,7 @@ from circadia.agents.access import require_operator
 from circadia.agents.directory import session_of
 from circadia.agents.sessions import NewThread
 from circadia.api.agents import AgentBody, AgentMade, AgentView, agent_made, agent_view, never_stored
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, FirstMistake, Name, Names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.threads import ThreadBody, ThreadView, thread_view
 from circadia.records.session import Session, SessionStatus
@@ -22,7 +22,7 @@ router = noun_router("sessions")
 class Sleepers(Body):
     """The common pattern: all agents start asleep, and wake when they are added to a thread."""
 
-    all_but: list[str] = Field(description="Names of the agents that this does not change.", examples=[["lead"]])
+    all_but: Names = Field(description="Names of the agents that this does not change.", examples=[["lead"]])
 
 
 def _preset(given: Any) -> Any:
@@ -35,11 +35,15 @@ def _preset(given: Any) -> Any:
 class SessionBody(Body):
     """A session to make: nothing, a name, or its whole graph."""
 
-    name: str | None = Field(
+    name: Name | None = Field(
         None, description="`[a-z0-9][a-z0-9_-]{0,62}`; made up if it is left out.", examples=["release-7"]
     )
-    agents: list[AgentBody] = Field(default_factory=list[AgentBody], description="Its agents.")
-    threads: list[ThreadBody] = Field(default_factory=list[ThreadBody], description="Its threads.")
+    agents: Annotated[list[AgentBody], FirstMistake()] = Field(
+        default_factory=list[AgentBody], description="Its agents."
+    )
+    threads: Annotated[list[ThreadBody], FirstMistake()] = Field(
+        default_factory=list[ThreadBody], description="Its threads."
+    )
     sleepers: Annotated[Sleepers | None, BeforeValidator(_preset)] = Field(
         None,
         description='All agents but the named start asleep and wake when added to a thread: `"all-but [lead]"` or '

@@ -7,7 +7,7 @@ from pydantic import BaseModel, Field, StrictBool
 
 from circadia.agents.access import require_sleep_control
 from circadia.agents.directory import agent_of, session_of
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.records.agent import Agent, Cause
 
@@ -29,7 +29,7 @@ class SetSleeping(Body):
 class SetManySleeping(SetSleeping):
     """What the state of many is to be."""
 
-    agents: list[str] | None = Field(None, description="Names; all agents of the session if left out or null.")
+    agents: Names | None = Field(None, description="Names; all agents of the session if left out or null.")
 
 
 class SleepingView(BaseModel):

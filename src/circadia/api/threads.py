@@ -7,7 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from circadia.agents.directory import session_of, thread_of
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, Name, Names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.records.thread import Thread, ThreadStatus
 from circadia.stores.base import Tx
@@ -19,7 +19,7 @@ class ThreadBody(Body):
     """A thread to open."""
 
     name: str = Field(description="What it is about; 1 to 200 characters.", examples=["release notes"])
-    participants: list[str] = Field(
+    participants: Names = Field(
         default_factory=list[str],
         description="Agents that take part: `name`, or `session:name`. An agent that asks takes part anyway.",
         examples=[["writer", "reviewer"]],
@@ -29,7 +29,7 @@ class ThreadBody(Body):
 class ParticipantBody(Body):
     """An agent to add."""
 
-    agent: str = Field(description="`name`, or `session:name`.", examples=["writer"])
+    agent: Name = Field(description="`name`, or `session:name`.", examples=["writer"])
 
 
 class CloseBody(Body):
