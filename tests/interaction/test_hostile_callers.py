@@ -124,8 +124,13 @@ async def test_odd_numbers_ids_and_paths_are_borne(tmp_path: Path) -> None:
         assert await status_of(at, raw(at, token, path="/llm%2Fopenai/v1/chat/completions")) == 404
         assert await status_of(at, raw(at, token, path="/llm")) == 404
         assert await status_of(at, raw(at, token, path="/llm/openai")) in (400, 403)
-        for odd in ([], {}, None, 1.5):
-            cancel = {"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": odd}}
+        odds: list[Any] = [[], {}, None, 1.5]
+        for odd in odds:
+            cancel: dict[str, Any] = {
+                "jsonrpc": "2.0",
+                "method": "notifications/cancelled",
+                "params": {"requestId": odd},
+            }
             async with at.tool(token, cancel) as response:
                 assert response.status == 202
         deep: Any = b"[" * 100_000

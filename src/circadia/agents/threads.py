@@ -133,12 +133,7 @@ class Threads:
             InvalidRequest: empty or too long, or a mention of oneself or of somebody who takes no part.
             Forbidden: a forged sender, or one who takes no part. Conflict: the thread is closed.
         """
-        if not content.strip():
-            raise InvalidRequest("a message needs content")
-        if len(content) > self._max_characters:
-            raise InvalidRequest(f"a message may have {self._max_characters} characters, this one has {len(content)}")
-        if thread.status is ThreadStatus.CLOSED:
-            raise Conflict(f"thread {thread.name!r} is closed; open another")
+        self._require_sendable(thread, content)
         participants = {each.agent_id: each for each in await tx.threads.participants(thread.id)}
         speaker = await self._speaker(tx, principal, session, sender)
         if speaker is not None and speaker.id not in participants:
@@ -169,6 +164,14 @@ class Threads:
         for agent_id in participants:
             self._ring(tx, agent_id)
         return message
+
+    def _require_sendable(self, thread: Thread, content: str) -> None:
+        if not content.strip():
+            raise InvalidRequest("a message needs content")
+        if len(content) > self._max_characters:
+            raise InvalidRequest(f"a message may have {self._max_characters} characters, this one has {len(content)}")
+        if thread.status is ThreadStatus.CLOSED:
+            raise Conflict(f"thread {thread.name!r} is closed; open another")
 
     async def require_reader(self, tx: Tx, principal: Principal, thread: Thread) -> None:
         """Raise Forbidden unless the principal is the operator or takes part, open or closed."""

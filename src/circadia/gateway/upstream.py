@@ -62,11 +62,7 @@ class Upstream:
         Raises:
             UpstreamFailed: no connection, or a broken answer, in the end. UpstreamTimedOut: it took too long.
         """
-        url = self._urls.get(target)
-        if url is None:
-            url = URL(self._base + target, encoded=True)
-            if len(self._urls) < _URLS_KEPT:
-                self._urls[target] = url
+        url = self._url(target)
         sent = [*headers, ("accept-encoding", "identity"), *self._auth]
         attempt = 0
         while True:
@@ -86,10 +82,7 @@ class Upstream:
                     raise UpstreamFailed(f"upstream {self.name!r} broke off ({type(error).__name__})") from error
             else:
                 try:
-                    if response.status < 200:
-                        raise UpstreamFailed(f"upstream {self.name!r} wants to switch protocols unasked")
-                    if 300 <= response.status < 400 and "location" in response.headers:
-                        raise UpstreamFailed(f"upstream {self.name!r} redirects; the operator must set its base_url")
+                    self._require_answer(response)
                     whole = None if is_stream(response) else await self._read(response)
                     pause = None if last or not again else self._pause(response.status, response.headers, pause)
                     if pause is None:
@@ -105,6 +98,20 @@ class Upstream:
                         response.close()
             attempt += 1
             await self._clock.sleep(pause if pause is not None else 0.0)
+
+    def _url(self, target: str) -> URL:
+        url = self._urls.get(target)
+        if url is None:
+            url = URL(self._base + target, encoded=True)
+            if len(self._urls) < _URLS_KEPT:
+                self._urls[target] = url
+        return url
+
+    def _require_answer(self, response: aiohttp.ClientResponse) -> None:
+        if response.status < 200:
+            raise UpstreamFailed(f"upstream {self.name!r} wants to switch protocols unasked")
+        if 300 <= response.status < 400 and "location" in response.headers:
+            raise UpstreamFailed(f"upstream {self.name!r} redirects; the operator must set its base_url")
 
     def without_key(self, body: bytes) -> bytes:
         """Return an error body without the key, should the provider have repeated it."""

@@ -3,10 +3,11 @@
 import asyncio
 import hashlib
 import logging
-from collections.abc import AsyncGenerator, Callable, Mapping
+from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 from starlette.types import ASGIApp
@@ -165,14 +166,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     hosts = Hosts((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
     front = Front(hosts, {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
     sweeps = Sweeps(clock, store, waits, sessions, stall_seconds=settings.defaults.stall_seconds)
-    stack.push_async_callback(_written, journal, asyncio.create_task(journal.run()))
-    # From here on nothing can be wrong with the settings: what runs below would wrap the error in a group.
-    await stack.enter_async_context(own.run())
-    await stack.enter_async_context(stdio.run())
-    for work in (ticker.run(), sweeps.run()):
-        task = asyncio.create_task(work)
-        task.add_done_callback(_told_if_failed)
-        stack.push_async_callback(_ended, task)
+    await _started(stack, own, stdio, journal, (ticker.run(), sweeps.run()))
     return Server(
         app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting
     )  # fmt: skip
@@ -276,6 +270,23 @@ async def _written(journal: Journal, writing: asyncio.Task[None]) -> None:
         await journal.flush()
     except StorageUnavailable as error:
         _logger.warning("%d lines of events and usage are lost: %s", journal.waiting, error)
+
+
+async def _started(
+    stack: AsyncExitStack,
+    own: McpServer,
+    stdio: StdioServers,
+    journal: Journal,
+    works: Sequence[Coroutine[Any, Any, None]],
+) -> None:
+    """Start what runs beside the requests, to be ended in the opposite order."""
+    stack.push_async_callback(_written, journal, asyncio.create_task(journal.run()))
+    await stack.enter_async_context(own.run())
+    await stack.enter_async_context(stdio.run())
+    for work in works:
+        task = asyncio.create_task(work)
+        task.add_done_callback(_told_if_failed)
+        stack.push_async_callback(_ended, task)
 
 
 def _told_if_failed(task: asyncio.Task[None]) -> None:
