@@ -1,6 +1,6 @@
 """A server for the commands, and an environment in which they find it."""
 
-from collections.abc import AsyncGenerator, Iterator
+from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
@@ -26,13 +26,13 @@ async def server(tmp_path_factory: pytest.TempPathFactory, upstream: MockUpstrea
 
 
 @pytest.fixture
-def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """An empty home and working folder, and none of the variables that commands read."""
     for name in ("CIRCADIA_URL", "CIRCADIA_TOKEN", "CIRCADIA_ADMIN_TOKEN", "CIRCADIA_DATA", "XDG_DATA_HOME"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setenv("HOME", str(tmp_path))
     monkeypatch.chdir(tmp_path)
-    yield tmp_path
+    return tmp_path
 
 
 @pytest.fixture

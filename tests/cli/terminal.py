@@ -6,10 +6,9 @@ import json
 import os
 import signal
 import sys
-from collections.abc import AsyncGenerator, Mapping
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 from circadia.cli.app import main
@@ -97,15 +96,13 @@ class Program:
 
 @asynccontextmanager
 async def started(
-    *words: str, env: Mapping[str, str] | None = None, user: int | None = None, cwd: Path | None = None
+    *words: str, env: Mapping[str, str] | None = None, program: Sequence[str] = PROGRAM
 ) -> AsyncGenerator[Program]:
     """Start `circadia` with these words; it is killed if it still runs at the end."""
     process = await asyncio.create_subprocess_exec(
-        *PROGRAM,
+        *program,
         *words,
         env={**os.environ, "NO_COLOR": "1", **(env or {})},
-        user=user,
-        cwd=cwd,
         stdin=asyncio.subprocess.DEVNULL,
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.PIPE,

@@ -76,7 +76,7 @@ async def test_a_held_call_is_seen_and_a_wake_lets_it_go_on(operator: CircadiaPr
         async with started("holds", "--watch", "--json", "--session", "hold") as watching:
             await watching.until("hold:ann")
             assert (await run("wake", "hold:ann")).status == 0
-            await watching.until('{"holds":[]}')
+            await watching.until('{"holds":[],"total":0}')
         answer = await call
         assert answer.status == 200
         answer.close()

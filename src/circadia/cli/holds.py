@@ -3,14 +3,15 @@
 from typing import Annotated
 
 import typer
+from rich.console import Group
 from rich.live import Live
-from rich.table import Table
+from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, lasted, note, print_json, print_json_line, table
 from circadia.client import Client
-from circadia.client.answers import HoldAnswer
+from circadia.client.answers import HoldListAnswer
 from circadia.clock import SystemClock
 
 app = typer.Typer()
@@ -23,6 +24,7 @@ def holds(
     watch: Annotated[bool, typer.Option("--watch", help="Show them anew each second, until Ctrl-C.")] = False,
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="So many at most.")] = 1000,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -30,17 +32,17 @@ def holds(
 ) -> None:
     """List the calls that are held now, the longest first."""
 
-    async def read(client: Client) -> list[HoldAnswer]:
-        return await client.list_holds(session=session, agent=agent)
+    async def read(client: Client) -> HoldListAnswer:
+        return await client.list_holds(session=session, agent=agent, limit=limit)
 
     async def watched(client: Client) -> None:
         clock = SystemClock()
         while as_json:
-            print_json_line({"holds": await read(client)})
+            print_json_line(await read(client))
             await clock.sleep(LOOK_SECONDS)
         with Live(console=console(), auto_refresh=False) as live:
             while True:
-                live.update(_table(await read(client)), refresh=True)
+                live.update(_shown(await read(client)), refresh=True)
                 await clock.sleep(LOOK_SECONDS)
 
     if watch:
@@ -48,16 +50,19 @@ def holds(
         return
     found = ask(url, token, data, read)
     if as_json:
-        print_json({"holds": found})
-    elif found:
-        console().print(_table(found))
+        print_json(found)
+    elif found["holds"]:
+        console().print(_shown(found))
     else:
         note("no call is held")
 
 
-def _table(found: list[HoldAnswer]) -> Table:
+def _shown(found: HoldListAnswer) -> Group:
+    """Return the held calls as a table, and how many it leaves out."""
     rows = [
         (each["reference"], each["door"], each["what"], lasted(each["waited_seconds"]), each["phase"], each["bytes"])
-        for each in found
+        for each in found["holds"]
     ]
-    return table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
+    listed = table(("agent", "door", "call", "held for", "phase", "bytes"), rows, numbers=("bytes",))
+    left = found["total"] - len(rows)
+    return Group(listed, *([Text(f"… and {left} more", "dim")] if left > 0 else ()))

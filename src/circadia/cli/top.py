@@ -24,7 +24,7 @@ from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, dollars, print_json, shown, since, state, table
 from circadia.cli.output import lasted as duration
 from circadia.client import Client
-from circadia.client.answers import AgentAnswer, EventAnswer, HoldAnswer, UsageAnswer, UsageReportAnswer
+from circadia.client.answers import AgentAnswer, EventAnswer, HoldListAnswer, UsageAnswer, UsageReportAnswer
 from circadia.clock import SystemClock
 from circadia.errors import RetryLater, Unreachable
 
@@ -43,14 +43,14 @@ class Picture:
     Attributes:
         at: When it was asked.
         agents: The agents of all open sessions, or of the one that is wanted.
-        holds: What is held.
+        holds: What is held, the longest first, and how many calls in all.
         usage: The ledger, by agent.
         events: The newest events, oldest first.
     """
 
     at: datetime
     agents: Sequence[AgentAnswer]
-    holds: Sequence[HoldAnswer]
+    holds: HoldListAnswer
     usage: UsageReportAnswer
     events: Sequence[EventAnswer]
 
@@ -117,7 +117,8 @@ def as_document(picture: Picture) -> dict[str, Any]:
     return {
         "at": picture.at.isoformat(),
         "agents": picture.agents,
-        "holds": picture.holds,
+        "holds": picture.holds["holds"],
+        "held": picture.holds["total"],
         "usage": picture.usage,
         "events": picture.events,
     }
@@ -146,7 +147,7 @@ def _headline(picture: Picture, url: str, trouble: str) -> Text:
         (f"{url}  {picture.at.astimezone():%H:%M:%S}\n", "dim"),
         f"{len(picture.agents)} agents, ",
         (f"{asleep} asleep", "blue"),
-        f"   {len(picture.holds)} calls held   {total['calls']:,} calls, {tokens}   {dollars(total['cost_usd'])}",
+        f"   {picture.holds['total']} calls held   {total['calls']:,} calls, {tokens}   {dollars(total['cost_usd'])}",
     )
     return line.append(f"\n{trouble}", "bold red") if trouble else line.append("\n")
 
@@ -155,7 +156,7 @@ def _agents(picture: Picture, room: int | None) -> list[RenderableType]:
     """Return the table of agents, those with held calls first, and what of it did not fit."""
     usage = {each["key"]: each for each in picture.usage["usage"]}
     longest: dict[str, float] = {}
-    for each in picture.holds:
+    for each in picture.holds["holds"]:
         longest[each["reference"]] = max(longest.get(each["reference"], 0.0), each["waited_seconds"])
     ordered = sorted(picture.agents, key=lambda each: (-each["held"], not each["sleeping"], each["reference"]))
     chosen = ordered if room is None else ordered[:room]

@@ -67,6 +67,6 @@ def _row(key: str, line: UsageTotalAnswer) -> tuple[str, ...]:
 def _tell_gaps(total: UsageTotalAnswer) -> None:
     """Say which calls the sums leave out."""
     if total["unknown"]:
-        note(f"{total['unknown']} calls are in no sum of tokens: their provider told no usage")
+        note(f"not in the tokens: calls whose provider told no usage ({total['unknown']})")
     if total["unpriced"]:
-        note(f"{total['unpriced']} calls are not in the cost: no list price is known for their model")
+        note(f"not in the cost: calls of models with no known list price ({total['unpriced']})")

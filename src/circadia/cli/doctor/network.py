@@ -78,7 +78,8 @@ class Network:
     async def check_mcp_server(self, name: str, server: McpServerSettings) -> list[Check]:
         """Tell whether the variables are set, and whether it answers or its program is there (it is not started)."""
         what = f"MCP server {name}"
-        unset = [each for each in (*server.headers_env.values(), *server.env_from) if not self._environment.get(each)]
+        unset = [each for each in server.headers_env.values() if not self._environment.get(each)]
+        unset += [each for each in server.env_from if each not in self._environment]
         if unset:
             return [fail(what, f"the environment has no {', '.join(unset)}", "export it where the server starts")]
         if server.url is None:

@@ -12,6 +12,7 @@ from alembic.script import ScriptDirectory
 from sqlalchemy import NullPool, text
 from sqlalchemy.ext.asyncio import create_async_engine
 
+from circadia.errors import InvalidRequest
 from circadia.stores.sql.driver_errors import wrapped
 from circadia.stores.sql.migrate import MIGRATIONS
 
@@ -57,9 +58,12 @@ async def postgres_revision(url: str) -> tuple[str, str | None]:
         connect_args={"dsn": url, "timeout": _SECONDS, "command_timeout": _SECONDS},
         poolclass=NullPool,
     )
-    with wrapped("PostgreSQL", asyncpg.PostgresError, asyncpg.InterfaceError):
-        async with engine.connect() as connection:
-            version = await connection.scalar(text("SHOW server_version"))
-            has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
-            revision = await connection.scalar(text(_REVISION)) if has is not None else None
+    try:
+        with wrapped("PostgreSQL", asyncpg.PostgresError, asyncpg.InterfaceError):
+            async with engine.connect() as connection:
+                version = await connection.scalar(text("SHOW server_version"))
+                has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
+                revision = await connection.scalar(text(_REVISION)) if has is not None else None
+    except InvalidRequest as error:
+        raise ValueError("the URL is malformed") from error
     return f"PostgreSQL {version}", None if revision is None else str(revision)

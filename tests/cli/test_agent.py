@@ -1,0 +1,106 @@
+"""`circadia agent`."""
+
+import pytest
+
+from tests.cli.terminal import refused, run
+from tests.fixtures.server_process import CircadiaProcess
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def agents(server: CircadiaProcess, session: str) -> dict[str, dict[str, object]]:
+    found = (await server.call("GET", f"/sessions/{session}/agents"))["agents"]
+    return {each["name"]: each for each in found}
+
+
+async def test_a_new_agents_token_and_what_its_program_needs_are_printed(operator: CircadiaProcess) -> None:
+    result = await run("agent", "add", "helper")
+    assert result.status == 0
+    token = next(word for word in result.out.split() if word.startswith("circadia-agent-"))
+    assert f"OPENAI_API_KEY={token}" in result.err
+    assert f"OPENAI_BASE_URL={operator.url}/llm/openai/v1" in result.err
+    assert (await run("sleep", "helper", "--token", token)).status == 0
+
+
+async def test_events_and_policy_are_taken(operator: CircadiaProcess) -> None:
+    await operator.create_session("crew", [])
+    words = ("--wake-on", "mentioned", "--sleep-on", "agent_started", "--description", "writes")
+    policy = ("--set", "max_calls_per_day=7", "--set", "may_wake=[lead, editor]", "--set", "on_wake=forward")
+    made = (await run("agent", "add", "writer", "--session", "crew", *words, *policy, "--json")).json
+    assert (made["sleeping"], made["wake_events"], made["description"]) == (True, ["mentioned"], "writes")
+    kept = {key: made["policy"][key] for key in ("max_calls_per_day", "may_wake", "on_wake")}
+    assert kept == {"max_calls_per_day": 7, "may_wake": ["lead", "editor"], "on_wake": "forward"}
+
+
+async def test_the_list_shows_the_state_of_each(operator: CircadiaProcess) -> None:
+    await operator.create_session("list", [{"name": "ann"}, {"name": "bob", "sleep_events": ["agent_started"]}])
+    out = (await run("agent", "list", "--session", "list")).out.splitlines()
+    assert [line.split()[:2] for line in out[1:]] == [["ann", "awake"], ["bob", "asleep"]]
+    listed = (await run("agent", "list", "--session", "list", "--json")).json["agents"]
+    assert [each["name"] for each in listed] == ["ann", "bob"]
+
+
+async def test_what_agents_wrote_cannot_steer_the_readers_terminal(operator: CircadiaProcess) -> None:
+    await operator.create_session("sly", [{"name": "ann", "description": "\x1b[2Jgone\x07"}])
+    out = (await run("agent", "list", "--session", "sly")).out
+    assert "\x1b" not in out
+    assert "\\x1b[2Jgone\\x07" in out
+
+
+async def test_a_change_leaves_the_rest_as_it_is(operator: CircadiaProcess) -> None:
+    await operator.create_session("change", [{"name": "ann", "description": "old", "wake_events": ["mentioned"]}])
+    words = ("agent", "change", "change:ann")
+    assert (await run(*words, "--disable", "--set", "max_calls_per_day=3")).out == "changed agent change:ann\n"
+    ann = (await agents(operator, "change"))["ann"]
+    assert (ann["enabled"], ann["description"], ann["wake_events"]) == (False, "old", ["mentioned"])
+    assert "disabled" in (await run("agent", "list", "--session", "change")).out
+    changed = (await run(*words, "--enable", "--wake-on", "none", "--set", "max_calls_per_day=null", "--json")).json
+    assert (changed["enabled"], changed["wake_events"]) == (True, [])
+    assert changed["policy"]["max_calls_per_day"] is None
+
+
+async def test_a_new_token_replaces_the_old_one(operator: CircadiaProcess) -> None:
+    old = (await operator.create_session("rotate", [{"name": "ann"}]))["ann"]
+    new = (await run("agent", "token", "rotate:ann")).out.strip()
+    refused(await run("sleep", "rotate:ann", "--token", old), 3)
+    assert (await run("sleep", "rotate:ann", "--token", new)).status == 0
+    assert (await run("agent", "token", "rotate:ann", "--json")).json["token"] not in (old, new)
+
+
+async def test_a_deleted_agents_token_opens_nothing(operator: CircadiaProcess) -> None:
+    token = (await operator.create_session("delete", [{"name": "ann"}, {"name": "bob"}]))["ann"]
+    assert (await run("agent", "delete", "delete:ann")).out == "deleted agent delete:ann\n"
+    refused(await run("sleep", "delete:ann", "--token", token), 3)
+    gone = (await run("agent", "delete", "delete:bob", "--json")).json
+    assert gone == {"deleted": {"session": "delete", "agent": "bob"}}
+
+
+@pytest.mark.parametrize("command", [("change",), ("delete",), ("token",)], ids=" ".join)
+async def test_an_unknown_agent_is_told_with_the_nearest_names(
+    operator: CircadiaProcess, command: tuple[str, ...]
+) -> None:
+    session = f"near-{command[0]}"
+    await operator.create_session(session, [{"name": "writer"}])
+    refused(await run("agent", *command, f"{session}:wirter"), 4, "'wirter'", "'writer'")
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--wake-on", "mention"), "'mentioned'"),
+        (("--set", "max_calls=3"), "max_calls_per_day"),
+        (("--set", "max_calls_per_day"), "KEY=VALUE"),
+        (("--set", "models=[a"), "cannot be read"),
+        (("--set", "max_calls_per_day=-1"), "max_calls_per_day"),
+    ],
+)
+async def test_a_wrong_event_or_policy_is_named(operator: CircadiaProcess, words: tuple[str, ...], told: str) -> None:
+    result = await run("agent", "add", "default:wrong", *words)
+    assert result.status == 2
+    assert told in result.err
+
+
+async def test_a_name_that_is_taken_or_not_allowed_is_refused(operator: CircadiaProcess) -> None:
+    await operator.create_session("names", [{"name": "ann"}])
+    refused(await run("agent", "add", "names:ann"), 5, "'ann'")
+    refused(await run("agent", "add", "names:Ann!"), 2, "'Ann!'")

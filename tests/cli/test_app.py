@@ -1,0 +1,105 @@
+"""What holds for every command: JSON, errors, the end of a pipe."""
+
+import asyncio
+import os
+import sys
+from importlib.metadata import version
+from pathlib import Path
+
+import pytest
+
+from circadia.cli.app import INTERRUPTED, exit_status
+from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
+from tests.cli.terminal import PROGRAM, run
+from tests.fixtures.server_process import CircadiaProcess
+from tests.house.tree import REFERENCE, parts
+
+READING = (
+    ("session", "list"),
+    ("session", "show", "default"),
+    ("agent", "list"),
+    ("holds",),
+    ("events",),
+    ("events", "--after", "0"),
+    ("usage",),
+    ("top", "--once"),
+    ("config", "check"),
+    ("config", "show"),
+    ("doctor",),
+)
+CHANGING = (
+    ("session", "create", "every", "--agent", "ann", "--sleepers", "all-but"),
+    ("agent", "add", "every:bob"),
+    ("agent", "change", "every:bob", "--description", "second"),
+    ("agent", "token", "every:bob"),
+    ("sleep", "every:bob"),
+    ("wake", "--all", "--session", "every"),
+    ("agent", "delete", "every:bob"),
+    ("session", "close", "every"),
+)
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_with_json_a_command_prints_one_document_and_nothing_else(operator: CircadiaProcess) -> None:
+    for words in (*READING, *CHANGING):
+        result = await run(*words, "--json")
+        assert isinstance(result.json, dict), words
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_the_operators_token_is_never_printed(operator: CircadiaProcess) -> None:
+    for words in READING:
+        result = await run(*words)
+        assert operator.admin["Authorization"].split()[1] not in result.out + result.err, words
+
+
+async def test_the_version_is_the_packages() -> None:
+    assert (await run("--version")).out == f"{version('circadia')}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("slep",), "sleep"),
+        (("agent", "ad"), "add"),
+        (("holds", "--wach"), "--watch"),
+        (("serve", "--port", "x"), "--port"),
+    ],
+)
+async def test_a_word_that_is_not_known_is_a_usage_error_with_the_nearest(words: tuple[str, ...], told: str) -> None:
+    result = await run(*words)
+    assert (result.status, result.out) == (2, "")
+    assert told in result.err
+
+
+async def test_each_error_has_the_exit_status_of_its_class_or_the_nearest_above() -> None:
+    class Later(Conflict):
+        """A class that the table does not name."""
+
+    assert [exit_status(kind("x")) for kind in EXIT_STATUS] == list(EXIT_STATUS.values())
+    assert exit_status(Later("x")) == EXIT_STATUS[Conflict]
+    assert exit_status(CircadiaError("x")) == 1
+
+
+async def test_the_page_tells_each_exit_status() -> None:
+    (part,) = [part.text for part in parts(REFERENCE / "cli.md") if part.heading == "Errors"]
+    told = {int(line.split("|")[1]) for line in part.splitlines() if line.startswith("| ") and line[2].isdigit()}
+    assert told == {0, 1, INTERRUPTED, *EXIT_STATUS.values()}
+
+
+@pytest.mark.parametrize("words", [("config", "show"), ("config", "show", "--json"), ("doctor",), ("--help",)])
+async def test_a_reader_that_goes_away_is_no_error(home: Path, words: tuple[str, ...]) -> None:
+    reader, writer = os.pipe()
+    os.close(reader)
+    process = await asyncio.create_subprocess_exec(*PROGRAM, *words, stdout=writer, stderr=asyncio.subprocess.PIPE)
+    os.close(writer)
+    _, err = await process.communicate()
+    assert (process.returncode, err.decode()) == (1, "")
+
+
+async def test_it_is_installed_as_circadia() -> None:
+    process = await asyncio.create_subprocess_exec(
+        str(Path(sys.executable).with_name("circadia")), "--version", stdout=asyncio.subprocess.PIPE
+    )
+    out, _ = await process.communicate()
+    assert out.decode() == f"{version('circadia')}\n"

@@ -1,0 +1,282 @@
+"""`circadia doctor`: each check, good and bad."""
+
+import resource
+import socket
+import sqlite3
+from collections.abc import Mapping
+from contextlib import closing
+from datetime import datetime, timedelta
+from email.utils import format_datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from circadia.cli.doctor.check import State
+from circadia.cli.doctor.machine import Watch, judge_file_limit, judge_skews
+from circadia.cli.doctor.storage import judge_revision, judge_room
+from circadia.clock import SystemClock
+from circadia.testing.clock import ManualClock
+from circadia.testing.mcp_upstream import MockMcpServer
+from circadia.testing.upstream import MockUpstream
+from tests.cli.terminal import Result, run, started
+
+Checks = dict[str, Mapping[str, str]]
+
+
+def written(home: Path, **sections: Any) -> None:
+    """Write a configuration that takes a free port, so that the tests do not meet a server of this machine."""
+    (home / "circadia.yaml").write_text(yaml.safe_dump({"server": {"port": 0}, **sections}), "utf-8")
+
+
+async def examined(*words: str) -> tuple[Result, Checks]:
+    result = await run("doctor", "--json", *words)
+    return result, {each["name"]: each for each in result.json["checks"]}
+
+
+async def test_on_a_fresh_machine_all_is_well(home: Path) -> None:
+    written(home)
+    result, checks = await examined()
+    assert result.status == 0
+    assert result.json["ok"] is True
+    assert {"python", "configuration", "data folder", "port", "database", "file limit", "clock"} == set(checks)
+    assert all(check["state"] != "fail" for check in checks.values())
+    assert not (home / ".local").exists(), "it changes nothing"
+
+
+async def test_people_see_a_line_for_each_check_and_the_remedy_below(home: Path) -> None:
+    written(home, upstreams={"openai": {"base_url": "http://127.0.0.1:1", "key_env": "NO_SUCH_KEY"}})
+    result = await run("doctor")
+    assert result.status == 10
+    lines = result.out.splitlines()
+    failed = next(number for number, line in enumerate(lines) if line.startswith("fail  upstream openai: "))
+    assert "NO_SUCH_KEY" in lines[failed]
+    assert lines[failed + 1].strip().startswith("→ export NO_SUCH_KEY=")
+    assert any(line.startswith("ok    python: ") for line in lines)
+
+
+async def test_a_bad_configuration_is_one_finding_among_others(home: Path) -> None:
+    (home / "circadia.yaml").write_text("limits: {max_hold: 3}", "utf-8")
+    result, checks = await examined()
+    assert result.status == 10
+    assert "did you mean 'max_holds'" in checks["configuration"]["message"]
+    assert checks["python"]["state"] == "ok"
+
+
+async def test_an_upstream_that_takes_its_key_is_good(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PROVIDER_KEY", "key-of-the-provider")
+    async with MockUpstream(key="key-of-the-provider") as upstream:
+        provider = {"base_url": upstream.base_url, "key_env": "PROVIDER_KEY"}
+        written(home, upstreams={"openai": provider, "anthropic": {**provider, "api": "anthropic"}})
+        _, checks = await examined()
+    for name in ("openai", "anthropic"):
+        check = checks[f"upstream {name}"]
+        assert check["state"] == "ok"
+        assert check["message"].endswith("the key in PROVIDER_KEY is taken")
+
+
+async def test_a_key_that_is_refused_or_missing_is_told_and_never_shown(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PROVIDER_KEY", "wrong-key-of-the-provider")
+    async with MockUpstream(key="key-of-the-provider") as upstream:
+        keyed = {"base_url": upstream.base_url, "key_env": "PROVIDER_KEY"}
+        written(home, upstreams={"keyed": keyed, "bare": {"base_url": upstream.base_url}})
+        result, checks = await examined()
+    assert result.status == 10
+    assert checks["upstream keyed"]["state"] == "fail"
+    assert "refuses the key in PROVIDER_KEY (401)" in checks["upstream keyed"]["message"]
+    assert checks["upstream bare"]["state"] == "warn"
+    assert "wrong-key-of-the-provider" not in result.out + result.err
+
+
+async def test_an_upstream_that_cannot_be_reached_is_told(home: Path, unused_tcp_port: int) -> None:
+    written(home, upstreams={"openai": {"base_url": f"http://127.0.0.1:{unused_tcp_port}"}})
+    result, checks = await examined()
+    assert result.status == 10
+    assert "cannot be reached" in checks["upstream openai"]["message"]
+
+
+async def test_mcp_servers_are_asked_and_programs_looked_for(home: Path, unused_tcp_port: int) -> None:
+    async with MockMcpServer() as tools:
+        servers = {
+            "tools": {"url": tools.url},
+            "gone": {"url": f"http://127.0.0.1:{unused_tcp_port}/mcp"},
+            "secret": {"url": tools.url, "headers_env": {"authorization": "NO_SUCH_TOKEN"}},
+            "child": {"command": ["sh", "-c", "true"]},
+            "typo": {"command": ["no-such-program"]},
+            "folder": {"command": ["sh"], "cwd": str(home / "nowhere")},
+        }
+        written(home, mcp_servers=servers)
+        _, checks = await examined()
+    states = {name: checks[f"MCP server {name}"]["state"] for name in servers}
+    assert states == {
+        "tools": "ok", "gone": "fail", "secret": "fail", "child": "ok", "typo": "fail", "folder": "fail",
+    }  # fmt: skip
+    assert "NO_SUCH_TOKEN" in checks["MCP server secret"]["message"]
+    assert "'no-such-program'" in checks["MCP server typo"]["message"]
+
+
+async def test_variables_with_tokens_must_be_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CIRCADIA_ADMIN_TOKEN", "short")
+    written(home, agents={"ann": {"token_env": "NO_SUCH_TOKEN"}})
+    result, checks = await examined()
+    assert "NO_SUCH_TOKEN" in checks["token agents.ann.token_env"]["message"]
+    assert checks["admin token"]["state"] == "fail"
+    assert "short" not in result.out.replace("shorter", "")
+
+
+async def test_a_port_that_something_else_has_is_told(home: Path) -> None:
+    async def nothing(_: web.Request) -> web.Response:
+        return web.Response(text="another program")
+
+    app = web.Application()
+    app.router.add_get("/healthz", nothing)
+    async with TestServer(app) as other:
+        (home / "circadia.yaml").write_text(f"server: {{port: {other.make_url('').port}}}", "utf-8")
+        result, checks = await examined()
+    assert result.status == 10
+    assert "cannot listen on" in checks["port"]["message"]
+    assert "--port" in checks["port"]["remedy"]
+
+
+async def test_a_port_that_is_free_is_good(home: Path, unused_tcp_port: int) -> None:
+    (home / "circadia.yaml").write_text(f"server: {{port: {unused_tcp_port}}}", "utf-8")
+    _, checks = await examined()
+    assert checks["port"]["message"] == f"127.0.0.1:{unused_tcp_port} is free"
+
+
+async def test_a_running_server_is_recognized_by_its_port_and_by_its_folder(home: Path) -> None:
+    data = ("--data", str(home / "data"))
+    async with started("serve", "--port", "0", *data) as server:
+        url = (await server.until("listens")).split()[-1]
+        (home / "here.yaml").write_text(f"server: {{port: {url.rpartition(':')[2]}}}", "utf-8")
+        result, checks = await examined("--config", "here.yaml", *data)
+        assert result.status == 0
+        assert f"a Circadia server answers (process {server.pid})" in checks["port"]["message"]
+        assert checks["database"]["message"].endswith("the newest")
+        with socket.socket() as free:
+            free.bind(("127.0.0.1", 0))
+            port = free.getsockname()[1]
+        (home / "there.yaml").write_text(f"server: {{port: {port}}}", "utf-8")
+        lines = (await run("doctor", "--config", "there.yaml", *data)).out.splitlines()
+        assert any(line.startswith(f"warn  port: process {server.pid} uses") for line in lines)
+
+
+async def test_a_folder_that_is_a_file_or_has_an_open_token_is_told(home: Path) -> None:
+    written(home)
+    (home / "file").write_text("", "utf-8")
+    result, checks = await examined("--data", str(home / "file"))
+    assert (result.status, checks["data folder"]["state"]) == (10, "fail")
+    (home / "data").mkdir()
+    (home / "data" / "admin.token").write_text("x", "utf-8")
+    (home / "data" / "admin.token").chmod(0o644)
+    _, checks = await examined("--data", str(home / "data"))
+    assert checks["admin token"]["state"] == "warn"
+    assert "chmod 600" in checks["admin token"]["remedy"]
+
+
+async def test_a_database_that_is_none_or_newer_is_told(home: Path) -> None:
+    written(home)
+    file = home / "data" / "circadia.db"
+    file.parent.mkdir()
+    file.write_bytes(b"this is no database" * 100)
+    result, checks = await examined("--data", str(home / "data"))
+    assert (result.status, checks["database"]["state"]) == (10, "fail")
+    file.unlink()
+    with closing(sqlite3.connect(file)) as connection:
+        _, checks = await examined("--data", str(home / "data"))
+        assert "empty" in checks["database"]["message"]
+        connection.execute("CREATE TABLE alembic_version (version_num TEXT)")
+        connection.execute("INSERT INTO alembic_version VALUES ('9999')")
+        connection.commit()
+    _, checks = await examined("--data", str(home / "data"))
+    assert checks["database"]["state"] == "fail"
+    assert "'9999'" in checks["database"]["message"]
+
+
+async def test_a_database_of_an_older_version_is_brought_up_by_the_next_start(home: Path) -> None:
+    check = judge_revision("SQLite", "0001", "0002", frozenset({"0001", "0002"}))
+    assert check.state is State.OK
+    assert "brings it to 0002" in check.message
+
+
+async def test_postgresql_is_asked_for_its_version_and_its_schema(home: Path, postgres_url: str) -> None:
+    written(home, server={"port": 0, "database_url": postgres_url})
+    _, checks = await examined()
+    assert checks["database"]["state"] == "ok"
+    assert checks["database"]["message"].startswith("PostgreSQL ")
+    assert checks["database"]["message"].endswith("the newest")
+
+
+@pytest.mark.parametrize("url", ["postgresql://user:hunter2@127.0.0.1:1/db", "nonsense"])
+async def test_a_postgresql_that_cannot_be_reached_is_told_without_its_password(home: Path, url: str) -> None:
+    written(home, server={"port": 0, "database_url": url})
+    result, checks = await examined()
+    assert (result.status, checks["database"]["state"]) == (10, "fail")
+    assert "hunter2" not in result.out
+
+
+@pytest.mark.parametrize(
+    ("free", "state"), [(10 * 2**30, State.OK), (500 * 2**20, State.WARN), (50 * 2**20, State.FAIL)]
+)
+async def test_a_disk_that_fills_up_is_told(free: int, state: State) -> None:
+    assert judge_room("it", free).state is state
+
+
+@pytest.mark.parametrize(
+    ("hard", "state"),
+    [(resource.RLIM_INFINITY, State.OK), (30_000, State.OK), (4_096, State.WARN), (64, State.FAIL)],
+)
+async def test_the_limit_of_open_files_is_set_against_the_holds_that_are_allowed(hard: int, state: State) -> None:
+    check = judge_file_limit(1024, hard, 20_000)
+    assert check.state is state
+    assert state is State.OK or "20256" in check.remedy
+
+
+@pytest.mark.parametrize(
+    ("skews", "state"),
+    [
+        ({}, State.OK),
+        ({"a": 2.0}, State.OK),
+        ({"a": 30.0}, State.WARN),
+        ({"a": -4000.0}, State.FAIL),
+        ({"a": 4000.0, "b": 0.0}, State.OK),
+    ],
+)
+async def test_the_clock_is_compared_with_those_of_others(skews: Mapping[str, float], state: State) -> None:
+    (check,) = judge_skews(skews)
+    assert check.state is state
+
+
+@pytest.mark.parametrize(("off", "told"), [(0, "agrees with"), (120, "119 s slow"), (-4000, "3999 s fast")])
+async def test_the_date_of_an_answer_tells_how_far_the_clock_is_off(off: int, told: str) -> None:
+    clock = ManualClock()
+    watch = Watch(clock)
+    asked = clock.now()
+    clock.advance(1.0)
+    theirs = asked + timedelta(seconds=off)
+    watch.heard("api.example.com", {"Date": format_datetime(theirs, usegmt=True)}, asked)
+    watch.heard("other.example.com", {"Date": "soon"}, asked)
+    (check,) = watch.findings()
+    assert told in check.message
+
+
+async def test_a_clock_that_jumps_is_told() -> None:
+    class Jumping(SystemClock):
+        """A wall clock that was set."""
+
+        ahead = timedelta(0)
+
+        def now(self) -> datetime:
+            return super().now() + self.ahead
+
+    clock = Jumping()
+    watch = Watch(clock)
+    clock.ahead = timedelta(minutes=-5)
+    jumped = watch.findings()[0]
+    assert jumped.state is State.WARN
+    assert "-300" in jumped.message

@@ -1,0 +1,138 @@
+"""`circadia serve`: what it says, what it refuses, how it ends."""
+
+import asyncio
+import os
+import signal
+import socket
+import stat
+import sys
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from circadia.client import Client
+from tests.cli.terminal import PROGRAM, refused, run, started
+
+WITHOUT_OVERRIDE = (
+    sys.executable,
+    "-c",
+    # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE: from then on modes of files bind root as well
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])",
+    *PROGRAM,
+)
+
+
+def found_in(said: str) -> tuple[str, str]:
+    """Return the URL and the token that the server prints."""
+    words = said.replace("=", " ").split()
+    url = next(word for word in words if word.startswith("http://"))
+    return url, next(word for word in words if word.startswith("circadia-admin-"))
+
+
+async def test_the_first_start_prints_the_operators_token_and_the_next_does_not(home: Path) -> None:
+    words = ("serve", "--port", "0", "--data", str(home / "data"))
+    async with started(*words) as server:
+        url, token = found_in(await server.until("agent add"))
+        kept = home / "data" / "admin.token"
+        assert kept.read_text("ascii").strip() == token
+        assert stat.S_IMODE(kept.stat().st_mode) == 0o600
+        assert (await run("agent", "add", "ann", "--url", url, "--data", str(home / "data"))).status == 0
+        server.signal(signal.SIGTERM)
+        assert (await server.ended()).status == 0
+    async with started(*words) as server:
+        await server.until("Data:")
+        server.signal(signal.SIGTERM)
+        assert "circadia-admin-" not in (await server.ended()).out
+
+
+async def test_ctrl_c_ends_it_quietly(home: Path) -> None:
+    async with started("serve", "--port", "0") as server:
+        await server.until("listens")
+        server.signal(signal.SIGINT)
+        ended = await server.ended()
+    assert ended.status == 130
+    assert "Traceback" not in ended.err
+    assert (home / ".local" / "share" / "circadia" / "circadia.db").exists(), "the user's own data folder"
+
+
+@pytest.mark.spec("GATE-49")
+async def test_what_happens_while_it_stops_is_still_recorded(home: Path) -> None:
+    """A held call that ends with the server leaves its `dropped` event, although the stop came by SIGTERM."""
+    (home / "circadia.yaml").write_text("upstreams: {openai: {base_url: 'http://127.0.0.1:9'}}", "utf-8")
+    words = ("serve", "--port", "0", "--data", str(home / "data"))
+    async with started(*words) as server:
+        url, token = found_in(await server.until("agent add"))
+        async with Client(url, token) as client:
+            made = await client.create_agent("default", "ann", sleep_events=["agent_started"])
+            call = asyncio.create_task(model_status(url, made["token"]))
+            while not (await client.list_holds())["holds"]:
+                await asyncio.sleep(0.02)
+        server.signal(signal.SIGTERM)
+        assert (await server.ended()).status == 0
+        assert await call == 503
+    async with started(*words) as server:
+        url = (await server.until("listens")).split()[-1]
+        listed = await run("events", "--url", url, "--token", token, "--agent", "ann", "--json")
+    assert "dropped" in [each["type"] for each in listed.json["events"]]
+
+
+async def model_status(url: str, token: str) -> int:
+    body = {"model": "m", "messages": [{"role": "user", "content": "Hello"}]}
+    async with aiohttp.ClientSession(headers={"Authorization": f"Bearer {token}"}) as http:
+        async with http.post(f"{url}/llm/openai/v1/chat/completions", json=body) as answer:
+            return answer.status
+
+
+async def test_a_port_that_is_taken_is_told(home: Path) -> None:
+    with socket.socket() as other:
+        other.bind(("127.0.0.1", 0))
+        other.listen()
+        port = other.getsockname()[1]
+        async with started("serve", "--port", str(port)) as server:
+            refused(await server.ended(), 10, f"127.0.0.1:{port}", "--port")
+
+
+async def test_a_host_that_is_not_of_this_machine_is_told(home: Path) -> None:
+    async with started("serve", "--host", "192.0.2.1", "--port", "0") as server:
+        refused(await server.ended(), 10, "192.0.2.1")
+
+
+async def test_a_second_server_on_the_same_folder_is_refused(home: Path) -> None:
+    words = ("serve", "--port", "0", "--data", str(home / "data"))
+    async with started(*words) as first:
+        await first.until("listens")
+        async with started(*words) as second:
+            refused(await second.ended(), 10, "another Circadia server", str(first.pid), "--data")
+
+
+async def test_a_data_folder_that_cannot_be_written_is_told(home: Path) -> None:
+    folder = home / "data"
+    folder.mkdir(mode=0o555)
+    program = WITHOUT_OVERRIDE if os.geteuid() == 0 else PROGRAM
+    async with started("serve", "--port", "0", "--data", str(folder), program=program) as server:
+        refused(await server.ended(), 10, str(folder), "Permission denied", "--data")
+
+
+async def test_a_data_folder_that_is_a_file_is_told(home: Path) -> None:
+    (home / "file").write_text("", "utf-8")
+    async with started("serve", "--port", "0", "--data", str(home / "file")) as server:
+        refused(await server.ended(), 10, str(home / "file"), "--data")
+
+
+async def test_a_bad_configuration_is_told_with_the_nearest_key(home: Path) -> None:
+    (home / "circadia.yaml").write_text("servr: {port: 1}", "utf-8")
+    refused(await run("serve"), 9, "'servr'", "'server'")
+
+
+async def test_a_variable_that_the_configuration_names_must_be_set(home: Path) -> None:
+    text = "upstreams: {openai: {base_url: 'http://127.0.0.1:9', key_env: NO_SUCH_KEY}}"
+    (home / "circadia.yaml").write_text(text, "utf-8")
+    async with started("serve", "--port", "0") as server:
+        refused(await server.ended(), 9, "upstreams.openai", "NO_SUCH_KEY")
+
+
+@pytest.mark.parametrize("role", ["gateway", "worker"])
+async def test_roles_of_the_cluster_are_refused_until_it_is_there(home: Path, role: str) -> None:
+    async with started("serve", "--role", role) as server:
+        refused(await server.ended(), 10, role, "--role all")
