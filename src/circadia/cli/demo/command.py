@@ -87,19 +87,24 @@ def demo(
         quiet=as_json,
     )
     folder = Path(tempfile.mkdtemp(prefix="circadia-demo-"))
+    details, solved = _played(plan, folder)
+    if not keep:
+        _clear(folder)
+    typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
+    if not solved:
+        raise typer.Exit(1)
+
+
+def _played(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
+    """Play both runs to their end, or say what is left of them."""
     try:
-        details, solved = asyncio.run(_until_stopped(_demo(plan, folder)))
+        return asyncio.run(_until_stopped(_demo(plan, folder)))
     except asyncio.CancelledError:
         _leave(folder)
         raise typer.Exit(TERMINATED) from None
     except BaseException:
         _leave(folder)
         raise
-    if not keep:
-        _clear(folder)
-    typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
-    if not solved:
-        raise typer.Exit(1)
 
 
 async def _until_stopped(work: Coroutine[Any, Any, T]) -> T:
