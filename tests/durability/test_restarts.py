@@ -43,7 +43,7 @@ async def test_after_a_kill_the_agent_sleeps_on_nothing_was_executed_and_a_retry
         agents = [{"name": "ann", "sleep_events": ["agent_started"], "wake_events": ["mentioned"]}, {"name": "bob"}]
         tokens = await server.create_session("team", agents)
         thread = await server.call("POST", "/sessions/team/threads", {"name": "t", "participants": ["ann", "bob"]})
-        said = {"from": "bob", "content": "no mention", "mentions": []}
+        said: dict[str, Any] = {"from": "bob", "content": "no mention", "mentions": []}
         await server.call("POST", f"/sessions/team/threads/{thread['id']}/messages", said)
         calls = [asyncio.create_task(call(http, server.url, tokens["ann"])) for _ in range(HELD)]
         await held(server, HELD)

@@ -122,8 +122,7 @@ class Gate:
         """Return the body and how it came through: at once if the agent is awake, else when it wakes.
 
         A held caller is silent for `grace_seconds` and then gets signs of life. `most` is the longest hold in seconds,
-        and the error that ends it. The agent is awake at the moment of return, and nothing is waited for in between
-        but the body's way back from the disk.
+        and the error that ends it. The agent is awake at the moment of return, the body's way back from disk aside.
 
         Raises:
             Ended: the agent or its session is gone, or the server is stopping. LimitReached: too much is held.
@@ -132,13 +131,9 @@ class Gate:
         cell = self._presence.known(agent.id) or await self._presence.cell(agent.id)
         if not cell.asleep:
             return parcel.take(), NOT_HELD
-        self._check_room(agent)
-        hold = Hold(
-            HoldId(self._ids.new("hold")), agent, reply, await self._parking.park(parcel), door, what, self._clock
-        )
+        hold = await self._made(agent, reply, parcel, door, what)
         alarm = None if most is None else Alarm(lambda: self._presence.fail(cell, hold, most[1]))
         try:
-            self._check_room(agent)  # again: others may have come while the body went to the disk
             self._enter(hold)
             self._ticker.add(reply, hold.began + grace_seconds)
             if most is not None and alarm is not None:
@@ -162,6 +157,11 @@ class Gate:
             self._parking.drop(hold.parked)
             if alarm is not None:
                 self._ticker.drop(alarm)
+
+    async def _made(self, agent: Agent, reply: Reply, parcel: Parcel, door: str, what: str) -> Hold:
+        self._check_room(agent)
+        parked = await self._parking.park(parcel)
+        return Hold(HoldId(self._ids.new("hold")), agent, reply, parked, door, what, self._clock)
 
     def keep_alive(self, reply: Reply, seconds: float) -> None:
         """Give an admitted caller signs of life again, from `seconds` from now if it was not told anything yet."""
@@ -216,6 +216,7 @@ class Gate:
             )
 
     def _enter(self, hold: Hold) -> None:
+        self._check_room(hold.agent)  # again: others may have come while the body went to the disk
         self._holds[hold] = None
         self._per_agent[hold.agent.id] = self.held(hold.agent.id) + 1
         self._journal.event(

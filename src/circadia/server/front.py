@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from urllib.parse import urlsplit
 
+import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.identity import Identity
@@ -91,7 +92,9 @@ class Front:
         except Broken:
             return  # the server breaks a connection whose answer was not ended, which is what is left to say
         except CircadiaError as error:
-            await _answer(send, HTTP_STATUS[type(error)], error.message.encode(), b"text/plain; charset=utf-8")
+            status = HTTP_STATUS[type(error)]
+            problem = {"type": "about:blank", "status": status, "detail": error.message, "code": error.code}
+            await _answer(send, status, orjson.dumps(problem), b"application/problem+json")
 
     async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]

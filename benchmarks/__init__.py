@@ -1,0 +1,1 @@
+"""What Circadia costs: each benchmark prints a table and writes JSON. `python -m benchmarks --help`."""

@@ -1,0 +1,50 @@
+"""`python -m benchmarks`: run all benchmarks, or those that are named."""
+
+import tempfile
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Annotated
+
+import typer
+import uvloop
+from rich.console import Console
+
+from benchmarks import doc, holds, proxy, state
+from benchmarks.report import Report, save, show
+
+app = typer.Typer(add_completion=False)
+
+
+def benchmarks(quick: bool) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
+    """Return the benchmarks by name."""
+    return {
+        "proxy": lambda folder: proxy.run(folder, proxy.QUICK if quick else proxy.Size()),
+        "holds": lambda folder: holds.run(folder, holds.QUICK if quick else holds.Size()),
+        "state": lambda folder: state.run(folder, state.QUICK if quick else state.Size()),
+    }
+
+
+@app.command()
+def main(
+    names: Annotated[list[str] | None, typer.Argument(help="Which: proxy, holds, state; all if left out.")] = None,
+    quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it runs, measures nothing.")] = False,
+    write_doc: Annotated[bool, typer.Option("--doc", help="Write the tables of the last runs into the docs.")] = False,
+) -> None:
+    """Measure what Circadia costs; print tables and write JSON into benchmarks/results."""
+    console = Console()
+    if write_doc:
+        console.print(f"wrote {doc.write()}")
+        return
+    known = benchmarks(quick)
+    for name in names or known:
+        if name not in known:
+            raise typer.BadParameter(f"no benchmark {name!r}; there are {', '.join(known)}")
+    for name in names or known:
+        with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
+            report = uvloop.run(known[name](Path(folder)))
+        show(report, console)
+        console.print(f"wrote {save(report)}" if not quick else "tiny sizes: nothing is written")
+
+
+if __name__ == "__main__":
+    app()

@@ -1,0 +1,91 @@
+"""The fast upstream and the load generator: compiled where there is a C compiler, else their stand-ins in Python."""
+
+import asyncio
+import contextlib
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncGenerator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.folders import cache
+
+SOURCES: Final = Path(__file__).with_name("native")
+
+
+class LoadFailed(Exception):
+    """There was no good answer at all; says what came in its place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Load:
+    """What a run of closed-loop load found; times in milliseconds."""
+
+    requests: int
+    """Good answers."""
+    errors: int
+    """Bad answers and broken connections."""
+    seconds: float
+    """From the first request to the last answer."""
+    p50: float
+    """Median time of an answer."""
+    p90: float
+    """The ninth decile."""
+    p99: float
+    """The last centile."""
+
+    @property
+    def rate(self) -> float:
+        """Good answers a second."""
+        return self.requests / self.seconds
+
+
+def tool(name: str) -> Sequence[str]:
+    """Return the command of `fast_upstream` or `load`."""
+    compiler = next((found for each in ("cc", "gcc", "clang") if (found := shutil.which(each))), None)
+    if compiler is None or not sys.platform.startswith("linux"):  # the C programs use epoll
+        return [sys.executable, "-m", f"benchmarks.native.{name}"]
+    source = SOURCES / f"{name}.c"
+    built = cache() / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
+    if not built.exists():
+        subprocess.run([compiler, "-O2", "-o", f"{built}.part", source], check=True)
+        Path(f"{built}.part").rename(built)
+    return [str(built)]
+
+
+@contextlib.asynccontextmanager
+async def fast_upstream(chunks: int = 20) -> AsyncGenerator[int]:
+    """Run the fast upstream; yield its port. A stream has so many chunks."""
+    process = await asyncio.create_subprocess_exec(
+        *tool("fast_upstream"), str(chunks), stdin=asyncio.subprocess.PIPE, stdout=asyncio.subprocess.PIPE
+    )
+    assert process.stdout is not None
+    assert process.stdin is not None
+    try:
+        yield int(await process.stdout.readline())
+    finally:
+        process.stdin.close()
+        await process.wait()
+
+
+async def load(port: int, connections: int, seconds: float, request: Path, mark: str) -> Load:
+    """Send the request over and over; an answer is good if it is a 200 and holds `mark`.
+
+    Raises:
+        LoadFailed: there was no good answer at all.
+    """
+    process = await asyncio.create_subprocess_exec(
+        *tool("load"), str(port), str(connections), str(seconds), str(request), mark,
+        stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
+    )  # fmt: skip
+    out, said = await process.communicate()
+    if process.returncode != 0:
+        raise LoadFailed(said.decode(errors="replace").strip())
+    found = Load(**json.loads(out))
+    if found.requests == 0:
+        raise LoadFailed(said.decode(errors="replace").split("\r\n", 1)[0].strip())
+    return found

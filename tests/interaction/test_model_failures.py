@@ -1,0 +1,97 @@
+"""Providers that refuse, hang, break off or are busy, as the callers of the model door see it."""
+
+from pathlib import Path
+
+import aiohttp
+import pytest
+
+from tests.interaction.live import CHAT, live
+
+STREAM = {**CHAT, "stream": True}
+MESSAGE = {"model": "claude-3-5-haiku-latest", "max_tokens": 50, "messages": [{"role": "user", "content": "hello"}]}
+
+
+@pytest.mark.spec("GATE-63")
+async def test_upstream_failures_come_in_the_providers_shape(tmp_path: Path) -> None:
+    dead = {"base_url": "http://127.0.0.1:9", "retries": 0}
+    async with live(tmp_path, upstream={"retries": 0, "answer_timeout_seconds": 0.3}) as at:
+        token = await at.agent()
+        at.upstream.next(reset=True)
+        async with at.call(token) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (502, "upstream_failed")
+        at.upstream.next(hang=True)
+        async with at.call(token) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (504, "upstream_timed_out")
+        at.upstream.next(garbage=True)
+        async with at.call(token) as response:
+            assert response.status in (200, 502)
+            await response.read()
+        events = await at.events("upstream_error")
+        assert len(events) >= 2
+    async with live(tmp_path / "dead", upstream=dead) as at:
+        token = await at.agent()
+        async with at.call(token) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (502, "upstream_failed")
+        async with at.call(token, "/v1/messages", MESSAGE, upstream="anthropic") as response:
+            assert (response.status, (await response.json())["type"]) == (502, "error")
+
+
+@pytest.mark.spec("GATE-63")
+async def test_a_stream_that_breaks_off_ends_with_an_error_event(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        for body, path, upstream in (
+            (STREAM, "/v1/chat/completions", "openai"),
+            ({**MESSAGE, "stream": True}, "/v1/messages", "anthropic"),
+        ):
+            at.upstream.next(die_after_chunks=2, text="one two three four five six")
+            async with at.call(token, path, body, upstream=upstream) as response:
+                text = await response.text()
+            assert "upstream_failed" in text or "api_error" in text
+        failed = {group["key"]: group["failed"] for group in await at.usage()}
+        assert failed == {"ann": 2}
+
+
+@pytest.mark.spec("GATE-63")
+async def test_busy_answers_are_tried_again_inside_and_the_last_one_is_handed_on(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 2}) as at:
+        token = await at.agent()
+        at.upstream.next(times=2, status=500, body={"error": {"message": "busy"}})
+        async with at.call(token) as response:
+            assert response.status == 200
+        assert len(at.upstream.requests) == 3
+        at.upstream.next(times=3, status=429, body={"error": {"message": "slow down"}}, headers={"retry-after": "0"})
+        async with at.call(token) as response:
+            assert response.status == 429
+        at.upstream.next(status=429, body={"error": {"message": "slow down"}}, headers={"retry-after": "3600"})
+        async with at.call(token) as response:
+            assert (response.status, response.headers["retry-after"]) == (429, "3600")
+        assert len(at.upstream.requests) == 7
+
+
+@pytest.mark.spec("GATE-48", "GATE-50")
+async def test_after_an_opened_stream_an_upstream_error_is_an_event_in_it(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 0}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        at.upstream.next(status=400, body={"error": {"message": "context too long"}})
+        async with at.call(token, body=STREAM) as response:
+            await response.content.readuntil(b"\n\n")
+            await at.sleeping(False)
+            text = await response.text()
+        assert "context too long" in text
+        assert "400" in text
+
+
+@pytest.mark.spec("GATE-48", "GATE-51")
+async def test_after_opened_spaces_a_final_failure_breaks_the_connection(tmp_path: Path) -> None:
+    async with live(tmp_path, upstream={"retries": 1}) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        at.upstream.next(times=2, status=500, body={"error": {"message": "broken"}})
+        async with at.call(token) as response:
+            await response.content.readexactly(1)
+            await at.sleeping(False)
+            with pytest.raises(aiohttp.ClientPayloadError):
+                await response.read()
+        assert len(at.upstream.requests) == 2
