@@ -19,7 +19,7 @@ from circadia.cli.demo.price import price_list
 from circadia.cli.demo.result import AgentResult, RunResult, Used
 from circadia.cli.demo.tally import Tally
 from circadia.cli.demo.team import WORKER, environment
-from circadia.errors import CircadiaError, InvalidRequest
+from circadia.errors import EXIT_STATUS, CircadiaError, InvalidRequest, UpstreamFailed
 from circadia.testing.upstream import MockUpstream
 
 AGENTS = (story.COORDINATOR, *story.SPECIALISTS)
@@ -224,6 +224,23 @@ async def test_the_team_solves_the_same_incidents_with_fewer_calls_when_it_may_s
     kept = next(tmp_path.glob("circadia-demo-*"))
     assert [each.name for each in kept.iterdir()] == ["result.json"]
     assert json.loads((kept / "result.json").read_text("utf-8")) == details
+
+
+@pytest.mark.timeout(240)
+async def test_a_provider_that_refuses_the_key_ends_the_demo_with_what_it_said(tmp_path: Path) -> None:
+    async with MockUpstream(key="key-of-the-provider") as provider:
+        status, _, errors = await circadia(
+            *("demo", "--seconds", "10", "--upstream", provider.base_url, "--model", "mock-1"),
+            *("--key-env", "PROVIDER_KEY"),
+            PROVIDER_KEY="key-of-somebody-else",
+            TMPDIR=str(tmp_path),
+        )
+    assert status == EXIT_STATUS[UpstreamFailed]
+    assert "no model call was answered" in errors
+    assert "401" in errors
+    assert "Traceback" not in errors
+    assert "key-of-somebody-else" not in errors
+    assert any(tmp_path.glob("circadia-demo-*/server.log")), "the logs stay"
 
 
 @pytest.mark.slow

@@ -88,7 +88,7 @@ def demo(
     )
     folder = Path(tempfile.mkdtemp(prefix="circadia-demo-"))
     details, solved = _played(plan, folder)
-    if not keep:
+    if solved and not keep:
         _clear(folder)
     typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
     if not solved:

@@ -16,6 +16,7 @@ from circadia.llm.local import LocalModel
 
 LOOK_SECONDS = 0.25
 SETTLE_SECONDS = 5.0
+HOPELESS_ERRORS = 5
 LATE_FACTOR = 1.0
 """How much longer than planned a run may take, as a share of its length, before it is ended unsolved."""
 
@@ -145,6 +146,9 @@ def _check_alive(stage: Stage, team: Team) -> None:
     if gone := team.gone():
         errors = "; ".join(team.tallies[gone[0]].errors[-2:]) or "no message"
         raise UpstreamFailed(f"the program of agent {gone[0]!r} ended: {errors}")
+    errors = [error for tally in team.tallies.values() for error in tally.errors]
+    if len(errors) >= HOPELESS_ERRORS and not any(tally.model_calls for tally in team.tallies.values()):
+        raise UpstreamFailed(f"no model call was answered; the agents' last error: {errors[-1]}")
 
 
 async def _look(server: Server, session: str, team: Team, seconds: float) -> None:
