@@ -45,6 +45,8 @@ async def test_the_data_folders_token_is_not_sent_to_another_machine(home: Path)
     assert target(DEFAULT_URL, None, None, {}).token == ADMIN_TOKEN
     with pytest.raises(Unauthenticated, match="--token"):
         target("https://circadia.example.com", None, None, {})
+    with pytest.raises(Unauthenticated, match="--token"):
+        target("https://circadia.example.com", None, folder, {"CIRCADIA_DATA": str(folder)})
     assert target("https://circadia.example.com", None, folder, {}).token == ADMIN_TOKEN
 
 

@@ -5,6 +5,7 @@ import fcntl
 import io
 import os
 import pty
+import signal
 import struct
 import termios
 from datetime import UTC, datetime
@@ -56,7 +57,7 @@ def agent(name: str, *, sleeping: bool = False, held: int = 0) -> AgentAnswer:
     }
 
 
-def drawn(agents: list[AgentAnswer], *, height: int | None) -> list[str]:
+def drawn(agents: list[AgentAnswer], *, height: int | None, trouble: str = "") -> list[str]:
     picture = Picture(
         at=NOW,
         agents=agents,
@@ -66,18 +67,19 @@ def drawn(agents: list[AgentAnswer], *, height: int | None) -> list[str]:
     )
     screen = Console(file=io.StringIO(), width=120)
     with screen.capture() as caught:
-        screen.print(frame(picture, "http://127.0.0.1:4114", height))
+        screen.print(frame(picture, "http://127.0.0.1:4114", height, trouble))
     return caught.get().splitlines()
 
 
 async def test_one_frame_shows_agents_totals_and_events(operator: CircadiaProcess) -> None:
     await operator.create_session("once", [{"name": "ann"}, {"name": "bob", "sleep_events": ["agent_started"]}])
     out = (await run("top", "--once", "--session", "once")).out
-    assert "2 agents, 1 asleep" in out
+    assert "agents 2, asleep 1" in out
     rows = [line.split() for line in out.splitlines()]
     assert ["once:ann", "awake"] in [row[:2] for row in rows]
     assert ["once:bob", "asleep"] in [row[:2] for row in rows]
     assert "agent_created" in out
+    assert max(map(len, out.splitlines())) < 300, "nothing is drawn across a width that is not there"
 
 
 async def test_a_program_gets_the_same_as_json(operator: CircadiaProcess) -> None:
@@ -97,27 +99,40 @@ async def test_agents_with_held_calls_come_first_and_a_small_screen_says_what_it
     lines = drawn(agents, height=15)
     assert len(lines) <= 15
     assert [line.split()[0] for line in lines[3:6]] == ["agent", "waiting", "napping"]
-    assert "… and 24 more" in lines
+    assert "… and 25 more" in lines
     assert not any("more" in line for line in drawn(agents, height=None))
 
 
-async def test_the_live_view_shows_a_change_and_q_ends_it_and_gives_the_screen_back(operator: CircadiaProcess) -> None:
-    await operator.create_session("live", [{"name": "ann"}])
+async def test_a_server_that_is_away_is_told_above_the_last_picture() -> None:
+    lines = drawn([agent("ann")], height=15, trouble="no server answers")
+    assert "no server answers" in lines
+    assert any(line.startswith("ann") for line in lines)
+
+
+@pytest.mark.parametrize(("by", "status"), [("q", 0), ("Ctrl-C", 130)])
+async def test_the_live_view_shows_a_change_and_gives_the_screen_back_at_its_end(
+    operator: CircadiaProcess, by: str, status: int
+) -> None:
+    session = f"live-{status}"
+    await operator.create_session(session, [{"name": "ann"}])
     keyboard, screen = pty.openpty()
     fcntl.ioctl(screen, termios.TIOCSWINSZ, struct.pack("HHHH", 24, 120, 0, 0))
     before = termios.tcgetattr(screen)
     process = await asyncio.create_subprocess_exec(
-        *PROGRAM, "top", "--session", "live", "--every", "0.2",
+        *PROGRAM, "top", "--session", session, "--every", "0.2",
         stdin=screen, stdout=screen, stderr=screen, env={**os.environ, "TERM": "xterm-256color"},
     )  # fmt: skip
     try:
         seen = Seen(keyboard)
         await seen.until(b"awake")
-        await operator.put_sleeping("live", "ann", True)
+        await operator.put_sleeping(session, "ann", True)
         await seen.until(b"asleep")
-        os.write(keyboard, b"q")
+        if by == "q":
+            os.write(keyboard, b"q")
+        else:
+            process.send_signal(signal.SIGINT)
         async with asyncio.timeout(PATIENCE_SECONDS):
-            assert await process.wait() == 0
+            assert await process.wait() == status
         await seen.until(b"\x1b[?1049l")
         assert modes(termios.tcgetattr(screen)) == modes(before)
     finally:

@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from circadia.cli.folder import data_folder
+from circadia.cli.folder import DATA_VARIABLE, data_folder
 from circadia.client import Client
 from circadia.errors import InvalidRequest, Unauthenticated
 
@@ -52,7 +52,8 @@ class Target:
 def target(url: str, token: str | None, data: Path | None, environment: Mapping[str, str]) -> Target:
     """Return the server and the token that the options, the environment and the data folder give.
 
-    The data folder's token goes to this machine only, or to where a person sends it by naming both.
+    The data folder's token goes to this machine only, or to where a person sends it by naming the folder in the
+    command; a variable that stands in the environment is not such a word.
 
     Raises:
         InvalidRequest: the address is none. Unauthenticated: there is no token, or it cannot be read.
@@ -63,7 +64,8 @@ def target(url: str, token: str | None, data: Path | None, environment: Mapping[
     url = url.rstrip("/")
     if token:
         return Target(url=url, token=token.strip())
-    if parsed.hostname not in _LOOPBACK and data is None:
+    named = data is not None and str(data) != environment.get(DATA_VARIABLE)
+    if parsed.hostname not in _LOOPBACK and not named:
         raise Unauthenticated(f"no token for {url}; give it with --token or CIRCADIA_TOKEN")
     file = data_folder(data, environment) / TOKEN_FILE
     try:

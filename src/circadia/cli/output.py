@@ -94,6 +94,8 @@ def local_time(value: str) -> str:
 
 def dollars(value: float) -> str:
     """Return an amount in US dollars, with as many digits as small amounts need."""
+    if 0 < value < 0.0001:
+        return "<$0.0001"
     return f"${value:,.2f}" if value == 0 or value >= 1 else f"${value:.4f}"
 
 

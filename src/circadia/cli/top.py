@@ -15,7 +15,6 @@ from typing import Annotated, Any
 import typer
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
-from rich.rule import Rule
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -30,8 +29,8 @@ from circadia.errors import RetryLater, Unreachable
 
 EVENT_ROWS = 8
 FEWEST_AGENT_ROWS = 3
-OTHER_ROWS = 7
-"""Rows of a frame besides agents and events: totals, rules, heads, the line at the foot."""
+OTHER_ROWS = 8
+"""Rows of a frame besides agents and events: totals, heads, empty lines, the line at the foot."""
 
 app = typer.Typer()
 
@@ -132,7 +131,7 @@ def frame(picture: Picture, url: str, height: int | None, trouble: str = "") -> 
         lines = [event_line(each) for each in picture.events]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
-        parts += [Rule("events", align="left", style="dim"), *lines]
+        parts += [Text("\nevents", "bold"), *lines]
     if height is not None:
         parts.append(Text("q ends", "dim"))
     return Group(*parts)
@@ -141,13 +140,14 @@ def frame(picture: Picture, url: str, height: int | None, trouble: str = "") -> 
 def _headline(picture: Picture, url: str, trouble: str) -> Text:
     asleep = sum(each["sleeping"] for each in picture.agents)
     total = picture.usage["total"]
-    tokens = f"{total['input_tokens']:,} tokens in, {total['output_tokens']:,} out"
+    tokens = f"{total['input_tokens']:,} in, {total['output_tokens']:,} out"
     line = Text.assemble(
         ("circadia ", "bold"),
         (f"{url}  {picture.at.astimezone():%H:%M:%S}\n", "dim"),
-        f"{len(picture.agents)} agents, ",
-        (f"{asleep} asleep", "blue"),
-        f"   {picture.holds['total']} calls held   {total['calls']:,} calls, {tokens}   {dollars(total['cost_usd'])}",
+        f"agents {len(picture.agents)}, ",
+        (f"asleep {asleep}", "blue"),
+        f"   held {picture.holds['total']}   calls {total['calls']:,}   tokens {tokens}   ",
+        f"cost {dollars(total['cost_usd'])}",
     )
     return line.append(f"\n{trouble}", "bold red") if trouble else line.append("\n")
 

@@ -1,6 +1,7 @@
 """What the doctor looks at where state is kept: the data folder, its lock, the database."""
 
 import fcntl
+import importlib
 import os
 import shutil
 import stat
@@ -10,7 +11,6 @@ from pathlib import Path
 from circadia.cli.connection import TOKEN_FILE
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.errors import StorageUnavailable
-from circadia.stores.sql.revision import known_revisions, postgres_revision, sqlite_revision
 
 LOW_BYTES = 2**30
 LEAST_BYTES = 100 * 2**20
@@ -71,14 +71,17 @@ async def check_database(folder: Path, url: str | None) -> list[Check]:
     file = folder / DATABASE_FILE
     if url is None and not file.exists():
         return [ok("database", f"{str(file)!r} will be made")]
+    # The database libraries take a while to load, which no other command should wait for.
+    looks = importlib.import_module("circadia.stores.sql.revision")
+    found: tuple[str, str | None]
     try:
-        version, revision = await (postgres_revision(url) if url else sqlite_revision(file))
+        found = await (looks.postgres_revision(url) if url else looks.sqlite_revision(file))
     except StorageUnavailable as error:
         remedy = "check server.database_url and that it runs" if url else "restore it, or move it away to begin anew"
         return [fail("database", error.message, remedy)]
     except ValueError:
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]
-    return [judge_revision(version, revision, *known_revisions())]
+    return [judge_revision(*found, *looks.known_revisions())]
 
 
 def judge_revision(version: str, revision: str | None, head: str, known: frozenset[str]) -> Check:
