@@ -262,7 +262,7 @@ def _report(
             "The memory is the growth of the server's resident memory divided by the holds, after each caller was told "
             "200 and the first sign of life; the worst of all rounds counts.",
             "The wake of one is timed from the REST call to the arrival at the upstream, and holds a durable commit.",
-            "After the gate each call costs what the table of the proxy says; all answers take as long as that many calls.",
+            "Behind the gate a call costs what the table of the proxy says; all answers take that many calls.",
             "Listing all holds is one answer of some megabytes; it does not count for the goal.",
         ],
         figures={

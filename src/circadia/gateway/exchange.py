@@ -2,10 +2,10 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable
+from collections.abc import Awaitable, Callable
 from typing import Final
 
-from starlette.types import Receive
+from starlette.types import Receive, Scope
 
 from circadia.errors import CircadiaError, Ended, UpstreamFailed
 from circadia.gateway.bodies import CallerGone
@@ -13,12 +13,37 @@ from circadia.gateway.reply import Broken, Phase, Reply
 
 _logger = logging.getLogger(__name__)
 
-WATCH_AFTER_SECONDS: Final = 0.02
-"""A call that is over sooner is not watched: by then nothing could be saved, and a watcher costs a task."""
+
+class Departure:
+    """Tells a request that its caller has hung up. The HTTP server puts one into the scope, under `DEPARTURE`."""
+
+    __slots__ = ("_act", "_gone")
+
+    def __init__(self) -> None:
+        self._gone = False
+        self._act: Callable[[], None] | None = None
+
+    def tell(self) -> None:
+        """Say that the caller is gone."""
+        self._gone = True
+        if self._act is not None:
+            self._act()
+
+    def when(self, act: Callable[[], None] | None) -> None:
+        """Call `act` when the caller goes, or now if it is gone; none ends that."""
+        self._act = act
+        if act is not None and self._gone:
+            act()
 
 
-async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
+DEPARTURE: Final = "circadia.departure"
+"""Key of the ASGI scope."""
+
+
+async def watched(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[None]) -> None:
     """Do the work; cancel it at once if the caller hangs up.
+
+    Under a server that knows no `Departure`, a task waits for `http.disconnect`, which is the same but dearer.
 
     Raises:
         CallerGone: the caller hung up, and the work has ended.
@@ -27,21 +52,18 @@ async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None
     assert task is not None
     gone = False
 
-    async def watch() -> None:
+    def leave() -> None:
         nonlocal gone
-        while (await receive())["type"] != "http.disconnect":
-            pass
         if reply.phase is not Phase.DONE:
             gone = True
             task.cancel()
 
+    departure: Departure | None = scope.get(DEPARTURE)
     watcher: asyncio.Task[None] | None = None
-
-    def begin() -> None:
-        nonlocal watcher
-        watcher = asyncio.create_task(watch())
-
-    starting = asyncio.get_running_loop().call_later(WATCH_AFTER_SECONDS, begin)
+    if departure is None:
+        watcher = asyncio.create_task(_until_gone(receive, leave))
+    else:
+        departure.when(leave)
     try:
         await work
     except asyncio.CancelledError:
@@ -50,9 +72,16 @@ async def watched(receive: Receive, reply: Reply, work: Awaitable[None]) -> None
         task.uncancel()
         raise CallerGone from None
     finally:
-        starting.cancel()
+        if departure is not None:
+            departure.when(None)
         if watcher is not None:
             watcher.cancel()
+
+
+async def _until_gone(receive: Receive, leave: Callable[[], None]) -> None:
+    while (await receive())["type"] != "http.disconnect":
+        pass
+    leave()
 
 
 async def told(reply: Reply, work: Awaitable[None]) -> None:

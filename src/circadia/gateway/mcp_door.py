@@ -93,7 +93,7 @@ class McpDoor:
             reply.voice = McpVoice(message.id, message.progress_token)
             await self._post(call, message, parcel, receive, reply)
         elif server in self._stateful:
-            await watched(receive, reply, self._behind(call, McpMessage(), None, reply))
+            await watched(scope, receive, reply, self._behind(call, McpMessage(), None, reply))
         elif scope["method"] == "DELETE":
             await reply.whole(204, [], b"")
         else:
@@ -110,7 +110,7 @@ class McpDoor:
         running = self._running[call.key(message.id)]
         running.add(call)
         try:
-            await watched(receive, reply, self._held_and_answered(call, message, parcel, reply))
+            await watched(call.scope, receive, reply, self._held_and_answered(call, message, parcel, reply))
         except asyncio.CancelledError:
             if not call.cancelled:
                 raise
@@ -226,7 +226,7 @@ class McpCall:
         task = asyncio.current_task()
         assert task is not None
         self.task = task
-        self._scope = scope
+        self.scope = scope
         self.headers: list[tuple[bytes, bytes]] = scope["headers"]
         self._session = session
         version = one(scope["headers"], b"mcp-protocol-version")
@@ -245,12 +245,12 @@ class McpCall:
         """Return the scope for the server behind: its own session id, no token, and who calls."""
         headers = [
             (name, value)
-            for name, value in self._scope["headers"]
+            for name, value in self.scope["headers"]
             if name not in (SESSION, b"authorization", b"x-api-key")
         ]
         if self._session is not None:
             headers.append((SESSION, self._session.encode("latin-1")))
-        return {**self._scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": sent}
+        return {**self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": sent}
 
 
 def _most(agent: Agent) -> tuple[float, CircadiaError] | None:

@@ -78,7 +78,7 @@ class ModelDoor:
         if patience:
             silent = min(silent, patience / 2)
             reply.beat_at_least_every(patience / 3)
-        await watched(receive, reply, self._held_and_sent(call, parcel, reply, silent))
+        await watched(scope, receive, reply, self._held_and_sent(call, parcel, reply, silent))
 
     async def _checked(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, Parcel]:
         """Return the call and its body, or raise what is wrong with it."""

@@ -1,10 +1,12 @@
 """uvicorn's HTTP protocol, with an end for every request of a lost connection."""
 
 import asyncio
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import httptools
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
+
+from circadia.gateway.exchange import DEPARTURE, Departure
 
 HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request."""
@@ -51,6 +53,7 @@ class Http(HttpToolsProtocol):
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
+        cast("dict[str, Any]", cycle.scope)[DEPARTURE] = Departure()
         super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -62,4 +65,5 @@ class Http(HttpToolsProtocol):
         if running is not None and not running.response_complete:
             running.disconnected = True
             running.message_event.set()
+            cast("dict[str, Departure]", running.scope)[DEPARTURE].tell()
         super().connection_lost(exc)
