@@ -77,9 +77,9 @@ def serve(
 class Run:
     """One run of the server: what it says when it is ready, and how signals end it.
 
-    While it listens, uvicorn takes the signals, ends gracefully and sends them once more. By default that second one
-    would kill the process before its journal is written and its database closed, so here it only leaves a mark. A
-    signal that comes before the server listens, or again while it ends, cancels it.
+    While it listens, the server itself takes the signals, ends gracefully and tells of them afterwards, all at once;
+    that only leaves a mark here, so that the journal is written and the database closed. A signal that comes before
+    the server listens, or while it closes what is left, cancels it.
     """
 
     def __init__(self, settings: Settings, data: Path, file: Path | None, role: Role) -> None:
@@ -105,7 +105,7 @@ class Run:
             stopped = True
             self.interrupted = self.interrupted or number == signal.SIGINT
             if self._graceful:
-                self._graceful = False
+                loop.call_soon_threadsafe(self._end_grace)
             else:
                 loop.call_soon_threadsafe(task.cancel)
 
@@ -119,6 +119,9 @@ class Run:
         except asyncio.CancelledError:
             if not stopped:
                 raise
+
+    def _end_grace(self) -> None:
+        self._graceful = False
 
     def _ready(self, url: str, new_token: str | None) -> None:
         self._graceful = True
