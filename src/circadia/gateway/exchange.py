@@ -2,8 +2,8 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
-from typing import Final
+from collections.abc import Awaitable
+from typing import Any, Final
 
 from starlette.types import Receive, Scope
 
@@ -15,25 +15,33 @@ _logger = logging.getLogger(__name__)
 
 
 class Departure:
-    """Tells a request that its caller has hung up. The HTTP server puts one into the scope, under `DEPARTURE`."""
+    """Ends a request whose caller has hung up. The HTTP server puts one into the scope, under `DEPARTURE`."""
 
-    __slots__ = ("_act", "_gone")
+    __slots__ = ("_gone", "_reply", "_task", "ended")
 
     def __init__(self) -> None:
         self._gone = False
-        self._act: Callable[[], None] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        self._reply: Reply | None = None
+        self.ended = False
+        """Whether it has cancelled the request."""
 
     def tell(self) -> None:
         """Say that the caller is gone."""
         self._gone = True
-        if self._act is not None:
-            self._act()
+        if self._task is not None and self._reply is not None and self._reply.phase is not Phase.DONE:
+            self.ended = True
+            self._task.cancel()
 
-    def when(self, act: Callable[[], None] | None) -> None:
-        """Call `act` when the caller goes, or now if it is gone; none ends that."""
-        self._act = act
-        if act is not None and self._gone:
-            act()
+    def watch(self, task: asyncio.Task[Any], reply: Reply) -> None:
+        """Cancel `task` when the caller goes before its reply is done, or now if it is gone."""
+        self._task, self._reply = task, reply
+        if self._gone:
+            self.tell()
+
+    def forget(self) -> None:
+        """Cancel nothing any more."""
+        self._task = self._reply = None
 
 
 DEPARTURE: Final = "circadia.departure"
@@ -50,58 +58,49 @@ async def watched(scope: Scope, receive: Receive, reply: Reply, work: Awaitable[
     """
     task = asyncio.current_task()
     assert task is not None
-    gone = False
-
-    def leave() -> None:
-        nonlocal gone
-        if reply.phase is not Phase.DONE:
-            gone = True
-            task.cancel()
-
     departure: Departure | None = scope.get(DEPARTURE)
     watcher: asyncio.Task[None] | None = None
     if departure is None:
-        watcher = asyncio.create_task(_until_gone(receive, leave))
-    else:
-        departure.when(leave)
+        departure = Departure()
+        watcher = asyncio.create_task(_until_gone(receive, departure))
+    departure.watch(task, reply)
     try:
         await work
     except asyncio.CancelledError:
-        if not gone:
+        if not departure.ended:
             raise
         task.uncancel()
         raise CallerGone from None
     finally:
-        if departure is not None:
-            departure.when(None)
+        departure.forget()
         if watcher is not None:
             watcher.cancel()
 
 
-async def _until_gone(receive: Receive, leave: Callable[[], None]) -> None:
+async def _until_gone(receive: Receive, departure: Departure) -> None:
     while (await receive())["type"] != "http.disconnect":
         pass
-    leave()
+    departure.tell()
 
 
-async def told(reply: Reply, work: Awaitable[None]) -> None:
-    """Do the work; tell the caller of an error, foreseen or not, in the way that the phase allows.
+async def tell(reply: Reply, error: BaseException) -> None:
+    """Tell the caller of what ended its request, foreseen or not, in the way that the phase allows.
+
+    Called from the door's own `except`, since a wrapper would cost each held call a frame.
 
     Raises:
         Broken: nothing can be told any more; the server must break the connection.
     """
-    try:
-        await work
-    except CallerGone:
+    if isinstance(error, CallerGone):
         return
-    except CircadiaError as error:
+    if isinstance(error, asyncio.CancelledError):  # not the caller: the server's time to stop is over, and this task's
+        error = Ended("the server has stopped before the answer was there; send it again")
+    if isinstance(error, CircadiaError):
         await reply.refuse(error)
-    except Broken:
-        raise
-    except asyncio.CancelledError:  # not the caller: the server's time to stop is over, and with it this task
-        await reply.refuse(Ended("the server has stopped before the answer was there; send it again"))
-    except Exception as error:  # the boundary of a door: whatever fails, its caller gets an answer
-        _logger.exception("a door failed")
-        failed = UpstreamFailed("the gateway failed on this call; the server's log says why")
-        failed.__cause__ = error
-        await reply.refuse(failed)
+        return
+    if isinstance(error, Broken) or not isinstance(error, Exception):
+        raise error
+    _logger.error("a door failed", exc_info=error)
+    failed = UpstreamFailed("the gateway failed on this call; the server's log says why")
+    failed.__cause__ = error
+    await reply.refuse(failed)

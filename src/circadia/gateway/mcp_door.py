@@ -16,7 +16,7 @@ from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, MethodNotAllowed, NotFound, StillAsleep, UpstreamFailed
 from circadia.gateway.bodies import Parcel, read_body
-from circadia.gateway.exchange import told, watched
+from circadia.gateway.exchange import tell, watched
 from circadia.gateway.gate import Gate
 from circadia.gateway.headers import bearer, one
 from circadia.gateway.mcp_message import CANCELLED, WAIT_TOOLS, McpMessage, read_message
@@ -67,7 +67,9 @@ class McpDoor:
         """Serve one request."""
         reply = Reply(send, McpVoice(), self._defaults.keep_alive_seconds)
         try:
-            await told(reply, self._serve(scope, receive, reply))
+            await self._serve(scope, receive, reply)
+        except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
+            await tell(reply, error)
         finally:
             self._ticker.drop(reply)
 

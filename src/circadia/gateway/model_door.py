@@ -4,6 +4,7 @@ A call is checked, then held while its agent sleeps, then changed as declared, s
 can be wrong with it is told before the hold (GATE-60).
 """
 
+import sys
 from collections.abc import Mapping
 from dataclasses import replace
 
@@ -17,7 +18,7 @@ from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
 from circadia.gateway.bodies import Parcel, read_body
 from circadia.gateway.budget import Budget, budgeted, require_model
 from circadia.gateway.dialects.base import Dialect, ModelRequest
-from circadia.gateway.exchange import told, watched
+from circadia.gateway.exchange import tell, watched
 from circadia.gateway.gate import Gate
 from circadia.gateway.headers import bearer, one, seconds_in
 from circadia.gateway.ledger import reservation
@@ -66,19 +67,23 @@ class ModelDoor:
         """Serve one request."""
         reply = Reply(send, ModelVoice(self._fallback, streamed=False), self._defaults.keep_alive_seconds)
         try:
-            await told(reply, self._serve(scope, receive, reply))
+            call, parcel = await self._checked(scope, receive, reply)
+            silent = self._patience(call, reply)
+            await watched(scope, receive, reply, self._held_and_sent(call, parcel, reply, silent))
+        except BaseException as error:  # noqa: BLE001 - the boundary of a door: whatever fails, its caller gets an answer
+            await tell(reply, error)
         finally:
             self._gate.settle(reply)
 
-    async def _serve(self, scope: Scope, receive: Receive, reply: Reply) -> None:
-        call, parcel = await self._checked(scope, receive, reply)
+    def _patience(self, call: ModelCall, reply: Reply) -> float:
+        """Return how long a held caller is left in silence, and suit the signs of life to its own time-out."""
         patience = seconds_in(one(call.headers, b"x-stainless-read-timeout"))
         patience = patience or seconds_in(one(call.headers, b"x-stainless-timeout"))
         silent = self._defaults.hold_grace_seconds if call.request.streamed else self._defaults.silent_seconds
         if patience:
             silent = min(silent, patience / 2)
             reply.beat_at_least_every(patience / 3)
-        await watched(scope, receive, reply, self._held_and_sent(call, parcel, reply, silent))
+        return silent
 
     async def _checked(self, scope: Scope, receive: Receive, reply: Reply) -> tuple[ModelCall, Parcel]:
         """Return the call and its body, or raise what is wrong with it."""
@@ -149,7 +154,7 @@ class ModelDoor:
             reply,
             parcel,
             door="model",
-            what=f"{call.method} {call.target.split('?', 1)[0]}",
+            what=sys.intern(f"{call.method} {call.target.split('?', 1)[0]}"),
             grace_seconds=silent,
             most=_most(call.agent),
         )

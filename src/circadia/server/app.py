@@ -149,8 +149,7 @@ def bound_to(host: str, port: int) -> Generator[socket.socket]:
         try:
             bound.bind((host, port))
         except OSError as error:
-            reason = os.strerror(error.errno) if error.errno else error
-            raise StartError(f"cannot listen on {host}:{port}: {reason}; choose another with --port") from error
+            raise StartError(f"cannot listen on {host}:{port}: {error.strerror}; choose another with --port") from error
         yield bound
 
 

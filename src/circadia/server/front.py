@@ -88,7 +88,8 @@ class Front:
                 if scope["method"] == "OPTIONS":
                     await _answer(send, 204, b"", b"text/plain")
                     return
-            await self._lead(scope, receive, send)
+            door = self._doors.get(scope["path"][1:].split("/", 1)[0])
+            await (self._lead if door is None else door)(scope, receive, send)
         except Broken:
             return  # the server breaks a connection whose answer was not ended, which is what is left to say
         except CircadiaError as error:
@@ -98,10 +99,7 @@ class Front:
 
     async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
-        door = self._doors.get(path[1:].split("/", 1)[0])
-        if door is not None:
-            await door(scope, receive, send)
-        elif path == "/healthz":
+        if path == "/healthz":
             await _answer(send, 200, b"ok\n", b"text/plain")
         elif path == "/readyz":
             await self._ready(send)
