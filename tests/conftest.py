@@ -1,5 +1,7 @@
 """What every test may count on; fixtures live beside the tests that use them."""
 
+import signal
+
 import pytest
 
 pytest_plugins = ["tests.fixtures.postgres"]
@@ -20,3 +22,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_SECONDS))
+
+
+def pytest_sessionstart() -> None:
+    """Let the programs that tests start hear Ctrl-C, also where this run was started in the background.
+
+    A shell has background jobs ignore SIGINT, which their children inherit; a handler is not inherited.
+    """
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
