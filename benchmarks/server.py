@@ -13,7 +13,7 @@ import aiohttp
 import yaml
 
 ADMIN_TOKEN: Final = "operator-token-of-the-benchmarks"
-START_SECONDS: Final = 60.0
+START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 30.0
 
 
