@@ -1,0 +1,106 @@
+"""Each benchmark runs at tiny sizes, tells its goals, and its table lands in the docs."""
+
+import io
+import shutil
+import sys
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from benchmarks import doc, holds, proxy, state
+from benchmarks.callers import call, good
+from benchmarks.report import Goal, Report, load, number, save, show
+from benchmarks.requests import body, wire
+from benchmarks.tools import fast_upstream
+from benchmarks.tools import load as put_load
+
+LIMIT_SECONDS = 300
+"""Each starts real servers, and the machine may be busy."""
+
+RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
+    "proxy": lambda folder: proxy.run(folder, proxy.QUICK),
+    "holds": lambda folder: holds.run(folder, holds.QUICK),
+    "state": lambda folder: state.run(folder, state.QUICK),
+}
+
+
+@pytest.mark.timeout(LIMIT_SECONDS)
+@pytest.mark.parametrize("name", RUNS)
+async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_path: Path) -> None:
+    report = await RUNS[name](tmp_path)
+    show(report, Console(file=io.StringIO(), width=200))
+    assert report.name == name
+    assert all(len(row) == len(report.columns) for row in report.rows)
+    assert all(goal.met for goal in report.goals if goal.limit == 0), "no call is lost and no caller is left"
+    assert all(goal.found is not None for goal in report.goals if "LiteLLM" not in goal.what)
+    save(report, tmp_path)
+    page = Path(shutil.copy(doc.DOC, tmp_path / "page.md"))
+    assert doc.write(page, tmp_path) == page
+    text = page.read_text("utf-8")
+    assert report.title in text
+    assert load(name, tmp_path)[0].rows == [list(row) for row in report.rows]
+    doc.write(page, tmp_path)
+    assert page.read_text("utf-8") == text, "a second time changes nothing"
+
+
+@pytest.fixture(params=["compiled", "python"])
+def kind_of_tool(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "python":
+        monkeypatch.setenv("PATH", "/nowhere")
+    elif not sys.platform.startswith("linux") or shutil.which("cc") is None:
+        pytest.skip("no C compiler, or no epoll")
+    return request.param
+
+
+@pytest.fixture
+async def upstream_port(kind_of_tool: str) -> AsyncIterator[int]:
+    async with fast_upstream(chunks=7) as port:
+        yield port
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_the_fast_upstream_answers_as_asked(upstream_port: int, streamed: bool) -> None:
+    caller = await call(upstream_port, wire(upstream_port, "/v1/chat/completions", body(streamed=streamed), {}))
+    answer = await caller.done
+    assert good(answer)
+    assert answer.count(b"data: {") == (7 if streamed else 0)
+
+
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_load_counts_good_answers_and_bad_ones(upstream_port: int, streamed: bool, tmp_path: Path) -> None:
+    request = tmp_path / "request"
+    request.write_bytes(wire(upstream_port, "/v1/chat/completions", body(streamed=streamed), {}))
+    found = await put_load(upstream_port, 4, 0.1, request, "[DONE]" if streamed else '"usage"')
+    assert found.requests >= 4
+    assert found.errors == 0
+    assert 0 < found.p50 <= found.p90 <= found.p99
+
+
+def test_a_request_has_the_size_that_was_asked_for() -> None:
+    assert {len(body(streamed=streamed, size=size)) for streamed in (False, True) for size in (2048,)} == {2048}
+
+
+@pytest.mark.parametrize(
+    ("bound", "found", "verdict"),
+    [
+        ("at most", 1.0, "met"),
+        ("at most", 1.1, "MISSED"),
+        ("at least", 1.0, "met"),
+        ("at least", 0.9, "MISSED"),
+        ("at most", None, "not measured"),
+    ],
+)
+def test_a_missed_goal_says_so(bound: str, found: float | None, verdict: str) -> None:
+    goal = Goal(what="it", limit=1.0, unit="s", found=found, bound="at most" if bound == "at most" else "at least")
+    assert goal.verdict == verdict
+
+
+def test_numbers_are_told_without_false_precision() -> None:
+    assert [number(value) for value in (12345.6, 45.67, 1.234)] == ["12,346", "45.7", "1.23"]
+
+
+def test_a_page_without_markers_is_an_error(tmp_path: Path) -> None:
+    with pytest.raises(ValueError, match="lacks the markers"):
+        doc.replaced("nothing here", "proxy", "x")
