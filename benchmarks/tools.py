@@ -44,10 +44,17 @@ class Load:
         return self.requests / self.seconds
 
 
+def find_compiler() -> str | None:
+    """Return a C compiler; none if there is none, or if this is no Linux: the C programs use epoll."""
+    if not sys.platform.startswith("linux"):
+        return None
+    return next((found for name in ("cc", "gcc", "clang") if (found := shutil.which(name))), None)
+
+
 def tool(name: str) -> Sequence[str]:
     """Return the command of `fast_upstream` or `load`."""
-    compiler = next((found for each in ("cc", "gcc", "clang") if (found := shutil.which(each))), None)
-    if compiler is None or not sys.platform.startswith("linux"):  # the C programs use epoll
+    compiler = find_compiler()
+    if compiler is None:
         return [sys.executable, "-m", f"benchmarks.native.{name}"]
     source = SOURCES / f"{name}.c"
     built = cache() / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
