@@ -9,6 +9,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError, LimitReached
 from circadia.gateway.bodies import Parcel, Parked, Parking
 from circadia.gateway.journal import Journal
+from circadia.gateway.pace import Pace
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.ticker import Alarm, Ticker
 from circadia.ids import AgentId, HoldId, IdSource
@@ -103,6 +104,7 @@ class Gate:
         self._ticker = ticker
         self._parking = parking
         self._limits = limits
+        self._pace = Pace()
         self._holds: dict[Hold, None] = {}
         self._per_agent: dict[AgentId, int] = {}
         self.admitted = 0
@@ -162,6 +164,10 @@ class Gate:
         self._check_room(agent)
         parked = await self._parking.park(parcel)
         return Hold(HoldId(self._ids.new("hold")), agent, reply, parked, door, what, self._clock)
+
+    async def go_on(self) -> None:
+        """Wait for a turn behind the gate: a crowd that one wake admits would keep everybody else waiting."""
+        await self._pace.turn()
 
     def keep_alive(self, reply: Reply, seconds: float) -> None:
         """Give an admitted caller signs of life again, from `seconds` from now if it was not told anything yet."""

@@ -131,7 +131,7 @@ class McpDoor:
                 body: bytes | None = None
                 if agent is not None and message.held(lists=agent.policy.hold_lists):
                     call.held = True
-                    body, _ = await self._gate.pass_through(
+                    body, passage = await self._gate.pass_through(
                         agent,
                         reply,
                         parcel,
@@ -141,6 +141,8 @@ class McpDoor:
                         most=_most(agent),
                     )
                     call.held = False
+                    if passage.held:
+                        await self._gate.go_on()
                     await self._ask_again(agent, call)
                 if message.held(lists=False) and reply.phase is Phase.SILENT:
                     self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)

@@ -159,6 +159,7 @@ class ModelDoor:
             most=_most(call.agent),
         )
         if passage.held:
+            await self._gate.go_on()
             call = await self._asked_again(call)
             self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
         await self._relay.generate(call, body, passage, reply)
