@@ -1,7 +1,7 @@
 """What the usage ledger says of one call: before it is sent, and once it has ended (GATE-64, GATE-66)."""
 
-from dataclasses import replace
 from datetime import datetime
+from typing import Final
 
 from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, budgeted
 from circadia.gateway.dialects.base import Meter, Usage
@@ -11,13 +11,17 @@ from circadia.gateway.turns import Turn
 from circadia.ids import CallId
 from circadia.records.call import Call, CallStatus
 
+_UNKNOWN: Final = Usage()
+
 
 class Outcome:
     """What became of one call."""
 
-    __slots__ = ("began", "first", "free", "sent", "status")
+    __slots__ = ("at", "began", "first", "free", "id", "sent", "status")
 
-    def __init__(self, began: float) -> None:
+    def __init__(self, call_id: CallId, at: datetime, began: float) -> None:
+        self.id = call_id
+        self.at = at
         self.began = began
         self.first: float | None = None
         self.status: int | None = None
@@ -37,53 +41,58 @@ def reservation(call: ModelCall, now: datetime) -> tuple[int, int]:
     return request.input_estimate + output, worst or 0
 
 
-def opened(call: ModelCall, turn: Turn, passage: Passage, call_id: CallId, now: datetime) -> Call:
+def reserved(call: ModelCall, turn: Turn, passage: Passage, outcome: Outcome) -> Call:
     """Return the line of a call that is about to be sent."""
-    tokens, nanousd = reservation(call, now)
+    return _line(call, turn, passage, outcome, None, None)
+
+
+def settled(call: ModelCall, turn: Turn, passage: Passage, outcome: Outcome, meter: Meter, seconds: float) -> Call:
+    """Return the line of a call that has ended, `seconds` after it was admitted."""
+    return _line(call, turn, passage, outcome, meter, seconds)
+
+
+def _line(
+    call: ModelCall, turn: Turn, passage: Passage, outcome: Outcome, meter: Meter | None, seconds: float | None
+) -> Call:
+    """Return the call's line; it is reserved while there is no meter.
+
+    Half a count would be a guess (what was read, without what was written), so the usage of an answer that broke off is
+    unknown; what was reserved for it stays reserved, unless the upstream did no work.
+    """
+    usage = meter.usage if meter is not None and meter.complete else _UNKNOWN
+    known = usage.input_tokens is not None or usage.output_tokens is not None
+    free = outcome.free or (outcome.status is not None and outcome.status >= 400)
+    tokens, nanousd = (0, 0) if known or free else reservation(call, outcome.at)
+    model = (meter.model if meter is not None else None) or call.request.model or "unknown"
+    if meter is None:
+        status = CallStatus.RESERVED
+    else:
+        status = CallStatus.DONE if answered(meter, outcome) else CallStatus.FAILED
     return Call(
-        id=call_id,
-        at=now,
+        id=outcome.id,
+        at=outcome.at,
         agent_id=call.agent.id,
         session=call.agent.session,
         agent=call.agent.name,
         upstream=call.provider.upstream.name,
         endpoint=call.dialect.endpoint,
-        model=call.request.model or "unknown",
-        status=CallStatus.RESERVED,
-        streamed=call.request.streamed,
-        reserved_tokens=tokens,
-        reserved_nanousd=nanousd,
-        held_seconds=passage.held_seconds,
-        conversation=turn.conversation.id,
-        end_user=turn.conversation.end_user,
-        turn=turn.counted,
-    )
-
-
-def settled(record: Call, call: ModelCall, meter: Meter, outcome: Outcome, now: float) -> Call:
-    """Return the line of a call that has ended.
-
-    Half a count would be a guess (what was read, without what was written), so the usage of an answer that broke off is
-    unknown; what was reserved for it stays reserved, unless the upstream did no work.
-    """
-    usage = meter.usage if meter.complete else Usage()
-    known = usage.input_tokens is not None or usage.output_tokens is not None
-    free = outcome.free or (outcome.status is not None and outcome.status >= 400)
-    model = meter.model or record.model
-    return replace(
-        record,
         model=model,
-        status=CallStatus.DONE if answered(meter, outcome) else CallStatus.FAILED,
+        status=status,
         http_status=outcome.status,
+        streamed=call.request.streamed,
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cached_tokens,
         reasoning_tokens=usage.reasoning_tokens,
-        reserved_tokens=0 if known or free else record.reserved_tokens,
-        reserved_nanousd=0 if known or free else record.reserved_nanousd,
-        cost_nanousd=call.provider.prices.price(model, usage, record.at) if known else None,
+        reserved_tokens=tokens,
+        reserved_nanousd=nanousd,
+        cost_nanousd=call.provider.prices.price(model, usage, outcome.at) if known else None,
+        held_seconds=passage.held_seconds,
         first_token_seconds=None if outcome.first is None else outcome.first - outcome.began,
-        total_seconds=now - outcome.began,
+        total_seconds=seconds,
+        conversation=turn.conversation.id,
+        end_user=turn.conversation.end_user,
+        turn=turn.counted,
     )
 
 

@@ -17,7 +17,7 @@ from circadia.gateway.dialects.base import Meter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.gate import Passage
 from circadia.gateway.journal import Journal
-from circadia.gateway.ledger import Outcome, answered, opened, settled
+from circadia.gateway.ledger import Outcome, answered, reserved, settled
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
@@ -26,7 +26,6 @@ from circadia.gateway.stream import WholeEvents
 from circadia.gateway.turns import SleepTier, Turn, Turns
 from circadia.ids import AgentId, CallId, IdSource
 from circadia.records.agent import Agent, OnWake
-from circadia.records.call import Call
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 
@@ -78,11 +77,11 @@ class Relay:
         if passage.held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
             raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
-        record = opened(call, turn, passage, CallId(self._ids.new("call")), self._clock.now())
-        meter, outcome = _UNREAD, Outcome(self._clock.monotonic())
+        meter = _UNREAD
+        outcome = Outcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
         try:
             if budgeted(policy):
-                record = await self._budget.reserve(call.agent, record)
+                outcome.at = (await self._budget.reserve(call.agent, reserved(call, turn, passage, outcome))).at
             body = await self._tier.before(turn, body)
             if passage.held and policy.on_wake is not OnWake.FORWARD:
                 body = call.dialect.with_line(body, notice(passage, await self._unread(call.agent, passage)))
@@ -97,7 +96,7 @@ class Relay:
             outcome.free = isinstance(error.__cause__, aiohttp.ClientConnectorError)
             raise
         finally:
-            self._write_down(call, turn, record, meter, outcome)
+            self._write_down(call, turn, passage, meter, outcome)
 
     async def _pass_on(self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None) -> None:
         headers = crossing.to_upstream(call.headers)
@@ -208,12 +207,13 @@ class Relay:
         async with self._store.read() as tx:
             return await tx.deliveries.count_unread(agent.id)
 
-    def _write_down(self, call: ModelCall, turn: Turn, record: Call, meter: Meter, outcome: Outcome) -> None:
+    def _write_down(self, call: ModelCall, turn: Turn, passage: Passage, meter: Meter, outcome: Outcome) -> None:
         if not outcome.sent:
             if budgeted(call.agent.policy):  # its caller went while the budget was asked: the place is free again
-                self._budget.release(record.id)
+                self._budget.release(outcome.id)
             return
-        self._journal.put(settled(record, call, meter, outcome, self._clock.monotonic()))
+        seconds = self._clock.monotonic() - outcome.began
+        self._journal.put(settled(call, turn, passage, outcome, meter, seconds))
         whole = answered(meter, outcome)
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         self._tier.after(turn, answered=whole)

@@ -3,19 +3,22 @@
 from collections.abc import Sequence
 from dataclasses import fields
 from datetime import UTC, datetime, timedelta
+from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Row, bindparam, delete, func, literal_column, select
+from sqlalchemy import ColumnElement, Row, bindparam, delete, func, literal_column, select
 
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, CallId
 from circadia.records.call import Call, CallStatus, Spent, UsageGroup
+from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.upsert import Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Call))
-_PUT = Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"])
+_ROW = attrgetter(*_FIELDS)
+_PUT = Bulk(calls, _FIELDS, Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]))
 _REMOVE = delete(calls).where(calls.c.id == bindparam("key"))
 
 _KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
@@ -60,9 +63,8 @@ class SqlCalls:
 
     async def add(self, calls: Sequence[Call]) -> None:
         """Store calls, or overwrite those with the same id (a reservation that is settled)."""
-        rows = [{name: getattr(call, name) for name in _FIELDS} for call in calls]
-        if rows:
-            await self._run(lambda connection: _put(connection, rows))
+        if calls:
+            await self._run(lambda connection: _PUT(connection, [_ROW(call) for call in calls]))
 
     async def remove(self, call_id: CallId) -> None:
         """Take back a reservation that was not used."""
@@ -105,10 +107,6 @@ class SqlCalls:
             statement = statement.where(calls.c.agent == agent)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return sorted((_group(by, row) for row in rows), key=lambda group: group.key)
-
-
-def _put(connection: Connection, rows: Sequence[dict[str, object]]) -> None:
-    connection.execute(_PUT(connection), rows if len(rows) > 1 else rows[0])
 
 
 def _group(by: str, row: Row[Any]) -> UsageGroup:

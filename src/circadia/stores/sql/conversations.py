@@ -2,19 +2,24 @@
 
 from collections.abc import Sequence
 from dataclasses import fields
+from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, select
+from sqlalchemy import Row, bindparam, select
 
 from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import Conversation
+from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
 from circadia.stores.sql.upsert import Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Conversation))
 _KEYS: Final = ("agent_id", "id")
-_PUT = Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name not in _KEYS])
+_ROW = attrgetter(*_FIELDS)
+_PUT = Bulk(
+    conversations, _FIELDS, Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name not in _KEYS])
+)
 _OF_AGENT = select(conversations).where(conversations.c.agent_id == bindparam("agent_id"))
 _GET = _OF_AGENT.where(conversations.c.id == bindparam("key"))
 _LAST_FIRST = _OF_AGENT.order_by(conversations.c.at.desc(), conversations.c.id.desc())
@@ -41,19 +46,14 @@ class SqlConversations:
 
     async def put(self, conversations: Sequence[Conversation]) -> None:
         """Store them, or overwrite those with the same agent and id."""
-        rows = [{name: getattr(each, name) for name in _FIELDS} for each in conversations]
-        if rows:
-            await self._run(lambda connection: _put(connection, rows))
+        if conversations:
+            await self._run(lambda connection: _PUT(connection, [_ROW(each) for each in conversations]))
 
     async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
         """Return them, the last seen first."""
         values = {"agent_id": agent_id, "most": limit}
         rows = await self._run(lambda connection: connection.execute(_EVERY, values).all())
         return [_conversation(row) for row in rows]
-
-
-def _put(connection: Connection, rows: list[dict[str, object]]) -> None:
-    connection.execute(_PUT(connection), rows if len(rows) > 1 else rows[0])
 
 
 def _conversation(row: Row[Any]) -> Conversation:

@@ -1,15 +1,18 @@
 """The append-only record."""
 
 from collections.abc import Collection, Sequence
+from operator import attrgetter
 from typing import Any
 
 from sqlalchemy import Row, bindparam, func, insert, select
 
 from circadia.records.event import Event, EventType
+from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import events
 
-_ADD = insert(events)
+_ROW = attrgetter("type", "at", "session", "agent", "data")
+_ADD = Bulk(events, ("type", "at", "session", "agent", "data"), lambda _: insert(events))
 _AFTER = select(events).where(events.c.number > bindparam("after")).order_by(events.c.number).limit(bindparam("most"))
 _LAST = select(func.coalesce(func.max(events.c.number), 0))
 
@@ -26,18 +29,8 @@ class SqlEvents:
 
     async def add(self, events: Sequence[Event]) -> None:
         """Append events in the order given."""
-        rows = [
-            {
-                "type": event.type.value,
-                "at": event.at,
-                "session": event.session,
-                "agent": event.agent,
-                "data": event.data,
-            }
-            for event in events
-        ]
-        if rows:
-            await self._run(lambda connection: connection.execute(_ADD, rows if len(rows) > 1 else rows[0]))
+        if events:
+            await self._run(lambda connection: _ADD(connection, [_ROW(event) for event in events]))
 
     async def after(
         self,
