@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
+WORKERS ?= auto
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
@@ -34,8 +35,8 @@ check: $(VENV)/dev.stamp ## Lint, format, types, layers
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-test: check $(NODE)/node_modules/.stamp ## check, then every test but the slow ones
-	$(BIN)/python -m pytest -m 'not slow'
+test: check $(NODE)/node_modules/.stamp ## check, then every test but the slow ones; WORKERS=1 to run them one by one
+	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
 	$(BIN)/python -m pytest -m slow
