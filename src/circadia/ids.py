@@ -16,6 +16,8 @@ MessageId = NewType("MessageId", str)
 HoldId = NewType("HoldId", str)
 CallId = NewType("CallId", str)
 ConversationId = NewType("ConversationId", str)
+WakeId = NewType("WakeId", str)
+PulseId = NewType("PulseId", str)
 
 
 class IdSource(Protocol):

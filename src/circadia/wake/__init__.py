@@ -1,0 +1,1 @@
+"""Wakes: inbox, requests, admission, schedules, pulses."""

@@ -1,0 +1,1 @@
+"""Ways to run an agent for one pulse."""
