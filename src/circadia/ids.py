@@ -16,6 +16,7 @@ MessageId = NewType("MessageId", str)
 HoldId = NewType("HoldId", str)
 CallId = NewType("CallId", str)
 ConversationId = NewType("ConversationId", str)
+RoutineId = NewType("RoutineId", str)
 WakeId = NewType("WakeId", str)
 PulseId = NewType("PulseId", str)
 
