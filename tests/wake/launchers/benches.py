@@ -59,7 +59,16 @@ class Bench(Protocol):
         ...
 
 
-def a_launch(pulse: str = "pulse_1", *, epoch: int = 1, prompt: str = "Why: ünïcode\nand lines.\n") -> Launch:
+ENVIRONMENT: Final = {"CIRCADIA_TOKEN": TOKEN, "OPENAI_BASE_URL": "http://127.0.0.1:4114/llm/openai/v1"}
+
+
+def a_launch(
+    pulse: str = "pulse_1",
+    *,
+    epoch: int = 1,
+    prompt: str = "Why: ünïcode\nand lines.\n",
+    environment: Mapping[str, str] = ENVIRONMENT,
+) -> Launch:
     return Launch(
         pulse_id=PulseId(pulse),
         attempt=epoch,
@@ -67,7 +76,7 @@ def a_launch(pulse: str = "pulse_1", *, epoch: int = 1, prompt: str = "Why: ün�
         agent="default:worker",
         prompt=prompt,
         token=TOKEN,
-        environment={"CIRCADIA_TOKEN": TOKEN, "OPENAI_BASE_URL": "http://127.0.0.1:4114/llm/openai/v1"},
+        environment=environment,
         timeout_seconds=60.0,
     )
 

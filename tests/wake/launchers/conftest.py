@@ -1,14 +1,23 @@
 """The bench of each kind."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
 import pytest
 
 from tests.wake.launchers.benches import Bench, FakeBench, SubprocessBench, TaskBench
+from tests.wake.launchers.container_bench import WITH_CONTAINERS, ContainerBench, Podman, podman
 from tests.wake.launchers.webhook_bench import webhook_bench
 
 KINDS = ["subprocess", "subprocess with a file", "webhook", "webhook that calls back", "callable", "fake"]
+if WITH_CONTAINERS:
+    KINDS.append("container")
+
+
+@pytest.fixture(scope="session")
+def engine() -> Iterator[Podman]:
+    with podman() as running:
+        yield running
 
 
 @pytest.fixture(params=KINDS)
@@ -19,6 +28,9 @@ async def bench(request: pytest.FixtureRequest, tmp_path: Path) -> AsyncIterator
     elif kind.startswith("webhook"):
         async with webhook_bench(calls_back="back" in kind) as opened:
             yield opened
+    elif kind == "container":
+        engine: Podman = request.getfixturevalue("engine")
+        yield ContainerBench(engine, tmp_path)
     elif kind == "callable":
         yield TaskBench()
     else:

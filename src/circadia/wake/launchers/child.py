@@ -16,8 +16,8 @@ _logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
-_FLOOD_BYTES: Final = 2**15
-_FLOOD_PAUSE_SECONDS: Final = 0.01
+_BURST_BYTES: Final = 2**19
+_BURST_PAUSE_SECONDS: Final = 0.01
 
 
 class Child:
@@ -135,6 +135,7 @@ class _Reader(asyncio.Protocol):
     def __init__(self, tail: Tail) -> None:
         self.over = asyncio.Event()
         self._tail = tail
+        self._burst_bytes = 0
         self._transport: asyncio.ReadTransport | None = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -144,9 +145,11 @@ class _Reader(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         """Keep the end of it."""
         self._tail.feed(data)
-        if len(data) >= _FLOOD_BYTES and self._transport is not None:
+        self._burst_bytes += len(data)
+        if self._burst_bytes >= _BURST_BYTES and self._transport is not None:
+            self._burst_bytes = 0
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(_FLOOD_PAUSE_SECONDS, self._transport.resume_reading)
+            asyncio.get_running_loop().call_later(_BURST_PAUSE_SECONDS, self._transport.resume_reading)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Note that nobody holds the other end any more."""

@@ -1,0 +1,192 @@
+"""A Podman engine of the tests' own, an image made of busybox, and a launcher that uses them.
+
+The engine keeps everything in a folder of its own and needs neither systemd nor cgroup v2. Set
+CIRCADIA_TEST_NO_CONTAINERS=1 on a machine where containers cannot run; without it, a missing Podman fails the tests.
+"""
+
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+from circadia.clock import SystemClock
+from circadia.ids import PulseId
+from circadia.wake.launchers.base import Launcher
+from circadia.wake.launchers.container import Box, ContainerLauncher
+from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, Received, environment_in, processes
+
+WITH_CONTAINERS: Final = os.environ.get("CIRCADIA_TEST_NO_CONTAINERS") != "1"
+IMAGE: Final = "localhost/circadia-agent:1"
+PROGRAMS: Final = (
+    "sh",
+    "cat",
+    "echo",
+    "env",
+    "sleep",
+    "head",
+    "tr",
+    "touch",
+    "setsid",
+    "id",
+    "wc",
+    "nc",
+    "sync",
+    "yes",
+)
+NOBODYS_PORT: Final = 9
+START_SECONDS: Final = 30.0
+
+CONFIG: Final = """
+[containers]
+default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
+[engine]
+cgroup_manager = "cgroupfs"
+events_logger = "file"
+runtime = "{runtime}"
+"""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Podman:
+    """A running engine."""
+
+    address: str
+    command: tuple[str, ...]
+    environment: Mapping[str, str]
+
+    def __call__(self, *arguments: str, stdin: Any = None) -> str:
+        """Run a command against its storage."""
+        done = subprocess.run(
+            [*self.command, *arguments], env={**self.environment}, stdin=stdin, capture_output=True, check=False
+        )
+        assert done.returncode == 0, done.stderr.decode()
+        return done.stdout.decode()
+
+
+@contextmanager
+def podman() -> Generator[Podman]:
+    """Start an engine with the image in it."""
+    needed = ("podman", "busybox")
+    missing = [name for name in needed if shutil.which(name) is None]
+    hint = "run `make containers`, or set CIRCADIA_TEST_NO_CONTAINERS=1"
+    assert not missing, f"{missing} are not installed; {hint}"
+    runtime = "crun" if shutil.which("crun") and not shutil.which("runc") else "runc"
+    # A short path: sockets and overlay options have little room. The engine's own state must not be a tmpfs of a test.
+    with tempfile.TemporaryDirectory(prefix="cpod-", ignore_cleanup_errors=True) as place:
+        folder = Path(place)
+        (folder / "containers.conf").write_text(CONFIG.format(runtime=runtime))
+        command = ("podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--storage-driver", "vfs")
+        environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}
+        socket = folder / "podman.sock"
+        engine = Podman(address=f"unix://{socket}", command=command, environment=environment)
+        with image_tar(folder).open("rb") as image:
+            engine("import", "-", IMAGE, stdin=image)
+        service = subprocess.Popen(
+            [*command, "system", "service", "--time", "0", f"unix://{socket}"],
+            env=environment,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            wait_for(socket, service)
+            yield engine
+        finally:
+            service.terminate()
+            service.wait(START_SECONDS)
+            engine("rm", "--all", "--force", "--time", "0")
+            engine("rmi", "--all", "--force")
+
+
+def wait_for(socket: Path, service: "subprocess.Popen[bytes]") -> None:
+    """Return once the engine answers."""
+    probe = (
+        "import socket, sys, time\n"
+        f"end = time.monotonic() + {START_SECONDS}\n"
+        "while time.monotonic() < end:\n"
+        "    try:\n"
+        f"        socket.socket(socket.AF_UNIX).connect({str(socket)!r}); sys.exit(0)\n"
+        "    except OSError:\n"
+        "        time.sleep(0.02)\n"
+        "sys.exit(1)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", probe], check=False).returncode == 0, service.poll()
+
+
+def image_tar(folder: Path) -> Path:
+    """Return a root file system: busybox, and the folders that are mounted on."""
+    path = folder / "image.tar"
+    with tarfile.open(path, "w") as tar:
+        tar.add(Path(shutil.which("busybox") or "").resolve(), "bin/busybox")
+        for name in PROGRAMS:
+            link = tarfile.TarInfo(f"bin/{name}")
+            link.type, link.linkname = tarfile.SYMTYPE, "busybox"
+            tar.addfile(link)
+    return path
+
+
+class ContainerBench:
+    tells_start = True
+
+    def __init__(self, engine: Podman, folder: Path, *, gateway_port: int = NOBODYS_PORT) -> None:
+        folder.chmod(0o777)  # the container's user is nobody here
+        self.engine = engine
+        self.folder = folder
+        self._gateway_port = gateway_port
+
+    def launcher(self, behaviour: str) -> ContainerLauncher:
+        return self.with_command("sh", "/agent.sh", behaviour, "/notes")
+
+    def with_command(self, *command: str, image: str = IMAGE, engine: str = "", **more: Any) -> ContainerLauncher:
+        return ContainerLauncher(
+            image,
+            command=command,
+            engine=engine or self.engine.address,
+            pull=more.pop("pull", "never"),
+            environment=self.basis() | more.pop("environment", {}),
+            prompt=more.pop("prompt", "stdin"),
+            box=self.box(**more),
+            gateway=("127.0.0.1", self._gateway_port),
+            clock=SystemClock(),
+            grace_seconds=GRACE_SECONDS,
+        )
+
+    def box(self, *, mounts: Sequence[str] = (), **more: Any) -> Box:
+        given: dict[str, Any] = {
+            "user": "65532:65532",
+            "memory_mebibytes": 64,
+            "cpus": 1.0,
+            "pids": 50,
+            "tmp_mebibytes": 8,
+            "network": "none",
+            "init": False,
+        }
+        own = (f"{AGENT}:/agent.sh", f"{self.folder}:/notes:rw")
+        return Box(**{**given, **more}, mounts=(*own, *mounts))
+
+    def missing(self) -> Launcher:
+        return self.with_command("sh", image="localhost/no-such-image:1")
+
+    def received(self) -> list[Received]:
+        environment = environment_in((self.folder / "environment").read_bytes())
+        assert environment.pop("CIRCADIA_GATEWAY_SOCKET") == "/circadia/gateway.sock"
+        for name in ("HOSTNAME", "container", "TERM", "HOME", "PATH"):
+            environment.pop(name, None)  # every container's own
+        prompt = (self.folder / "prompt").read_bytes().decode()
+        starts = (self.folder / "starts").read_text().splitlines()
+        return [Received(prompt=prompt, environment=environment)] * len(starts)
+
+    def waiting(self) -> int:
+        return int((self.folder / "waiting").exists())
+
+    def alive(self, pulse_id: PulseId) -> int:
+        return len(processes(pulse_id))
+
+    def basis(self) -> dict[str, str]:
+        return {"GREETING": "good morning"}

@@ -1,0 +1,22 @@
+"""A server that launches one stubborn container, to be killed: `container_server_program.py ENGINE FOLDER`."""
+
+import sys
+from pathlib import Path
+
+import uvloop
+
+from tests.wake.launchers.benches import a_launch
+from tests.wake.launchers.container_bench import ContainerBench, Podman
+
+
+async def nothing() -> None:
+    """Take note of nothing."""
+
+
+async def main(engine: str, folder: Path) -> None:
+    bench = ContainerBench(Podman(address=engine, command=(), environment={}), folder)
+    await bench.launcher("stubborn").run(a_launch(epoch=3), nothing)
+
+
+if __name__ == "__main__":
+    uvloop.run(main(sys.argv[1], Path(sys.argv[2])))
