@@ -18,6 +18,7 @@ CallId = NewType("CallId", str)
 ConversationId = NewType("ConversationId", str)
 WakeId = NewType("WakeId", str)
 PulseId = NewType("PulseId", str)
+RoutineId = NewType("RoutineId", str)
 
 
 class IdSource(Protocol):

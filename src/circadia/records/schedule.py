@@ -1,0 +1,321 @@
+"""A schedule: the named routines of an agent and its blackouts, as it stands; `wake/schedule.py` knows when each is due.
+
+A record that is made is valid: each raises `InvalidRequest` where a value is out of range, with what to write instead.
+"""
+
+import difflib
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from enum import StrEnum
+from typing import Final
+from zoneinfo import ZoneInfo, available_timezones
+
+from cronsim import CronSim, CronSimError
+
+from circadia.errors import InvalidRequest
+from circadia.ids import AgentId, RoutineId
+
+MIN_EVERY_SECONDS: Final = 60
+MAX_EVERY_SECONDS: Final = 30 * 86_400
+MAX_SPREAD_SECONDS: Final = 86_400
+MAX_CRON_LENGTH: Final = 256
+MAX_INSTANTS: Final = 1_000
+MAX_NAME_LENGTH: Final = 100
+MAX_TIMEOUT_SECONDS: Final = 86_400.0
+DAY_MINUTES: Final = 24 * 60
+_HH_MM: Final = re.compile(r"(?:([01][0-9]|2[0-3]):([0-5][0-9])|24:00)", re.ASCII)
+_ANY_DAY: Final = datetime(2024, 1, 1)  # noqa: DTZ001 (cron is tried out on the wall of no zone)
+
+
+class Weekday(StrEnum):
+    """A day of the week, in the order of `date.weekday()`."""
+
+    MON = "mon"
+    TUE = "tue"
+    WED = "wed"
+    THU = "thu"
+    FRI = "fri"
+    SAT = "sat"
+    SUN = "sun"
+
+
+class RunKind(StrEnum):
+    """What asks for a pulse, as far as blackouts tell them apart."""
+
+    WAKE = "wake"
+    SCHEDULE = "schedule"
+    ONE_OFF = "one_off"
+
+
+class BlackoutPolicy(StrEnum):
+    """What becomes of a run that falls into a blackout: it runs, waits for the end, or does not take place."""
+
+    RUN = "run"
+    DEFER = "defer"
+    SKIP = "skip"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BlackoutPolicies:
+    """What becomes of each kind of run in a blackout."""
+
+    wake: BlackoutPolicy = BlackoutPolicy.DEFER
+    """For wake requests."""
+    schedule: BlackoutPolicy = BlackoutPolicy.SKIP
+    """For routines that recur."""
+    one_off: BlackoutPolicy = BlackoutPolicy.RUN
+    """For routines with instants of their own."""
+
+    def of(self, kind: RunKind) -> BlackoutPolicy:
+        """Return the policy for this kind of run."""
+        return {RunKind.WAKE: self.wake, RunKind.SCHEDULE: self.schedule, RunKind.ONE_OFF: self.one_off}[kind]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recurrence:
+    """When a routine is due: exactly one of `every_seconds`, `cron` and `at`."""
+
+    every_seconds: int | None = None
+    """Elapsed seconds from one occurrence to the next, 60 to 2,592,000 (30 days), also over changes of the clock."""
+    anchor: datetime | None = None
+    """An instant that the intervals are counted from, both ways; none is Monday 2024-01-01 00:00 in `zone`."""
+    offset_seconds: int = 0
+    """Seconds after each step from the anchor, less than `every_seconds`."""
+    cron: str | None = None
+    """Five fields of cron, on the wall clock of `zone`."""
+    at: tuple[datetime, ...] = ()
+    """Single instants, in order."""
+    zone: str = "UTC"
+    """IANA name of the zone whose clock counts."""
+    jitter_seconds: int = 0
+    """Each occurrence is up to so much late, by its own draw from the seed, and always before the next one."""
+    stagger_seconds: int = 0
+    """The whole schedule is up to so much late, by one draw from the seed: agents with equal schedules spread."""
+
+    def __post_init__(self) -> None:
+        """Refuse what can never be due, and put instants into UTC and in order."""
+        given = [self.every_seconds is not None, self.cron is not None, bool(self.at)]
+        if sum(given) != 1:
+            raise InvalidRequest(
+                f"a recurrence has exactly one of every_seconds, cron and at, not {sum(given)} of them; leave one"
+            )
+        zone_named(self.zone)
+        if self.every_seconds is None and (self.anchor is not None or self.offset_seconds):
+            raise InvalidRequest("anchor and offset_seconds go with every_seconds only; leave them out")
+        if self.at and (self.jitter_seconds or self.stagger_seconds):
+            raise InvalidRequest("jitter_seconds and stagger_seconds do not go with at; leave them out")
+        _in_range("jitter_seconds", self.jitter_seconds, 0, MAX_SPREAD_SECONDS)
+        _in_range("stagger_seconds", self.stagger_seconds, 0, MAX_SPREAD_SECONDS)
+        if self.every_seconds is not None:
+            _in_range("every_seconds", self.every_seconds, MIN_EVERY_SECONDS, MAX_EVERY_SECONDS)
+            _in_range("offset_seconds", self.offset_seconds, 0, self.every_seconds - 1)
+        if self.anchor is not None:
+            object.__setattr__(self, "anchor", aware("anchor", self.anchor))
+        if self.cron is not None:
+            check_cron(self.cron)
+        if len(self.at) > MAX_INSTANTS:
+            raise InvalidRequest(f"at holds {len(self.at)} instants; the limit is {MAX_INSTANTS}")
+        object.__setattr__(self, "at", tuple(sorted({aware("at", instant) for instant in self.at})))
+
+    @property
+    def kind(self) -> RunKind:
+        """Return which policy of blackouts its runs are under."""
+        return RunKind.ONE_OFF if self.at else RunKind.SCHEDULE
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RecurringBlackout:
+    """Hours in which an agent is left alone, each week: from `start` up to and without `end`, in the agent's zone."""
+
+    start: str
+    """Wall time HH:MM."""
+    end: str
+    """Wall time HH:MM; not after `start` means the next day, equal means a whole day; `24:00` is midnight."""
+    weekdays: frozenset[Weekday] = frozenset(Weekday)
+    """On which days it starts."""
+    label: str = ""
+    """What a person calls it."""
+
+    def __post_init__(self) -> None:
+        """Refuse times that are none."""
+        if minutes_of("start", self.start) == DAY_MINUTES:
+            raise InvalidRequest("a blackout cannot start at '24:00'; write '00:00' and the next weekday")
+        minutes_of("end", self.end)
+        if not self.weekdays:
+            raise InvalidRequest("a recurring blackout has no weekdays; name one, or leave them out for all")
+
+    @property
+    def minutes(self) -> tuple[int, int]:
+        """Return start and end in minutes of wall time after the midnight of the day on which it starts."""
+        start, end = minutes_of("start", self.start), minutes_of("end", self.end)
+        return start, end if end > start else end + DAY_MINUTES
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class OneOffBlackout:
+    """One time in which an agent is left alone: from `start` up to and without `end`."""
+
+    start: datetime
+    """Its first instant."""
+    end: datetime
+    """The first instant after it."""
+    label: str = ""
+    """What a person calls it."""
+
+    def __post_init__(self) -> None:
+        """Refuse an empty range, and put both ends into UTC."""
+        object.__setattr__(self, "start", aware("start", self.start))
+        object.__setattr__(self, "end", aware("end", self.end))
+        if self.end <= self.start:
+            raise InvalidRequest(f"a blackout from {self.start} to {self.end} has no length; let it end later")
+
+
+Blackout = RecurringBlackout | OneOffBlackout
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class RoutineSpec:
+    """What a person says of a routine."""
+
+    name: str
+    """Unique among the agent's routines."""
+    instructions: str = ""
+    """What the agent is told to do; empty means what waits in its inbox."""
+    recurrence: Recurrence
+    """When it is due."""
+    timeout_seconds: float | None = None
+    """Longest pulse; none means the agent's own limit."""
+    enabled: bool = True
+    """Whether it is ever due."""
+    blackout_policy: BlackoutPolicy | None = None
+    """What becomes of it in a blackout; none means what the agent says for its kind of run."""
+    misfire_grace_seconds: int | None = 300
+    """How late it may still run, at least 1; later it is recorded as missed. None means however late."""
+
+    def __post_init__(self) -> None:
+        """Refuse values out of range."""
+        if not self.name.strip() or not self.name.isprintable() or len(self.name) > MAX_NAME_LENGTH:
+            raise InvalidRequest(
+                f"{self.name!r} is no name of a routine; write 1 to {MAX_NAME_LENGTH} letters on a line"
+            )
+        if self.timeout_seconds is not None and not 0 < self.timeout_seconds <= MAX_TIMEOUT_SECONDS:
+            raise InvalidRequest(
+                f"timeout_seconds {self.timeout_seconds!r} is out of range; write more than 0, at most a day (86400)"
+            )
+        if self.misfire_grace_seconds is not None:
+            _in_range("misfire_grace_seconds", self.misfire_grace_seconds, 1, MAX_EVERY_SECONDS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Routine(RoutineSpec):
+    """One named routine of an agent, with where it stands."""
+
+    id: RoutineId
+    """Key, and the seed of its jitter and stagger."""
+    agent_id: AgentId
+    """Whose it is."""
+    next_at: datetime | None = None
+    """When to look at it next: its next occurrence, or the end of the blackout it waits for; none means never."""
+    deferred_from: datetime | None = None
+    """The occurrence that waits for the end of a blackout."""
+    last_at: datetime | None = None
+    """The occurrence that it last ran for."""
+    skips: int = 0
+    """Occurrences in a row that were skipped, whatever the reason; whoever starts its pulse sets it to 0."""
+    missed: int = 0
+    """Occurrences that nobody was there for, ever."""
+    created_at: datetime
+    """When it was made."""
+
+
+def zone_named(name: str) -> ZoneInfo:
+    """Return the IANA zone.
+
+    Raises:
+        InvalidRequest: there is none of this name; the message has the nearest.
+    """
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError) as error:  # no such file; a path that leads out; a folder such as "Europe"
+        known = {zone.casefold(): zone for zone in available_timezones()}
+        near = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.6)
+        hint = f"did you mean {known[near[0]]!r}?" if near else "write one like 'Europe/Berlin' or 'UTC'"
+        raise InvalidRequest(f"there is no time zone {name!r}; {hint}") from error
+
+
+def check_cron(cron: str) -> None:
+    """Refuse a cron rule that is malformed or never due.
+
+    Raises:
+        InvalidRequest: with the field that is wrong.
+    """
+    fields = cron.split()
+    if len(cron) > MAX_CRON_LENGTH or len(fields) != 5:
+        raise InvalidRequest(
+            f"cron {cron[:MAX_CRON_LENGTH]!r} has {len(fields)} fields; write 5 (minute, hour, day of month, month, "
+            f"day of week) in at most {MAX_CRON_LENGTH} letters"
+        )
+    try:
+        due = next(CronSim(cron, _ANY_DAY), None)
+    except CronSimError as error:
+        raise InvalidRequest(f"cron {cron!r} cannot be read or is never due: {error}; correct that field") from error
+    if due is None:
+        raise InvalidRequest(f"cron {cron!r} is not due once in 50 years; name a day that exists")
+
+
+def minutes_of(name: str, time: str) -> int:
+    """Return the minutes from midnight to HH:MM; `24:00` is 1440.
+
+    Raises:
+        InvalidRequest: it is not of this form.
+    """
+    match = _HH_MM.fullmatch(time)
+    if match is None:
+        raise InvalidRequest(f"{name} {time!r} is no time of day; write HH:MM from 00:00 to 23:59, such as '07:30'")
+    return DAY_MINUTES if match[1] is None else int(match[1]) * 60 + int(match[2])
+
+
+def aware(name: str, instant: datetime) -> datetime:
+    """Return the instant in UTC.
+
+    Raises:
+        InvalidRequest: it says no zone.
+    """
+    if instant.utcoffset() is None:
+        raise InvalidRequest(f"{name} {instant.isoformat()!r} has no zone; add an offset, such as '+00:00' or 'Z'")
+    try:
+        return instant.astimezone(UTC)
+    except OverflowError as error:
+        raise InvalidRequest(f"{name} {instant.isoformat()!r} is before the year 1 or after 9999") from error
+
+
+def check_blackouts(blackouts: Iterable[Blackout]) -> None:
+    """Refuse recurring blackouts that leave no minute of the week.
+
+    Raises:
+        InvalidRequest: there is no minute left.
+    """
+    week = 7 * DAY_MINUTES
+    ranges = sorted(
+        (day * DAY_MINUTES + start + turn, day * DAY_MINUTES + end + turn)
+        for blackout in blackouts
+        if isinstance(blackout, RecurringBlackout)
+        for day, weekday in enumerate(Weekday)
+        if weekday in blackout.weekdays
+        for start, end in [blackout.minutes]
+        for turn in (0, -week)  # the end of Sunday night is the start of the week
+    )
+    free_from = 0
+    for start, end in ranges:
+        if start > free_from:
+            return
+        free_from = max(free_from, end)
+    if free_from >= week:
+        raise InvalidRequest("the blackouts cover the whole week, so nothing would ever run; disable the agent instead")
+
+
+def _in_range(name: str, value: int, least: int, most: int) -> None:
+    if not least <= value <= most:
+        raise InvalidRequest(f"{name} {value!r} is out of range; write {least} to {most}")

@@ -1,0 +1,54 @@
+"""The wall clock of a zone: which instants show a time of day, on days of 23 and 25 hours too."""
+
+from datetime import UTC, datetime, timedelta
+from zoneinfo import ZoneInfo
+
+SECOND = timedelta(seconds=1)
+
+
+def wall_at(instant: datetime, zone: ZoneInfo) -> datetime:
+    """Return what the zone's clock shows at the instant, naive."""
+    return instant.astimezone(zone).replace(tzinfo=None, fold=0)
+
+
+def instants(wall: datetime, zone: ZoneInfo) -> tuple[datetime, ...]:
+    """Return the instants at which the zone's clock shows `wall`: one, two where it was set back, none in a gap."""
+    first, second = _reading(wall, zone, 0), _reading(wall, zone, 1)
+    if first == second:
+        return (first,)
+    return (first, second) if first < second else ()
+
+
+def first_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the first instant at which the clock shows `wall`, or the end of the gap that left it out."""
+    shown = instants(wall, zone)
+    return shown[0] if shown else _end_of_gap(wall, zone)
+
+
+def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the last instant at which the clock shows `wall`, or the end of the gap that left it out."""
+    shown = instants(wall, zone)
+    return shown[-1] if shown else _end_of_gap(wall, zone)
+
+
+def _reading(wall: datetime, zone: ZoneInfo, fold: int) -> datetime:
+    return wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+
+
+def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:
+    """Return the instant at which the clock was set forward over `wall`.
+
+    The two readings of a time that does not exist enclose it (PEP 495): fold 1 reads it by the offset after the gap and
+    so lands before it. Changes of an offset are at whole seconds.
+    """
+    before, after = _reading(wall, zone, 1), _reading(wall, zone, 0)
+    offset = after.astimezone(zone).utcoffset()
+    seconds = int((after - before) / SECOND)
+    low, high = 0, seconds
+    while high - low > 1:
+        middle = (low + high) // 2
+        if (after - (seconds - middle) * SECOND).astimezone(zone).utcoffset() == offset:
+            high = middle
+        else:
+            low = middle
+    return (after - (seconds - high) * SECOND).replace(microsecond=0)
