@@ -1,4 +1,4 @@
-"""A schedule: the named routines of an agent and its blackouts, as it stands; `wake/schedule.py` knows when each is due.
+"""A schedule: the named routines of an agent and its blackouts; `wake/schedule.py` knows when each is due.
 
 A record that is made is valid: each raises `InvalidRequest` where a value is out of range, with what to write instead.
 """
@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 from zoneinfo import ZoneInfo, available_timezones
 
 from cronsim import CronSim, CronSimError
@@ -23,9 +23,13 @@ MAX_SPREAD_SECONDS: Final = 86_400
 MAX_CRON_LENGTH: Final = 256
 MAX_INSTANTS: Final = 1_000
 MAX_NAME_LENGTH: Final = 100
+FIRST_YEAR: Final = 1970
+LAST_YEAR: Final = 9000
 MAX_TIMEOUT_SECONDS: Final = 86_400.0
 DAY_MINUTES: Final = 24 * 60
 _HH_MM: Final = re.compile(r"(?:([01][0-9]|2[0-3]):([0-5][0-9])|24:00)", re.ASCII)
+_LOCAL: Final = "localtime"
+"""In the zone folder of some machines, and another zone on each."""
 _ANY_DAY: Final = datetime(2024, 1, 1)  # noqa: DTZ001 (cron is tried out on the wall of no zone)
 
 
@@ -137,6 +141,8 @@ class RecurringBlackout:
     """On which days it starts."""
     label: str = ""
     """What a person calls it."""
+    kind: Literal["recurring"] = "recurring"
+    """What tells it from a one-off where it is written down."""
 
     def __post_init__(self) -> None:
         """Refuse times that are none."""
@@ -163,6 +169,8 @@ class OneOffBlackout:
     """The first instant after it."""
     label: str = ""
     """What a person calls it."""
+    kind: Literal["one_off"] = "one_off"
+    """What tells it from a recurring one where it is written down."""
 
     def __post_init__(self) -> None:
         """Refuse an empty range, and put both ends into UTC."""
@@ -237,9 +245,11 @@ def zone_named(name: str) -> ZoneInfo:
         InvalidRequest: there is none of this name; the message has the nearest.
     """
     try:
+        if name == _LOCAL:
+            raise KeyError(name)
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:  # no such file; a path that leads out; a folder such as "Europe"
-        known = {zone.casefold(): zone for zone in available_timezones()}
+        known = {zone.casefold(): zone for zone in available_timezones() - {_LOCAL}}
         near = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.6)
         hint = f"did you mean {known[near[0]]!r}?" if near else "write one like 'Europe/Berlin' or 'UTC'"
         raise InvalidRequest(f"there is no time zone {name!r}; {hint}") from error
@@ -281,14 +291,13 @@ def aware(name: str, instant: datetime) -> datetime:
     """Return the instant in UTC.
 
     Raises:
-        InvalidRequest: it says no zone.
+        InvalidRequest: it says no zone, or is so far away that a plan from there would leave the calendar.
     """
     if instant.utcoffset() is None:
         raise InvalidRequest(f"{name} {instant.isoformat()!r} has no zone; add an offset, such as '+00:00' or 'Z'")
-    try:
-        return instant.astimezone(UTC)
-    except OverflowError as error:
-        raise InvalidRequest(f"{name} {instant.isoformat()!r} is before the year 1 or after 9999") from error
+    if not FIRST_YEAR <= instant.year <= LAST_YEAR:
+        raise InvalidRequest(f"{name} {instant.isoformat()!r} is not in the years {FIRST_YEAR} to {LAST_YEAR}")
+    return instant.astimezone(UTC)
 
 
 def check_blackouts(blackouts: Iterable[Blackout]) -> None:

@@ -15,6 +15,7 @@ from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.pulse import Pulse, PulseStatus
+from circadia.records.schedule import Routine
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
 from circadia.records.wake import Charge, Decision, Tally, Wake
@@ -203,6 +204,10 @@ class Deliveries(Protocol):
 
     async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
         """Move leased ones back to unread; return which were."""
+        ...
+
+    async def see(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+        """Note when the agent first had these."""
         ...
 
     async def kill(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
@@ -404,8 +409,8 @@ class Pulses(Protocol):
         """Return running ones that no process has taken (times awake) whose time is up."""
         ...
 
-    async def of_owner(self, owner: str) -> Sequence[Pulse]:
-        """Return those that a process has taken."""
+    async def taken(self) -> Sequence[Pulse]:
+        """Return those that processes have taken."""
         ...
 
     async def beat(self, owner: str, until: datetime) -> None:
@@ -430,6 +435,32 @@ class Pulses(Protocol):
 
     async def counts(self) -> Mapping[PulseStatus, int]:
         """Return how many open ones stand where."""
+        ...
+
+
+class Routines(Protocol):
+    """The routines of agents."""
+
+    async def add(self, routine: Routine) -> None:
+        """Store a new one. Raises Conflict if the agent has one of its name."""
+        ...
+
+    async def save(self, routine: Routine, *, origin: Routine) -> bool:
+        """Write it if its next_at is still that of `origin`; return whether it was."""
+        ...
+
+    async def remove(self, agent_id: AgentId, name: str) -> bool:
+        """Delete it; return whether there was one."""
+        ...
+
+    async def get(self, agent_id: AgentId, name: str) -> Routine | None: ...
+
+    async def of_agent(self, agent_id: AgentId) -> Sequence[Routine]:
+        """Return the agent's routines by name."""
+        ...
+
+    async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
+        """Return enabled ones whose next_at has come, the longest due first."""
         ...
 
 
@@ -468,6 +499,9 @@ class Tx(Protocol):
 
     @property
     def pulses(self) -> Pulses: ...
+
+    @property
+    def routines(self) -> Routines: ...
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""

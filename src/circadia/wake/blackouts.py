@@ -95,7 +95,8 @@ def _labels(ranges: Iterable[_Range]) -> tuple[str, ...]:
 
 def _ranges(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> list[_Range]:
     """Return each blackout, as often as it overlaps the time from `start` up to and without `end`."""
-    return [found for found in _near(blackouts, zone_name, start, end) if found.start < end and found.end > start]
+    near = _near(blackouts, zone_name, start, end)
+    return [found for found in near if found.start < found.end and found.start < end and found.end > start]
 
 
 def _near(blackouts: Sequence[Blackout], zone_name: str, start: datetime, end: datetime) -> Iterator[_Range]:

@@ -16,6 +16,7 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator
 from datetime import datetime, timedelta
+from itertools import takewhile
 from typing import Final
 
 from cronsim import CronSim
@@ -29,6 +30,7 @@ _MILLISECOND: Final = timedelta(milliseconds=1)
 _LOOK_BACK: Final = timedelta(minutes=1)
 _ANCHOR: Final = datetime(2024, 1, 1)  # noqa: DTZ001 (a Monday's midnight on the wall of each zone)
 _DRAWS: Final = 1 << 64
+_HOURS: Final = 24
 
 
 def next_after(recurrence: Recurrence, after: datetime, *, seed: str) -> datetime | None:
@@ -37,29 +39,17 @@ def next_after(recurrence: Recurrence, after: datetime, *, seed: str) -> datetim
     Raises:
         InvalidRequest: `after` has no zone.
     """
-    after = aware("after", after)
-    if recurrence.at:
-        place = bisect_right(recurrence.at, after)
-        return recurrence.at[place] if place < len(recurrence.at) else None
-    shift = _stagger(recurrence, seed)
-    try:
-        unshifted = after - shift
-        if recurrence.jitter_seconds:
-            last = _last_base(recurrence, unshifted, timedelta(seconds=recurrence.jitter_seconds))
-            if last is not None and (late := _jittered(recurrence, last, seed)) > unshifted:
-                return late + shift
-        base = _next_base(recurrence, unshifted)
-        return None if base is None else _jittered(recurrence, base, seed) + shift
-    except OverflowError:  # the year 10000, or before the year 1
-        return None
+    return next(_after(recurrence, aware("after", after), seed), None)
 
 
 def occurrences(recurrence: Recurrence, start: datetime, end: datetime, seed: str) -> Iterator[datetime]:
-    """Yield the occurrences from `start` up to and without `end`, in order."""
-    at = next_after(recurrence, aware("start", start) - MICROSECOND, seed=seed)
-    while at is not None and at < end:
-        yield at
-        at = next_after(recurrence, at, seed=seed)
+    """Yield the occurrences from `start` up to and without `end`, in order.
+
+    Raises:
+        InvalidRequest: `start` or `end` has no zone.
+    """
+    end = aware("end", end)
+    return takewhile(lambda at: at < end, _after(recurrence, aware("start", start) - MICROSECOND, seed))
 
 
 def last_between(recurrence: Recurrence, first: datetime, last: datetime, *, seed: str) -> datetime | None:
@@ -70,11 +60,9 @@ def last_between(recurrence: Recurrence, first: datetime, last: datetime, *, see
     back = _LOOK_BACK
     while True:
         start = max(first, last - back)
-        found = None
-        for found in occurrences(recurrence, start, last + MICROSECOND, seed):
-            pass
-        if found is not None or start == first:
-            return found
+        found = [*occurrences(recurrence, start, last + MICROSECOND, seed)]
+        if found or start == first:
+            return found[-1] if found else None
         back *= 2
 
 
@@ -115,43 +103,54 @@ def _stagger(recurrence: Recurrence, seed: str) -> timedelta:
     return _share(timedelta(seconds=recurrence.stagger_seconds), _draw("stagger", seed))
 
 
-def _jittered(recurrence: Recurrence, base: datetime, seed: str) -> datetime:
-    """Return the occurrence of the rule, delayed by its draw and still before the next one."""
-    if not recurrence.jitter_seconds:
-        return base
-    room = timedelta(seconds=recurrence.jitter_seconds)
-    following = _next_base(recurrence, base)
-    if following is not None:
-        room = min(room, following - base)
-    return base + _share(room, _draw("jitter", seed, base.isoformat()))
+def _after(recurrence: Recurrence, after: datetime, seed: str) -> Iterator[datetime]:
+    """Yield the occurrences after the instant."""
+    if recurrence.at:
+        yield from recurrence.at[bisect_right(recurrence.at, after) :]
+        return
+    shift = _stagger(recurrence, seed)
+    unshifted = after - shift
+    jitter = timedelta(seconds=recurrence.jitter_seconds)
+    if not jitter:
+        yield from (base + shift for base in _bases(recurrence, unshifted))
+        return
+    # The last one before may be so late that it is still to come.
+    last = _last_base(recurrence, unshifted, jitter)
+    bases = _bases(recurrence, unshifted if last is None else last - MICROSECOND)
+    base = next(bases, None)
+    while base is not None:
+        following = next(bases, None)
+        room = jitter if following is None else min(jitter, following - base)
+        late = base + _share(room, _draw("jitter", seed, base.isoformat()))
+        if late > unshifted:
+            yield late + shift
+        base = following
 
 
-def _next_base(recurrence: Recurrence, after: datetime) -> datetime | None:
-    """Return the rule's first occurrence after the instant, before jitter and stagger."""
-    if recurrence.every_seconds is not None:
-        every, phase = timedelta(seconds=recurrence.every_seconds), _phase(recurrence)
-        return phase + ((after - phase) // every + 1) * every
-    assert recurrence.cron is not None
-    return _next_cron(recurrence.cron, recurrence.zone, after)
+def _bases(recurrence: Recurrence, after: datetime) -> Iterator[datetime]:
+    """Yield the rule's occurrences after the instant, before jitter and stagger."""
+    if recurrence.every_seconds is None:
+        assert recurrence.cron is not None
+        yield from _cron(recurrence.cron, recurrence.zone, after)
+        return
+    every, phase = timedelta(seconds=recurrence.every_seconds), _phase(recurrence)
+    base = phase + ((after - phase) // every + 1) * every
+    while True:
+        yield base
+        base += every
 
 
 def _last_base(recurrence: Recurrence, at: datetime, span: timedelta) -> datetime | None:
     """Return the rule's last occurrence in the `span` that ends with `at`."""
     if recurrence.every_seconds is not None:
-        found = _next_base(recurrence, at)
-        assert found is not None
-        found -= timedelta(seconds=recurrence.every_seconds)
+        found = next(_bases(recurrence, at)) - timedelta(seconds=recurrence.every_seconds)
         return found if found > at - span else None
-    back, last = _LOOK_BACK, None
-    while last is None:
-        back = min(back, span)
-        base = _next_base(recurrence, at - back)
-        while base is not None and base <= at:
-            last, base = base, _next_base(recurrence, base)
-        if back == span:
-            break
-        back *= 2
-    return last
+    back = min(_LOOK_BACK, span)
+    while True:
+        bases = [*takewhile(lambda base: base <= at, _bases(recurrence, at - back))]
+        if bases or back == span:
+            return bases[-1] if bases else None
+        back = min(2 * back, span)
 
 
 def _phase(recurrence: Recurrence) -> datetime:
@@ -159,25 +158,30 @@ def _phase(recurrence: Recurrence) -> datetime:
     return anchor + timedelta(seconds=recurrence.offset_seconds)
 
 
-def _next_cron(cron: str, zone_name: str, after: datetime) -> datetime | None:
-    """Return the first instant after `after` at which the rule is due on the zone's wall clock.
+def _cron(cron: str, zone_name: str, after: datetime) -> Iterator[datetime]:
+    """Yield the instants after `after` at which the rule is due on the zone's wall clock.
 
-    The walk over wall times is bounded: 50 years without a match end it (cronsim), and no more times are passed over
-    than a gap or a repeated hour holds.
+    Bounded: 50 years without a match end it (cronsim), and no more times are passed over than a gap or a repeated hour
+    holds.
     """
     zone = zone_named(zone_name)
     wall = wall_at(after, zone)
     walls = CronSim(cron, wall)
-    if len(walls.hours) < 24:
-        return next((at for due in walls if (at := first_instant(due, zone)) > after), None)
-    upcoming = next((at for due in walls for at in instants(due, zone) if at > after), None)
+    if len(walls.hours) < _HOURS:
+        for due in walls:
+            if (at := first_instant(due, zone)) > after:
+                yield at
+                after = at
+        return
     shown = instants(wall, zone)
-    if len(shown) == 2 and after == shown[0]:
-        # The clock will be set back over times before `wall`, which the walk has behind it.
-        for due in CronSim(cron, wall - (shown[1] - shown[0])):
-            repeated = instants(due, zone)
-            if due > wall:
-                break
-            if len(repeated) == 2 and repeated[1] > after:
-                return repeated[1] if upcoming is None else min(upcoming, repeated[1])
-    return upcoming
+    if len(shown) > 1:  # the repeated hour may have begun before this wall time
+        walls = CronSim(cron, wall - (shown[-1] - shown[0]))
+    again: list[datetime] = []
+    for due in walls:
+        shown = instants(due, zone)
+        if len(shown) == 1:
+            yield from (at for at in again if at > after)
+            again.clear()
+        again += shown[1:]
+        yield from (at for at in shown[:1] if at > after)
+    yield from (at for at in again if at > after)

@@ -14,6 +14,7 @@ from circadia.stores.base import (
     Messages,
     ProviderIds,
     Pulses,
+    Routines,
     Sessions,
     Threads,
     Tx,
@@ -30,6 +31,7 @@ from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
 from circadia.stores.sql.readers import ReadBlock, Readers
+from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.sessions import SqlSessions
 from circadia.stores.sql.threads import SqlThreads
 from circadia.stores.sql.wakes import SqlWakes
@@ -50,6 +52,7 @@ class SqlTx:
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)
         self.pulses: Pulses = SqlPulses(runner)
+        self.routines: Routines = SqlRoutines(runner)
         self._after_commit = after_commit
 
     def after_commit(self, act: Callable[[], None]) -> None:

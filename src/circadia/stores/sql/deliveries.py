@@ -70,6 +70,15 @@ _LEASE = _move(DeliveryState.LEASED, DeliveryState.UNREAD)
 _HANDLE = _move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED)
 _RELEASE = _move(DeliveryState.UNREAD, DeliveryState.LEASED)
 _DIE = _move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
+_SEE = (
+    update(deliveries)
+    .where(
+        deliveries.c.agent_id == bindparam("agent"),
+        deliveries.c.message_id.in_(bindparam("ids", expanding=True)),
+        deliveries.c.seen_at.is_(None),
+    )
+    .values(seen_at=bindparam("now"))
+)
 _OF_PULSE = select(deliveries.c.message_id).where(
     deliveries.c.pulse_id == bindparam("pulse"), deliveries.c.state == DeliveryState.LEASED.value
 )
@@ -192,6 +201,12 @@ class SqlDeliveries:
         """Move leased ones back to unread; return which were."""
         moved = await self._moved(_RELEASE, agent_id, messages)
         return [message for message in messages if message in moved]
+
+    async def see(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+        """Note when the agent first had these."""
+        if messages:
+            values = {"agent": agent_id, "ids": list(messages), "now": now}
+            await self._run(lambda connection: connection.execute(_SEE, values))
 
     async def kill(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
         """Move leased or unread ones to dead; return which were."""

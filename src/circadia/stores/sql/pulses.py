@@ -59,7 +59,7 @@ _BEAT = (
     .where(_TAKEN, pulses.c.owner == bindparam("by"), pulses.c.lease_until.is_not(None))
     .values(lease_until=bindparam("until"))
 )
-_OF_OWNER = select(pulses).where(_TAKEN, pulses.c.owner == bindparam("by"))
+_OWNED = select(pulses).where(_TAKEN, pulses.c.owner.is_not(None))
 
 
 _FAILED: Final = frozenset(
@@ -120,9 +120,9 @@ class SqlPulses:
         rows = await self._run(lambda connection: connection.execute(_OVERDUE, {"now": now}).all())
         return [_pulse(row) for row in rows]
 
-    async def of_owner(self, owner: str) -> Sequence[Pulse]:
-        """Return those that a process has taken."""
-        rows = await self._run(lambda connection: connection.execute(_OF_OWNER, {"by": owner}).all())
+    async def taken(self) -> Sequence[Pulse]:
+        """Return those that processes have taken."""
+        rows = await self._run(lambda connection: connection.execute(_OWNED).all())
         return [_pulse(row) for row in rows]
 
     async def beat(self, owner: str, until: datetime) -> None:

@@ -360,15 +360,19 @@ Index(
 routines = Table(
     "routines",
     metadata,
-    Column("agent_id", String, ForeignKey("agents.id"), primary_key=True),
-    Column("name", String, primary_key=True),
-    Column("routine", JSON, nullable=False),
+    Column("id", String, primary_key=True),
+    Column("agent_id", String, ForeignKey("agents.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("spec", JSON, nullable=False),
     Column("enabled", Boolean, nullable=False),
     Column("next_at", Instant),
+    Column("deferred_from", Instant),
     Column("last_at", Instant),
     Column("skips", Integer, nullable=False),
     Column("missed", Integer, nullable=False),
+    Column("created_at", Instant, nullable=False),
 )
+Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
 Index(
     "routines_due",
     routines.c.next_at,

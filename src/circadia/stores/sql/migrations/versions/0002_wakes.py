@@ -171,17 +171,25 @@ def _pulses() -> None:
 def _routines() -> None:
     op.create_table(
         "routines",
+        sa.Column("id", sa.String(), nullable=False),
         sa.Column("agent_id", sa.String(), nullable=False),
         sa.Column("name", sa.String(), nullable=False),
-        sa.Column("routine", sa.JSON(), nullable=False),
+        sa.Column("spec", sa.JSON(), nullable=False),
         sa.Column("enabled", sa.Boolean(), nullable=False),
         sa.Column("next_at", sa.BigInteger(), nullable=True),
+        sa.Column("deferred_from", sa.BigInteger(), nullable=True),
         sa.Column("last_at", sa.BigInteger(), nullable=True),
         sa.Column("skips", sa.Integer(), nullable=False),
         sa.Column("missed", sa.Integer(), nullable=False),
+        sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.ForeignKeyConstraint(["agent_id"], ["agents.id"]),
-        sa.PrimaryKeyConstraint("agent_id", "name"),
+        sa.PrimaryKeyConstraint("id"),
     )
+    op.create_index("routines_name", "routines", ["agent_id", "name"], unique=True)
     op.create_index(
-        "routines_due", "routines", ["next_at"], sqlite_where=sa.text("enabled"), postgresql_where=sa.text("enabled")
+        "routines_due",
+        "routines",
+        ["next_at"],
+        sqlite_where=sa.text("enabled"),
+        postgresql_where=sa.text("enabled"),
     )

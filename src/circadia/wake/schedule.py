@@ -1,0 +1,215 @@
+"""The one function of time: when a routine is due, and what becomes of it. Engine, API and dashboard ask here.
+
+Pure: no clock, no database; `now` comes in, and the routine as it stands afterwards goes out.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+
+from circadia.records.schedule import Blackout, BlackoutPolicies, BlackoutPolicy, Routine, aware
+from circadia.wake.blackouts import Span, blackout_at, blackouts_between
+from circadia.wake.recurrence import MICROSECOND, count_between, last_between, next_after, occurrences
+
+
+class Verdict(StrEnum):
+    """What becomes of a routine now."""
+
+    WAIT = "wait"
+    RUN = "run"
+    DEFERRED = "deferred"
+    SKIPPED = "skipped"
+    MISSED = "missed"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Plan:
+    """What becomes of a routine now, and the routine as it stands afterwards.
+
+    Save the routine in the transaction that acts on the verdict, by compare-and-set on `next_at`: two processes that
+    plan the same occurrence then act once.
+    """
+
+    verdict: Verdict
+    """What to do."""
+    routine: Routine
+    """The routine afterwards; `next_at` is when to plan it next."""
+    occurrence: datetime | None = None
+    """The occurrence that the verdict is about, the last that was due; with `wait`, the one that waits, if any."""
+    late_seconds: float = 0.0
+    """How long after it became due a run starts."""
+    missed: int = 0
+    """Occurrences that nobody was there for and that will not run: of `missed`, all that were due; else the older ones.
+
+    Of cron rules, 1,000 means that or more.
+    """
+    coalesced: int = 0
+    """Older occurrences in the same blackout, which the one run stands for."""
+    blackout: Span | None = None
+    """The blackout that deferred or skipped it."""
+
+
+def first_at(routine: Routine, now: datetime) -> Routine:
+    """Return the routine planned from `now` on: for a new one, a changed one, and one that is enabled again.
+
+    What was deferred is dropped: the occurrence belonged to the schedule before the change.
+    """
+    due = next_after(routine.recurrence, now, seed=routine.id) if routine.enabled else None
+    return replace(routine, next_at=due, deferred_from=None)
+
+
+def plan(
+    routine: Routine,
+    blackouts: Sequence[Blackout],
+    now: datetime,
+    *,
+    zone: str | None = None,
+    policies: BlackoutPolicies | None = None,
+) -> Plan:
+    """Decide what becomes of the routine at `now`.
+
+    However many occurrences are past, at most one runs: the last, if it is late within the grace; the others are
+    counted. No occurrence is decided twice: a clock that is set back finds `next_at` in the future and waits for it.
+    Call it at `next_at`, and when blackouts or policies have changed: an occurrence that waits for the end of a
+    blackout runs at once if that blackout is gone.
+
+    Args:
+        routine: as it stands; its `next_at` may be past.
+        blackouts: of its agent.
+        now: the present instant.
+        zone: the agent's zone, in which the blackouts are; none means that of the recurrence.
+        policies: the agent's policies for routines that have none of their own.
+
+    Raises:
+        InvalidRequest: `now` or the zone is none.
+    """
+    now = aware("now", now)
+    if not routine.enabled or routine.next_at is None:
+        return Plan(verdict=Verdict.WAIT, routine=routine)
+    if routine.deferred_from is None and routine.next_at > now:
+        return Plan(verdict=Verdict.WAIT, routine=routine)
+    rules = _Rules(
+        policy=routine.blackout_policy or (policies or BlackoutPolicies()).of(routine.recurrence.kind),
+        blackouts=blackouts,
+        zone=zone or routine.recurrence.zone,
+    )
+    first = routine.deferred_from or routine.next_at
+    occurrence = last_between(routine.recurrence, first, now, seed=routine.id) or first
+    inside = rules.at(occurrence)
+    if inside is not None and (rules.policy is BlackoutPolicy.SKIP or inside.end is None):
+        return _skipped(routine, first, occurrence, now, inside)
+    due = occurrence if inside is None or inside.end is None else inside.end
+    if routine.deferred_from is not None:
+        due = max(due, min(routine.next_at, now))
+    if due > now:
+        return _deferred(routine, first, occurrence, inside, due)
+    grace = routine.misfire_grace_seconds
+    if grace is not None and now - due > timedelta(seconds=grace):
+        return _missed(routine, first, occurrence, now)
+    present = rules.at(now)
+    if present is not None and (rules.policy is BlackoutPolicy.SKIP or present.end is None):
+        return _skipped(routine, first, occurrence, now, present)
+    if present is not None and present.end is not None:
+        return _deferred(routine, first, occurrence, present, present.end)
+    older = _older(routine, first, occurrence, inside)
+    return Plan(
+        verdict=Verdict.RUN,
+        routine=_following(replace(routine, last_at=occurrence, missed=routine.missed + older[0]), now),
+        occurrence=occurrence,
+        late_seconds=(now - due).total_seconds(),
+        missed=older[0],
+        coalesced=older[1],
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rules:
+    """The blackouts as they concern one routine."""
+
+    policy: BlackoutPolicy
+    blackouts: Sequence[Blackout]
+    zone: str
+
+    def at(self, instant: datetime) -> Span | None:
+        """Return the blackout that holds, none where the policy lets the routine run in it."""
+        if self.policy is BlackoutPolicy.RUN:
+            return None
+        return blackout_at(self.blackouts, self.zone, instant)
+
+
+def _following(routine: Routine, now: datetime) -> Routine:
+    """Return the routine with nothing deferred and the next occurrence that is still to come."""
+    return replace(routine, next_at=next_after(routine.recurrence, now, seed=routine.id), deferred_from=None)
+
+
+def _older(routine: Routine, first: datetime, occurrence: datetime, inside: Span | None) -> tuple[int, int]:
+    """Return how many occurrences before this one were missed, and how many waited in a blackout.
+
+    Those from `first` to the end of the blackout that deferred it waited, and those that lie in its own blackout.
+    """
+    waited_to = first
+    if routine.deferred_from is not None and routine.next_at is not None:
+        waited_to = min(routine.next_at, occurrence)
+    held_from = occurrence if inside is None else max(waited_to, inside.start)
+
+    def number(start: datetime, end: datetime) -> int:
+        return count_between(routine.recurrence, start, end - MICROSECOND, seed=routine.id)
+
+    return number(waited_to, held_from), number(first, waited_to) + number(held_from, occurrence)
+
+
+def _skipped(routine: Routine, first: datetime, occurrence: datetime, now: datetime, blackout: Span) -> Plan:
+    missed, coalesced = _older(routine, first, occurrence, blackout)
+    after = replace(routine, skips=routine.skips + 1 + coalesced, missed=routine.missed + missed)
+    return Plan(
+        verdict=Verdict.SKIPPED,
+        routine=_following(after, now),
+        occurrence=occurrence,
+        missed=missed,
+        coalesced=coalesced,
+        blackout=blackout,
+    )
+
+
+def _missed(routine: Routine, first: datetime, occurrence: datetime, now: datetime) -> Plan:
+    missed = sum(_older(routine, first, occurrence, None)) + 1
+    return Plan(
+        verdict=Verdict.MISSED,
+        routine=_following(replace(routine, missed=routine.missed + missed), now),
+        occurrence=occurrence,
+        missed=missed,
+    )
+
+
+def _deferred(routine: Routine, first: datetime, occurrence: datetime, blackout: Span | None, until: datetime) -> Plan:
+    """Let the occurrence wait; while it already waits, only the end may have moved."""
+    if routine.deferred_from is not None:
+        return Plan(
+            verdict=Verdict.WAIT,
+            routine=replace(routine, next_at=until),
+            occurrence=routine.deferred_from,
+            blackout=blackout,
+        )
+    missed, coalesced = _older(routine, first, occurrence, blackout)
+    return Plan(
+        verdict=Verdict.DEFERRED,
+        routine=replace(routine, next_at=until, deferred_from=occurrence, missed=routine.missed + missed),
+        occurrence=occurrence,
+        missed=missed,
+        coalesced=coalesced,
+        blackout=blackout,
+    )
+
+
+__all__ = [
+    "Plan",
+    "Span",
+    "Verdict",
+    "blackout_at",
+    "blackouts_between",
+    "first_at",
+    "next_after",
+    "occurrences",
+    "plan",
+]
