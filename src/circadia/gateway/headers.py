@@ -23,16 +23,21 @@ _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
 def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[bytes]:
     """Return the headers that `Connection` names as hop-by-hop."""
-    return frozenset(
-        part.strip().lower() for name, value in headers if name.lower() == b"connection" for part in value.split(b",")
-    )
+    lists = [value for name, value in headers if len(name) == 10 and name.lower() == b"connection"]
+    return frozenset(part.strip().lower() for value in lists for part in value.split(b",")) if lists else frozenset()
 
 
-def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
-    """Return the caller's headers that go on."""
+def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return the caller's headers that go on. Names are in lower case, as ASGI has them."""
     given = list(headers)
-    dropped = _NOT_UPSTREAM | named_by_connection(given)
-    return [(n.decode("latin-1"), v.decode("latin-1")) for n, v in given if n not in dropped]
+    kept = [header for header in given if header[0] not in _NOT_UPSTREAM]
+    dropped = named_by_connection(given)
+    return [header for header in kept if header[0] not in dropped] if dropped else kept
+
+
+def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
+    """Return headers as client libraries take them."""
+    return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
 
 
 def to_caller(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> list[tuple[bytes, bytes]]:

@@ -35,7 +35,11 @@ class McpHttp:
         body = (await receive()).get("body", b"") if scope["method"] == "POST" else None
         listens = scope["method"] == "GET"  # a stream of notifications may be silent for hours
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=None if listens else self._timeout)
-        headers = [*crossing.to_upstream(scope["headers"]), ("accept-encoding", "identity"), *self._added]
+        headers = [
+            *crossing.as_text(crossing.to_upstream(scope["headers"])),
+            ("accept-encoding", "identity"),
+            *self._added,
+        ]
         try:
             async with self._session.request(
                 scope["method"], self._url, headers=headers, data=sendable(body), timeout=timeout, allow_redirects=False

@@ -1,16 +1,13 @@
 """Takes an admitted model call to its upstream and the answer back, and writes down what it used."""
 
 import asyncio
-from collections.abc import Generator
-from contextlib import contextmanager
 from typing import Final
 
-import aiohttp
 import orjson
 
-from circadia.agents.presence import Presence
+from circadia.agents.presence import Cell, Presence
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, StillAsleep, UpstreamFailed, UpstreamTimedOut
+from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
 from circadia.gateway.budget import Budget, budgeted
 from circadia.gateway.dialects.base import Meter
@@ -24,6 +21,8 @@ from circadia.gateway.owners import Owners
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.stream import WholeEvents
 from circadia.gateway.turns import SleepTier, Turn, Turns
+from circadia.gateway.wire import Broken, Refused, Silent, Unreached
+from circadia.gateway.wire_connection import Answer
 from circadia.ids import AgentId, CallId, IdSource
 from circadia.records.agent import Agent, OnWake
 from circadia.records.event import EventType
@@ -68,8 +67,7 @@ class Relay:
     async def plain(self, call: ModelCall, body: bytes, reply: Reply) -> None:
         """Pass on a call that generates nothing: no hold, no usage."""
         meter = call.dialect.meter(streamed=call.request.streamed, take_usage_out=False, chain=())
-        with self._told(call):
-            await self._pass_on(call, body, reply, meter, None)
+        await self._pass_on(call, body, reply, meter, None)
 
     async def generate(self, call: ModelCall, body: bytes, passage: Passage, reply: Reply) -> None:
         """Send the call, changed as declared, and pass the answer on; write down its usage whatever happens."""
@@ -90,10 +88,9 @@ class Relay:
                 streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain
             )
             outcome.sent = True
-            with self._told(call):
-                await self._pass_on(call, body if asking is None else asking, reply, meter, outcome)
+            await self._pass_on(call, body if asking is None else asking, reply, meter, outcome)
         except UpstreamFailed as error:
-            outcome.free = isinstance(error.__cause__, aiohttp.ClientConnectorError)
+            outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
         finally:
             self._write_down(call, turn, passage, meter, outcome)
@@ -101,87 +98,61 @@ class Relay:
     async def _pass_on(self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None) -> None:
         headers = crossing.to_upstream(call.headers)
         again = call.route.dialect != "plain" or call.method == "GET"
-        async with call.provider.upstream.send(call.method, call.target, headers, body, again=again) as (
-            response,
-            whole,
-        ):
+        answer: Answer | None = None
+        try:
+            answer, whole = await call.provider.upstream.send(call.method, call.target, headers, body, again=again)
             if outcome is not None:
-                outcome.status = response.status
+                outcome.status = answer.status
                 outcome.first = self._clock.monotonic()
-            if response.status >= 400:
-                self._error_event(call, response.status, "answered with an error")
+            if answer.status >= 400:
+                self._error_event(call, answer.status, "answered with an error")
             if reply.phase is Phase.OPENED:
-                await _require_fitting(call, response, whole)
+                await _require_fitting(call, answer, whole)
             if whole is None:
-                await self._pass_stream(call, response, reply, meter)
+                await self._pass_stream(call, answer, reply, meter)
             else:
-                await self._pass_whole(call, response, whole, reply, meter)
+                await self._pass_whole(call, answer, whole, reply, meter)
+        except UpstreamFailed as error:
+            self._error_event(call, None, error.message)
+            raise
+        finally:
+            if answer is not None:  # the caller is gone or the rest is not wanted: end the upstream's work too
+                answer.close()
 
-    async def _pass_whole(
-        self, call: ModelCall, response: aiohttp.ClientResponse, whole: bytes, reply: Reply, meter: Meter
-    ) -> None:
-        if response.status < 300:
+    async def _pass_whole(self, call: ModelCall, answer: Answer, whole: bytes, reply: Reply, meter: Meter) -> None:
+        if answer.status < 300:
             meter.feed(whole)
             meter.end()
             await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
         else:
             whole = call.provider.upstream.without_key(whole)
         opened = reply.phase is Phase.OPENED
-        headers = [] if opened else crossing.to_caller(response.raw_headers, length=False)
-        await reply.whole(response.status, headers, whole)
+        headers = [] if opened else crossing.to_caller(answer.headers, length=False)
+        await reply.whole(answer.status, headers, whole)
 
-    async def _pass_stream(self, call: ModelCall, response: aiohttp.ClientResponse, reply: Reply, meter: Meter) -> None:
+    async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter) -> None:
         owned = 0
         events = WholeEvents()
-        with self._cut_by_sleep(call, response) as cut:
-            try:
-                await reply.start(response.status, crossing.to_caller(response.raw_headers, length=False))
-                async for chunk in response.content.iter_any():
-                    passed = meter.feed(chunk)
-                    if len(meter.ids) > owned:
-                        await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
-                        owned = len(meter.ids)
-                    await reply.write(events.feed(passed))
-            except (aiohttp.SocketTimeoutError, TimeoutError) as error:
-                raise UpstreamTimedOut(f"upstream {call.provider.upstream.name!r} stopped in its stream") from error
-            except (aiohttp.ClientError, OSError) as error:
-                if cut.done():
-                    raise StillAsleep("the agent was put to sleep and its stream cut") from error
-                raise UpstreamFailed(f"upstream {call.provider.upstream.name!r} broke off in its stream") from error
-        await reply.finish(events.end() + meter.end())
-
-    @contextmanager
-    def _cut_by_sleep(self, call: ModelCall, response: aiohttp.ClientResponse) -> Generator[asyncio.Future[None]]:
-        """Close the stream when the agent falls asleep, if its policy says so (GATE-45)."""
-        cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        cell = self._presence.known(call.agent.id)
-        if not call.agent.policy.abort_streams or cell is None:
-            yield cut
-            return
-
-        def close(_: asyncio.Future[None]) -> None:
-            response.close()
-            response.content.set_exception(aiohttp.ClientPayloadError("cut by sleep"))
-
-        cut.add_done_callback(close)
-        cell.streams.add(cut)
-        if cell.asleep:  # since before the first byte
-            cut.set_result(None)
+        cell = self._presence.known(call.agent.id) if call.agent.policy.abort_streams else None
+        cut = None if cell is None else _cut_by_sleep(cell, answer)
         try:
-            yield cut
+            await reply.start(answer.status, crossing.to_caller(answer.headers, length=False))
+            async for chunk in answer:
+                passed = meter.feed(chunk)
+                if len(meter.ids) > owned:
+                    await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
+                    owned = len(meter.ids)
+                await reply.write(events.feed(passed))
+        except Silent as error:
+            raise UpstreamTimedOut(f"upstream {call.provider.upstream.name!r} stopped in its stream") from error
+        except Broken as error:
+            if cut is not None and cut.done():
+                raise StillAsleep("the agent was put to sleep and its stream cut") from error
+            raise UpstreamFailed(f"upstream {call.provider.upstream.name!r} broke off in its stream") from error
         finally:
-            cell.streams.discard(cut)
-            cut.remove_done_callback(close)
-
-    @contextmanager
-    def _told(self, call: ModelCall) -> Generator[None]:
-        """Record an upstream's failure as an event."""
-        try:
-            yield
-        except CircadiaError as error:
-            if isinstance(error, UpstreamFailed):
-                self._error_event(call, None, error.message)
-            raise
+            if cell is not None and cut is not None:
+                cell.streams.discard(cut)
+        await reply.finish(events.end() + meter.end())
 
     def _error_event(self, call: ModelCall, status: int | None, message: str) -> None:
         self._journal.event(
@@ -219,20 +190,38 @@ class Relay:
         self._tier.after(turn, answered=whole)
 
 
-async def _require_fitting(call: ModelCall, response: aiohttp.ClientResponse, whole: bytes | None) -> None:
+def _cut_by_sleep(cell: Cell, answer: Answer) -> asyncio.Future[None]:
+    """Close the stream when its agent falls asleep (GATE-45); what is returned is done from then on."""
+    cut: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+    cut.add_done_callback(lambda _: answer.close())
+    cell.streams.add(cut)
+    if cell.asleep:  # since before the first byte
+        cut.set_result(None)
+    return cut
+
+
+async def _require_fitting(call: ModelCall, answer: Answer, whole: bytes | None) -> None:
     """Raise UpstreamFailed unless the answer fits the 200 that its caller was told already."""
     name = call.provider.upstream.name
-    if response.status >= 300:
-        told = await response.content.read(_LONGEST_ERROR) if whole is None else whole
+    if answer.status >= 300:
+        told = await _start_of(answer) if whole is None else whole
         detail = _message(call.provider.upstream.without_key(told))
-        raise UpstreamFailed(f"upstream {name!r} answered {response.status}{detail}")
-    if response.headers.get("content-encoding", "identity").lower() != "identity":
+        raise UpstreamFailed(f"upstream {name!r} answered {answer.status}{detail}")
+    if (answer.header(b"content-encoding") or "identity").lower() != "identity":
         raise UpstreamFailed(f"upstream {name!r} compressed its answer, although it was asked not to")
     if call.request.streamed != (whole is None):
         wanted = "a stream" if call.request.streamed else "one answer"
         raise UpstreamFailed(f"upstream {name!r} did not send {wanted}, as was asked")
     if whole is not None and not whole.lstrip().startswith((b"{", b"[")):
         raise UpstreamFailed(f"upstream {name!r} answered with something that is not JSON")
+
+
+async def _start_of(answer: Answer) -> bytes:
+    """Return what comes first of an error that is sent as a stream; it need not end."""
+    try:
+        return (await anext(answer, b""))[:_LONGEST_ERROR]
+    except (Broken, Silent):
+        return b""
 
 
 def _message(body: bytes) -> str:

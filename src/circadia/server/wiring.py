@@ -40,12 +40,15 @@ from circadia.gateway.relay import Relay
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
 from circadia.gateway.turns import NoSleepTier, Turns
-from circadia.gateway.upstream import Upstream
+from circadia.gateway.upstream import Upstream, provider_headers
+from circadia.gateway.wire import Origin
+from circadia.gateway.wire_dial import tls_context
+from circadia.gateway.wire_pool import Pool
 from circadia.ids import IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.server.front import Front, Hosts
 from circadia.server.sweeps import Sweeps
-from circadia.settings import PolicySettings, Settings
+from circadia.settings import PolicySettings, Settings, UpstreamSettings
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
@@ -105,7 +108,7 @@ async def wired(
     store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
     async with AsyncExitStack() as stack:
         stack.push_async_callback(store.close)
-        session = await stack.enter_async_context(_session(0))
+        session = await stack.enter_async_context(_session())
         basis = Basis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
@@ -113,10 +116,10 @@ async def wired(
         yield await _built(basis, admin_token, stack)
 
 
-def _session(max_connections: int) -> aiohttp.ClientSession:
-    """Return connections that change nothing on the way; 0 is no limit to their number."""
+def _session() -> aiohttp.ClientSession:
+    """Return connections that change nothing on the way, without a limit to their number."""
     return aiohttp.ClientSession(
-        connector=aiohttp.TCPConnector(limit=max_connections, ttl_dns_cache=60, keepalive_timeout=30),
+        connector=aiohttp.TCPConnector(limit=0, ttl_dns_cache=60, keepalive_timeout=30),
         auto_decompress=False,
         skip_auto_headers=("User-Agent", "Accept", "Content-Type"),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -176,22 +179,17 @@ async def _model_door(
     stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal
 ) -> ModelDoor:
     clock, store, settings = basis.clock, basis.store, basis.settings
-    providers = {
-        name: Provider(
-            upstream=Upstream(
-                name,
-                each,
-                _secret(basis, f"upstreams.{name}", each.key_env),
-                await stack.enter_async_context(_session(each.max_connections)),
-                clock,
-                max_answer_bytes=settings.limits.max_answer_bytes,
-            ),
+    providers: dict[str, Provider] = {}
+    for name, each in settings.upstreams.items():
+        key = _secret(basis, f"upstreams.{name}", each.key_env)
+        pool = await _pool(name, each, key)
+        stack.push_async_callback(pool.close)
+        providers[name] = Provider(
+            upstream=Upstream(name, each, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
             dialects=dialects(each.api),
             prices=PriceList(base_url=each.base_url, api=each.api),
             rules=parse_rules(each.paths),
         )
-        for name, each in settings.upstreams.items()
-    }
     owners = Owners(clock, store)
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
@@ -201,6 +199,26 @@ async def _model_door(
         clock,
         identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
     )  # fmt: skip
+
+
+async def _pool(name: str, settings: UpstreamSettings, key: str | None) -> Pool:
+    """Return the connections to a provider.
+
+    Raises:
+        ConfigError: its address or its key is none.
+    """
+    try:
+        origin = Origin.of(settings.base_url)
+    except ValueError as error:
+        raise ConfigError(f"upstreams.{name}.base_url {error}") from error
+    return Pool(
+        origin,
+        provider_headers(name, settings, key),
+        await asyncio.to_thread(tls_context) if origin.secure else None,
+        max_connections=settings.max_connections,
+        connect_timeout_seconds=settings.connect_timeout_seconds,
+        answer_timeout_seconds=settings.answer_timeout_seconds,
+    )
 
 
 def _mcp_door(

@@ -7,10 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from typing import Final
 
 from circadia.records.schedule import Blackout, BlackoutPolicies, BlackoutPolicy, Routine, aware
 from circadia.wake.blackouts import Span, blackout_at, blackouts_between
 from circadia.wake.recurrence import MICROSECOND, count_between, last_between, next_after, occurrences
+
+_SET_BACK: Final = timedelta(days=1)
 
 
 class Verdict(StrEnum):
@@ -51,12 +54,19 @@ class Plan:
 
 
 def first_at(routine: Routine, now: datetime) -> Routine:
-    """Return the routine planned from `now` on: for a new one, a changed one, and one that is enabled again.
+    """Return the routine planned from `now` on: for a new one, a changed one, and one that is switched on or off.
 
-    What was deferred is dropped: the occurrence belonged to the schedule before the change.
+    What was deferred is dropped: the occurrence belonged to the schedule before the change. After a clock was set back
+    by up to a day, what has run does not run again.
+
+    Raises:
+        InvalidRequest: `now` has no zone.
     """
-    due = next_after(routine.recurrence, now, seed=routine.id) if routine.enabled else None
-    return replace(routine, next_at=due, deferred_from=None)
+    now = aware("now", now)
+    if not routine.enabled:
+        return replace(routine, next_at=None, deferred_from=None)
+    ran = routine.last_at
+    return _following(routine, ran if ran is not None and now < ran <= now + _SET_BACK else now)
 
 
 def plan(
@@ -85,7 +95,9 @@ def plan(
         InvalidRequest: `now` or the zone is none.
     """
     now = aware("now", now)
-    if not routine.enabled or routine.next_at is None:
+    if not routine.enabled:
+        return Plan(verdict=Verdict.WAIT, routine=first_at(routine, now))
+    if routine.next_at is None:
         return Plan(verdict=Verdict.WAIT, routine=routine)
     if routine.deferred_from is None and routine.next_at > now:
         return Plan(verdict=Verdict.WAIT, routine=routine)
@@ -94,6 +106,27 @@ def plan(
         blackouts=blackouts,
         zone=zone or routine.recurrence.zone,
     )
+    return _decided(routine, rules, now)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Rules:
+    """The blackouts as they concern one routine."""
+
+    policy: BlackoutPolicy
+    blackouts: Sequence[Blackout]
+    zone: str
+
+    def at(self, instant: datetime) -> Span | None:
+        """Return the blackout that holds, none where the policy lets the routine run in it."""
+        if self.policy is BlackoutPolicy.RUN:
+            return None
+        return blackout_at(self.blackouts, self.zone, instant)
+
+
+def _decided(routine: Routine, rules: _Rules, now: datetime) -> Plan:
+    """Decide about a routine that is due, or whose occurrence waits for the end of a blackout."""
+    assert routine.next_at is not None
     first = routine.deferred_from or routine.next_at
     occurrence = last_between(routine.recurrence, first, now, seed=routine.id) or first
     inside = rules.at(occurrence)
@@ -123,24 +156,9 @@ def plan(
     )
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Rules:
-    """The blackouts as they concern one routine."""
-
-    policy: BlackoutPolicy
-    blackouts: Sequence[Blackout]
-    zone: str
-
-    def at(self, instant: datetime) -> Span | None:
-        """Return the blackout that holds, none where the policy lets the routine run in it."""
-        if self.policy is BlackoutPolicy.RUN:
-            return None
-        return blackout_at(self.blackouts, self.zone, instant)
-
-
-def _following(routine: Routine, now: datetime) -> Routine:
-    """Return the routine with nothing deferred and the next occurrence that is still to come."""
-    return replace(routine, next_at=next_after(routine.recurrence, now, seed=routine.id), deferred_from=None)
+def _following(routine: Routine, after: datetime) -> Routine:
+    """Return the routine with nothing deferred and the first occurrence after the instant."""
+    return replace(routine, next_at=next_after(routine.recurrence, after, seed=routine.id), deferred_from=None)
 
 
 def _older(routine: Routine, first: datetime, occurrence: datetime, inside: Span | None) -> tuple[int, int]:
@@ -164,7 +182,7 @@ def _skipped(routine: Routine, first: datetime, occurrence: datetime, now: datet
     after = replace(routine, skips=routine.skips + 1 + coalesced, missed=routine.missed + missed)
     return Plan(
         verdict=Verdict.SKIPPED,
-        routine=_following(after, now),
+        routine=_following(after, max(now, occurrence)),
         occurrence=occurrence,
         missed=missed,
         coalesced=coalesced,

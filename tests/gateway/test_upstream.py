@@ -1,0 +1,154 @@
+"""What is sent to a provider again, what is not, and what is not taken from it."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from circadia.clock import SystemClock
+from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.upstream import Upstream, provider_headers
+from circadia.server.wiring import wired
+from circadia.settings import UpstreamSettings, settings_from
+from tests.gateway.wire.peer import OK, Caller, Peer, answering, peer, pool
+
+BUSY = b"HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy"
+
+
+class Hasty(SystemClock):
+    """A clock that notes how long it should sleep, and does not."""
+
+    def __init__(self) -> None:
+        self.slept: list[float] = []
+
+    async def sleep(self, seconds: float) -> None:
+        """Note."""
+        self.slept.append(seconds)
+
+
+@asynccontextmanager
+async def upstream(at: Peer, clock: SystemClock | None = None, **settings: object) -> AsyncGenerator[Upstream]:
+    """Make a provider of the peer, with a key."""
+    given = UpstreamSettings.model_validate({"base_url": f"http://127.0.0.1:{at.port}", **settings})
+    async with pool(at, answer_timeout_seconds=given.answer_timeout_seconds) as wire:
+        yield Upstream("it", given, "sk-secret", wire, clock or Hasty(), max_answer_bytes=1000)
+
+
+def in_turn(*said: bytes) -> Callable[[Caller], "asyncio.Future[None]"]:
+    """Return a script that gives the peer's next answer to each request; an empty one closes the connection."""
+
+    async def script(caller: Caller) -> None:
+        while True:
+            await caller.request()
+            answer = said[len(caller.peer.heads) - 1]
+            if not answer:
+                caller.writer.close()
+                return
+            await caller.say(answer)
+
+    return lambda caller: asyncio.ensure_future(script(caller))
+
+
+@pytest.mark.spec("GATE-63")
+async def test_a_break_before_the_answer_and_a_busy_provider_are_tried_again_with_growing_pauses() -> None:
+    clock = Hasty()
+    async with peer(in_turn(b"", BUSY, OK)) as at, upstream(at, clock) as it:
+        answer, whole = await it.send("POST", "/", [], b"x", again=True)
+        assert (answer.status, whole) == (200, b"ok")
+        assert (len(at.heads), clock.slept) == (3, [0.25, 0.5])
+
+
+@pytest.mark.spec("GATE-63")
+@pytest.mark.parametrize("first", [b"", BUSY])
+async def test_nothing_is_sent_again_where_a_repeat_could_do_harm(first: bytes) -> None:
+    async with peer(in_turn(first, OK)) as at, upstream(at) as it:
+        if first:
+            answer, whole = await it.send("POST", "/", [], b"x", again=False)
+            assert (answer.status, whole) == (503, b"busy")
+        else:
+            with pytest.raises(UpstreamFailed, match="broke off"):
+                await it.send("POST", "/", [], b"x", again=False)
+        assert len(at.heads) == 1
+
+
+@pytest.mark.spec("GATE-63")
+async def test_an_answer_that_breaks_off_is_not_asked_for_again() -> None:
+    half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\nconnection: close\r\n\r\nhalf"
+
+    async def script(caller: Caller) -> None:
+        await caller.request()
+        await caller.say(half)
+        caller.writer.close()
+
+    async with peer(script) as at, upstream(at) as it:
+        with pytest.raises(UpstreamFailed, match="broke off in its answer"):
+            await it.send("POST", "/", [], b"x", again=True)
+        assert len(at.heads) == 1
+
+
+@pytest.mark.spec("GATE-63")
+async def test_a_silent_provider_is_not_asked_again() -> None:
+    async with peer(Caller.gone) as at, upstream(at, answer_timeout_seconds=0.05) as it:
+        with pytest.raises(UpstreamTimedOut):
+            await it.send("POST", "/", [], b"x", again=True)
+        await at.emptied()
+        assert at.made == 1
+
+
+@pytest.mark.spec("GATE-62")
+@pytest.mark.parametrize(
+    "said",
+    [
+        b"HTTP/1.1 307 Elsewhere\r\nlocation: http://elsewhere.example/\r\ncontent-length: 0\r\n\r\n",
+        b"HTTP/1.1 200 OK\r\ncontent-length: 5000\r\n\r\n" + b"x" * 5000,
+        b"HTTP/1.1 101 Switching Protocols\r\nupgrade: x\r\nconnection: upgrade\r\n\r\n",
+    ],
+    ids=["a redirect", "more than is allowed", "another protocol"],
+)
+async def test_what_the_gateway_does_not_take_fails_and_says_no_key(said: bytes) -> None:
+    async with peer(answering(said)) as at, upstream(at) as it:
+        with pytest.raises(UpstreamFailed) as caught:
+            await it.send("POST", "/", [], b"x", again=False)
+        assert "secret" not in repr(caught.value)
+        assert len(at.heads) == 1
+
+
+async def test_a_stream_is_given_before_its_end_and_its_connection_kept_when_it_was_read() -> None:
+    said = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+    more = asyncio.Event()
+
+    async def script(caller: Caller) -> None:
+        while True:
+            await caller.request()
+            await caller.say(said)
+            await more.wait()
+            await caller.say(b"9\r\ndata: x\n\n\r\n0\r\n\r\n")
+
+    async with peer(script) as at, upstream(at) as it:
+        for _ in range(2):
+            more.clear()
+            answer, whole = await it.send("POST", "/", [], b"x", again=True)
+            assert whole is None
+            more.set()
+            assert [chunk async for chunk in answer] == [b"data: x\n\n"]
+        assert at.made == 1
+
+
+@pytest.mark.spec("GATE-62")
+def test_a_key_that_no_header_can_hold_is_the_operators_error_and_is_not_repeated() -> None:
+    settings = UpstreamSettings.model_validate({"base_url": "https://h"})
+    for key in ("sk-secret\n", "sk-secret\r\nx: y", "sk-sécret"):
+        with pytest.raises(ConfigError, match="'it'") as caught:
+            provider_headers("it", settings, key)
+        assert "cret" not in str(caught.value)
+
+
+@pytest.mark.spec("GATE-62")
+async def test_a_password_in_a_base_url_stops_the_start_and_is_not_repeated(tmp_path: Path) -> None:
+    settings = settings_from({"upstreams": {"it": {"base_url": "https://user:secret@h"}}})
+    with pytest.raises(ConfigError, match=r"upstreams\.it\.base_url") as caught:
+        async with wired(settings, tmp_path, {}, "token"):
+            pass
+    assert "secret" not in str(caught.value)
