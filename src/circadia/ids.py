@@ -19,7 +19,6 @@ ConversationId = NewType("ConversationId", str)
 RoutineId = NewType("RoutineId", str)
 WakeId = NewType("WakeId", str)
 PulseId = NewType("PulseId", str)
-RoutineId = NewType("RoutineId", str)
 
 
 class IdSource(Protocol):

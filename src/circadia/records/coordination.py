@@ -4,9 +4,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, fields
 from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import Field, TypeAdapter
 
 from circadia.records.schedule import Blackout, BlackoutPolicies
 
@@ -31,21 +31,21 @@ class OnBlock(StrEnum):
 class Guardrails:
     """Limits of wakes. 0 allows none, none means no limit (WAKE-16)."""
 
-    cooldown_seconds: float | None = 300.0
+    cooldown_seconds: Annotated[float, Field(ge=0)] | None = 300.0
     """Least time between two wakes of the agent."""
-    max_daily_session_minutes: float | None = 120.0
+    max_daily_session_minutes: Annotated[float, Field(ge=0)] | None = 120.0
     """Minutes that its pulses may run in a day of its zone."""
-    max_wakes_per_day: int | None = 12
+    max_wakes_per_day: Annotated[int, Field(ge=0)] | None = 12
     """Wakes of the agent in a day of its zone."""
-    max_wakes_per_pair_per_day: int | None = 5
+    max_wakes_per_pair_per_day: Annotated[int, Field(ge=0)] | None = 5
     """Of these, wakes by the same agent."""
-    max_wakes_per_session: int | None = 3
+    max_wakes_per_session: Annotated[int, Field(ge=0)] | None = 3
     """Wakes that a sender may ask for in one pulse, or in one time awake."""
     pair_mode: PairMode = PairMode.DIRECTED
     """What a pair is."""
-    max_chain_depth: int | None = 24
+    max_chain_depth: Annotated[int, Field(ge=0)] | None = 24
     """Wakes from the root of a chain."""
-    max_chain_visits: int | None = None
+    max_chain_visits: Annotated[int, Field(ge=0)] | None = None
     """Wakes of the same agent in a chain."""
 
 
@@ -59,7 +59,7 @@ class Coordination:
     """How its pulses run."""
     zone: str = "UTC"
     """Its time zone: its day, its blackouts, its crons."""
-    max_concurrent_pulse_sessions: int | None = 2
+    max_concurrent_pulse_sessions: Annotated[int, Field(ge=0)] | None = 2
     """Its pulses at the same time."""
     wake_guardrails: Guardrails = field(default_factory=Guardrails)
     """Limits."""
@@ -73,11 +73,11 @@ class Coordination:
     """Whether its wake events pass the guardrails too (WAKE-07)."""
     wake_on_high_priority: bool = True
     """Whether messages of priority high and urgent ask for a wake (WAKE-06)."""
-    defer_max_seconds: float = 86_400.0
+    defer_max_seconds: Annotated[float, Field(gt=0, le=30 * 86_400)] = 86_400.0
     """When a deferred wake expires."""
-    pulse_timeout_seconds: float | None = 3600.0
+    pulse_timeout_seconds: Annotated[float, Field(gt=0, le=86_400)] | None = 3600.0
     """How long a pulse may run that a wake or a routine without its own limit started."""
-    prompt_tokens: int = 4000
+    prompt_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 4000
     """Size of the prompt of a launched pulse."""
     blackouts: tuple[Blackout, ...] = ()
     """When it is left alone, in its zone."""
@@ -129,6 +129,13 @@ def coordination_of(values: Mapping[str, Any]) -> Coordination:
             group, dot, inner = name.partition(".")
             (own[group] if dot else own)[inner or group] = value
     return _ADAPTER.validate_python(own)
+
+
+def values_of(coordination: Coordination) -> dict[str, object]:
+    """Return all settings by flat name, ready for JSON."""
+    dumped: dict[str, Any] = _ADAPTER.dump_python(coordination, mode="json")
+    flat = {name: value for name, value in dumped.items() if name not in _GROUPS}
+    return flat | {f"{group}.{name}": value for group in _GROUPS for name, value in dumped[group].items()}
 
 
 _ADAPTER: Final = TypeAdapter(Coordination)

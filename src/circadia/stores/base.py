@@ -401,10 +401,6 @@ class Pulses(Protocol):
         """Return pending ones whose time has come, oldest first."""
         ...
 
-    async def lost(self, now: datetime) -> Sequence[Pulse]:
-        """Return those whose lease ran out."""
-        ...
-
     async def overdue(self, now: datetime) -> Sequence[Pulse]:
         """Return running ones that no process has taken (times awake) whose time is up."""
         ...

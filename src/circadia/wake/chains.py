@@ -4,6 +4,7 @@ from dataclasses import dataclass
 from datetime import datetime
 
 from circadia.ids import PulseId
+from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.stores.base import Tx
@@ -33,14 +34,19 @@ async def place_of(tx: Tx, principal: Principal) -> Place:
     agent = principal.agent
     if agent is None:
         return NOWHERE
-    pulse: Pulse | None = None
-    if principal.pulse_id is not None:
-        pulse = await tx.pulses.get(principal.pulse_id)
-    else:
-        running = [each for each in await tx.pulses.open_of(agent.id) if each.status is PulseStatus.RUNNING]
-        pulse = running[-1] if running else None
-    if pulse is None:
-        return Place(since=agent.since)
+    if principal.pulse_id is None:
+        return await place_of_agent(tx, agent)
+    pulse = await tx.pulses.get(principal.pulse_id)
+    return Place(since=agent.since) if pulse is None else _place(pulse)
+
+
+async def place_of_agent(tx: Tx, agent: Agent) -> Place:
+    """Return where an agent acts that no token tells more of: in its latest pulse, else in its time awake."""
+    running = [each for each in await tx.pulses.open_of(agent.id) if each.status is PulseStatus.RUNNING]
+    return _place(running[-1]) if running else Place(since=agent.since)
+
+
+def _place(pulse: Pulse) -> Place:
     return Place(
         root_id=pulse.root_id,
         parent_id=pulse.wake_id,

@@ -14,7 +14,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.clock import Clock
@@ -78,6 +78,7 @@ class Worker:
         self._running: dict[PulseId, asyncio.Task[None]] = {}
         self._draining = False
         self._beat_at = 0.0
+        self._leases: dict[tuple[PulseId, int, datetime | None], float] = {}
         for topic in ("pulse", "wake", "routine", "coordination"):
             parts.signals.listen(topic, self._heard(topic))
 
@@ -152,15 +153,22 @@ class Worker:
                     await self._parts.pulses.give_back(tx, pulse, "the server died")
 
     async def _recover(self) -> None:
-        now = self._clock.now()
+        """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
+
+        By our own monotonic clock, so that a clock that is set kills nobody. Alone there is nobody to look after.
+        """
+        if self._alone:
+            return
+        now = self._clock.monotonic()
         async with self._parts.store.read() as tx:
-            lost = await tx.pulses.lost(now)
-        for pulse in lost:
-            if pulse.id in self._running:
-                continue  # our own heartbeat is late: the fence decides
-            with suppress(Conflict):  # somebody else was first
-                async with self._parts.store.write() as tx:
-                    await self._parts.pulses.give_back(tx, pulse, "its process died")
+            others = [pulse for pulse in await tx.pulses.taken() if pulse.owner != self._owner]
+        seen = {(pulse.id, pulse.epoch, pulse.lease_until): pulse for pulse in others}
+        self._leases = {key: self._leases.get(key, now) for key in seen}
+        for key, since in self._leases.items():
+            if now - since >= LEASE_SECONDS:
+                with suppress(Conflict):  # somebody else was first
+                    async with self._parts.store.write() as tx:
+                        await self._parts.pulses.give_back(tx, seen[key], "its process died")
 
     async def _time_out(self) -> None:
         async with self._parts.store.read() as tx:
@@ -247,9 +255,9 @@ class Worker:
         try:
             status, detail = await run.outcome()
         except asyncio.CancelledError:
-            await self._interrupted(run.pulse)
+            await asyncio.shield(self._interrupted(run.pulse))
             raise
-        await self._end(run.pulse, status, detail)
+        await asyncio.shield(self._end(run.pulse, status, detail))
 
     async def _interrupted(self, pulse: Pulse) -> None:
         """Put the pulse back, unless it was ended or taken away, which is why it was interrupted."""

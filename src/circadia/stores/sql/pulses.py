@@ -47,7 +47,6 @@ _STARTABLE = (
     .limit(bindparam("most"))
 )
 _TAKEN = and_(_IS_OPEN, pulses.c.status.in_([PulseStatus.STARTING.value, PulseStatus.RUNNING.value]))
-_LOST = select(pulses).where(_TAKEN, pulses.c.lease_until <= bindparam("now"))
 _OVERDUE = select(pulses).where(
     _TAKEN,
     pulses.c.owner.is_(None),
@@ -108,11 +107,6 @@ class SqlPulses:
         """Return pending ones whose time has come, oldest first."""
         values = {"now": now, "most": limit}
         rows = await self._run(lambda connection: connection.execute(_STARTABLE, values).all())
-        return [_pulse(row) for row in rows]
-
-    async def lost(self, now: datetime) -> Sequence[Pulse]:
-        """Return those whose lease ran out."""
-        rows = await self._run(lambda connection: connection.execute(_LOST, {"now": now}).all())
         return [_pulse(row) for row in rows]
 
     async def overdue(self, now: datetime) -> Sequence[Pulse]:
