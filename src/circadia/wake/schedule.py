@@ -128,7 +128,10 @@ def _decided(routine: Routine, rules: _Rules, now: datetime) -> Plan:
     """Decide about a routine that is due, or whose occurrence waits for the end of a blackout."""
     assert routine.next_at is not None
     first = routine.deferred_from or routine.next_at
-    occurrence = last_between(routine.recurrence, first, now, seed=routine.id) or first
+    occurrence = first
+    upcoming = next_after(routine.recurrence, first, seed=routine.id)
+    if upcoming is not None and upcoming <= now:  # else it is on time, as nearly always: no search
+        occurrence = last_between(routine.recurrence, upcoming, now, seed=routine.id) or first
     inside = rules.at(occurrence)
     if inside is not None and (rules.policy is BlackoutPolicy.SKIP or inside.end is None):
         return _skipped(routine, first, occurrence, now, inside)
@@ -166,6 +169,8 @@ def _older(routine: Routine, first: datetime, occurrence: datetime, inside: Span
 
     Those from `first` to the end of the blackout that deferred it waited, and those that lie in its own blackout.
     """
+    if occurrence == first:
+        return 0, 0
     waited_to = first
     if routine.deferred_from is not None and routine.next_at is not None:
         waited_to = min(routine.next_at, occurrence)

@@ -32,7 +32,9 @@ def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
 
 
 def _reading(wall: datetime, zone: ZoneInfo, fold: int) -> datetime:
-    return wall.replace(tzinfo=zone, fold=fold).astimezone(UTC)
+    offset = wall.replace(tzinfo=zone, fold=fold).utcoffset()
+    assert offset is not None
+    return (wall - offset).replace(tzinfo=UTC)
 
 
 def _end_of_gap(wall: datetime, zone: ZoneInfo) -> datetime:

@@ -1,0 +1,148 @@
+"""Section `launcher` of an agent: how a pulse starts it, one model per kind."""
+
+import re
+from ipaddress import ip_network
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
+
+from circadia.settings.section import Section
+
+_FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
+
+
+class ResidentLauncherSettings(Section):
+    """The agent's program always runs; a pulse opens its gate."""
+
+    kind: Literal["resident"] = Field("resident", description="Its program always runs; a pulse opens its gate.")
+
+
+class SubprocessLauncherSettings(Section):
+    """A pulse starts a program on this machine."""
+
+    kind: Literal["subprocess"] = Field(description="A pulse starts a program on this machine.")
+    command: tuple[str, ...] = Field(min_length=1, description="Program and arguments; no shell reads them.")
+    env: dict[str, str] = Field(
+        default_factory=dict, description="Environment that the program gets, besides PATH, HOME, LANG and its pulse's."
+    )
+    env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that the program gets.")
+    cwd: str | None = Field(None, description="Folder that the program starts in; without it, the server's.")
+    prompt: Literal["stdin", "file"] = Field(
+        "stdin",
+        description="How it gets the prompt: on standard input, or in a file that `CIRCADIA_PROMPT_FILE` names and "
+        "that is removed after the pulse.",
+    )
+    grace_seconds: float = Field(
+        10.0, ge=0, description="Time between the polite stop (SIGTERM) and the kill of all that it started."
+    )
+
+
+class ContainerLauncherSettings(Section):
+    """A pulse starts a container at a Docker or Podman engine."""
+
+    kind: Literal["container"] = Field(description="A pulse starts a container at a Docker or Podman engine.")
+    image: str = Field(min_length=1, description="Image to run.")
+    command: tuple[str, ...] = Field((), description="Arguments in place of the image's command.")
+    engine: str = Field(
+        "unix:///var/run/docker.sock",
+        description="Address of the engine's API: `unix:///path` or `tcp://host:port`. Podman's is "
+        "`unix:///run/podman/podman.sock`.",
+    )
+    pull: Literal["never", "missing"] = Field("never", description="`missing` pulls an image that is not there.")
+    env: dict[str, str] = Field(default_factory=dict, description="Environment that it gets besides its pulse's.")
+    env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that it gets.")
+    prompt: Literal["stdin", "env"] = Field(
+        "stdin",
+        description="How it gets the prompt: on standard input, or in `CIRCADIA_PROMPT` (up to 96 KiB).",
+    )
+    network: str = Field(
+        "none",
+        description="Network of the container. With `none` it reaches nothing but the gateway, through the socket "
+        "that `CIRCADIA_GATEWAY_SOCKET` names; any other is the operator's to close.",
+    )
+    mounts: tuple[str, ...] = Field((), description="Folders that it sees, as `/here:/there:ro`.")
+    user: str = Field("65532:65532", min_length=1, description="User and group that it runs as.")
+    memory_mebibytes: int = Field(512, ge=16, description="Most memory; it gets no swap.")
+    cpus: float = Field(1.0, gt=0, description="Most processor time, in cores.")
+    pids: int = Field(256, ge=1, description="Most processes and threads.")
+    tmp_mebibytes: int = Field(64, ge=1, description="Size of /tmp, the only place that it can write to.")
+    init: bool = Field(
+        True,
+        description="A small first process that passes signals on and reaps; Podman needs `catatonit` for it.",
+    )
+    grace_seconds: float = Field(10.0, ge=0, description="Time between the polite stop and the kill.")
+
+    @field_validator("engine")
+    @classmethod
+    def _address(cls, value: str) -> str:
+        if not re.fullmatch(r"unix:///.+|tcp://[^/]+:\d+", value):
+            raise ValueError(f"must be unix:///path or tcp://host:port, got {value!r}")
+        return value
+
+    @field_validator("mounts")
+    @classmethod
+    def _absolute(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for mount in value:
+            if not re.fullmatch(r"/[^:]*:/[^:]*(:(ro|rw))?", mount):
+                raise ValueError(f"must be /here:/there or /here:/there:ro, got {mount!r}")
+        return value
+
+
+class WebhookLauncherSettings(Section):
+    """A pulse is a signed request to a program that runs elsewhere."""
+
+    kind: Literal["webhook"] = Field(description="A pulse is a signed request to a program that runs elsewhere.")
+    url: str = Field(description="Where to post; https, or http for an address of `allowed_networks`.")
+    secret_env: str = Field(
+        description="Environment variable with the signing secret: `whsec_` and base64 of 24 to 64 bytes."
+    )
+    allowed_networks: tuple[str, ...] = Field(
+        (), description="Networks that are not public and may be connected to, as `10.1.0.0/16`."
+    )
+    connect_timeout_seconds: float = Field(10.0, gt=0, description="Longest wait for a connection.")
+    answer_timeout_seconds: float | None = Field(
+        None, gt=0, description="Longest wait for the answer; without it, until the pulse's own time is over."
+    )
+    retries: int = Field(3, ge=0, le=10, description="Repeats where nothing can have run.")
+    retry_max_seconds: float = Field(30.0, ge=0, description="Longest `Retry-After` that is waited for.")
+    grace_seconds: float = Field(10.0, gt=0, description="Longest wait for the answer to the request to stop.")
+
+    @field_validator("url")
+    @classmethod
+    def _http_url(cls, value: str) -> str:
+        if not re.match(r"https?://[^/@?#]+([/?#]|$)", value):
+            raise ValueError(f"must be an http or https address without a user in it, got {value!r}")
+        return value
+
+    @field_validator("allowed_networks")
+    @classmethod
+    def _networks(cls, value: tuple[str, ...]) -> tuple[str, ...]:
+        for network in value:
+            ip_network(network)
+        return value
+
+
+class CallableLauncherSettings(Section):
+    """A pulse calls an async function inside this server's process."""
+
+    kind: Literal["callable"] = Field(description="A pulse calls an async function inside this server's process.")
+    function: str = Field(description="The function, as `package.module:function`; imported when the server starts.")
+    grace_seconds: float = Field(10.0, ge=0, description="Time between the cancellation and the forced end.")
+
+    @field_validator("function")
+    @classmethod
+    def _module_and_function(cls, value: str) -> str:
+        if not _FUNCTION.fullmatch(value):
+            raise ValueError(f"must be package.module:function, got {value!r}")
+        return value
+
+
+LauncherSettings = Annotated[
+    ResidentLauncherSettings
+    | SubprocessLauncherSettings
+    | ContainerLauncherSettings
+    | WebhookLauncherSettings
+    | CallableLauncherSettings,
+    Field(discriminator="kind"),
+]
+"""Any of them, told apart by `kind`."""

@@ -1,0 +1,267 @@
+"""An agent's schedule in the file: its time zone, routines and blackouts, and DjinnBot's `pulse_*` names for them.
+
+Dates without an offset are read on the clock of the agent's zone.
+"""
+
+import re
+from collections.abc import Callable
+from datetime import date, datetime, time
+from typing import Annotated, Literal, Self, TypeVar
+
+from pydantic import BeforeValidator, Field, model_validator
+
+from circadia.errors import InvalidRequest
+from circadia.records.schedule import (
+    DAY_MINUTES,
+    MAX_EVERY_SECONDS,
+    MAX_SPREAD_SECONDS,
+    MAX_TIMEOUT_SECONDS,
+    MIN_EVERY_SECONDS,
+    Blackout,
+    BlackoutPolicies,
+    BlackoutPolicy,
+    OneOffBlackout,
+    Recurrence,
+    RecurringBlackout,
+    RoutineSpec,
+    Weekday,
+    check_blackouts,
+    zone_named,
+)
+from circadia.settings.section import Section
+
+PULSE_ROUTINE = "pulse"
+PULSE_ONE_OFFS_ROUTINE = "pulse one-offs"
+_T = TypeVar("_T")
+_PULSE_MINUTES = 30
+_DATE = re.compile(r"[0-9]{4}-", re.ASCII)
+_FROM_SUNDAY = (Weekday.SUN, *tuple(Weekday)[:6])
+
+
+def _time_or_instant(value: object) -> object:
+    """Return HH:MM for the number that YAML 1.1 makes of an unquoted 23:00 (base 60), and dates as such."""
+    if isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= DAY_MINUTES:
+        return f"{value // 60:02d}:{value % 60:02d}"
+    if isinstance(value, str) and _DATE.match(value):
+        return datetime.fromisoformat(value)
+    return _instant(value)
+
+
+def _instant(value: object) -> object:
+    """Return the midnight for the date that YAML makes of an unquoted 2026-12-23."""
+    return datetime.combine(value, time()) if type(value) is date else value
+
+
+TimeOrInstant = Annotated[str | datetime, BeforeValidator(_time_or_instant)]
+Instant = Annotated[datetime, BeforeValidator(_instant)]
+
+
+class RoutineSettings(Section):
+    """One routine: what an agent does by itself, and when. Exactly one of `every_seconds`, `cron` and `at`."""
+
+    name: str = Field(description="Its name, unique for the agent.")
+    instructions: str = Field("", description="What the agent is told to do; empty means what waits in its inbox.")
+    every_seconds: int | None = Field(
+        None,
+        ge=MIN_EVERY_SECONDS,
+        le=MAX_EVERY_SECONDS,
+        description="Elapsed seconds between two occurrences, 60 to 2592000.",
+    )
+    anchor: Instant | None = Field(
+        None, description="An instant that intervals count from, both ways; Monday 2024-01-01 00:00 by default."
+    )
+    offset_seconds: int = Field(0, ge=0, description="Seconds after each step from the anchor.")
+    cron: str | None = Field(
+        None, description="Minute, hour, day of month, month and day of week, on the clock of the agent's zone."
+    )
+    at: tuple[Instant, ...] = Field((), description="Single instants.")
+    jitter_seconds: int = Field(
+        0, ge=0, le=MAX_SPREAD_SECONDS, description="Each occurrence is late by a draw of up to so much."
+    )
+    stagger_seconds: int = Field(
+        0, ge=0, le=MAX_SPREAD_SECONDS, description="The schedule is late by one draw of up to so much for each agent."
+    )
+    timeout_seconds: float | None = Field(
+        None, gt=0, le=MAX_TIMEOUT_SECONDS, description="Longest pulse; by default the agent's own limit."
+    )
+    enabled: bool = Field(True, description="Whether it is ever due.")
+    blackout_policy: BlackoutPolicy | None = Field(
+        None, description="`run`, `defer` or `skip` in a blackout; by default as `blackout_policies` says."
+    )
+    misfire_grace_seconds: int | None = Field(
+        300, ge=1, le=MAX_EVERY_SECONDS, description="How late it may still run; `null` is however late."
+    )
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        _checked(lambda: self.spec("UTC"))
+        return self
+
+    def spec(self, zone: str) -> RoutineSpec:
+        """Return the record of these settings for an agent in `zone`."""
+        recurrence = Recurrence(
+            every_seconds=self.every_seconds,
+            anchor=None if self.anchor is None else _in_zone(self.anchor, zone),
+            offset_seconds=self.offset_seconds,
+            cron=self.cron,
+            at=tuple(_in_zone(instant, zone) for instant in self.at),
+            zone=zone,
+            jitter_seconds=self.jitter_seconds,
+            stagger_seconds=self.stagger_seconds,
+        )
+        return RoutineSpec(
+            name=self.name,
+            instructions=self.instructions,
+            recurrence=recurrence,
+            timeout_seconds=self.timeout_seconds,
+            enabled=self.enabled,
+            blackout_policy=self.blackout_policy,
+            misfire_grace_seconds=self.misfire_grace_seconds,
+        )
+
+
+class BlackoutSettings(Section):
+    """A time in which the agent is left alone: each week (`start_time`, `end_time`) or once (`start`, `end`)."""
+
+    type: Literal["recurring", "one_off", "one-off"] | None = Field(
+        None, description="`recurring` or `one_off`; without it, as the other keys say."
+    )
+    label: str = Field("", description="What a person calls it.")
+    start_time: TimeOrInstant | None = Field(None, description="First time of day, HH:MM.")
+    end_time: TimeOrInstant | None = Field(
+        None, description="Time of day, HH:MM, at which it is over; not after `start_time` means the next day."
+    )
+    weekdays: tuple[Weekday, ...] | None = Field(None, description="Days on which it starts, `mon` to `sun`; else all.")
+    days_of_week: tuple[Annotated[int, Field(ge=0, le=6)], ...] | None = Field(
+        None, description="The same as DjinnBot has it: 0 is Sunday."
+    )
+    start: Instant | None = Field(None, description="First instant of a one-off blackout.")
+    end: Instant | None = Field(None, description="First instant after a one-off blackout.")
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        _checked(lambda: self.record("UTC"))
+        return self
+
+    def record(self, zone: str) -> Blackout:
+        """Return the record of these settings for an agent in `zone`."""
+        start, end = self._ends()
+        if isinstance(start, datetime) and isinstance(end, datetime):
+            if self.type == "recurring" or self.weekdays is not None or self.days_of_week is not None:
+                raise InvalidRequest("a blackout with dates is one-off; leave out weekdays, or write times as HH:MM")
+            return OneOffBlackout(start=_in_zone(start, zone), end=_in_zone(end, zone), label=self.label)
+        if not isinstance(start, str) or not isinstance(end, str):
+            raise InvalidRequest("a blackout has two times of day or two dates, not one of each; write both alike")
+        if self.type not in {None, "recurring"}:
+            raise InvalidRequest("a one-off blackout has dates, such as 2026-12-23T00:00; write them as start and end")
+        return RecurringBlackout(start=start, end=end, weekdays=self._starts_on(), label=self.label)
+
+    def _ends(self) -> tuple[str | datetime, str | datetime]:
+        """Return both ends; DjinnBot's pages show dates of one-off blackouts as `start_time` too."""
+        times, dates = (self.start_time, self.end_time), (self.start, self.end)
+        given = [pair for pair in (times, dates) if any(value is not None for value in pair)]
+        if len(given) != 1 or given[0][0] is None or given[0][1] is None:
+            raise InvalidRequest("a blackout has either start_time and end_time, or start and end; write one pair")
+        return given[0][0], given[0][1]
+
+    def _starts_on(self) -> frozenset[Weekday]:
+        if self.weekdays is not None and self.days_of_week is not None:
+            raise InvalidRequest("weekdays and days_of_week say the same; leave one out")
+        if self.days_of_week is not None:
+            return frozenset(_FROM_SUNDAY[day] for day in self.days_of_week)
+        return frozenset(Weekday) if self.weekdays is None else frozenset(self.weekdays)
+
+
+class BlackoutPoliciesSettings(Section):
+    """What becomes of each kind of run in a blackout: `run`, `defer` to its end, or `skip`."""
+
+    wake: BlackoutPolicy = Field(BlackoutPolicy.DEFER, description="Of wake requests.")
+    schedule: BlackoutPolicy = Field(BlackoutPolicy.SKIP, description="Of routines that recur.")
+    one_off: BlackoutPolicy = Field(BlackoutPolicy.RUN, description="Of routines with single instants.")
+
+    def record(self) -> BlackoutPolicies:
+        """Return the record of these settings."""
+        return BlackoutPolicies(wake=self.wake, schedule=self.schedule, one_off=self.one_off)
+
+
+class ScheduleSettings(Section):
+    """When an agent is at work by itself, and when it is left alone."""
+
+    timezone: str = Field("UTC", description="IANA name of the agent's time zone, such as `Europe/Berlin`.")
+    routines: tuple[RoutineSettings, ...] = Field((), description="What it does by itself, and when.")
+    blackouts: tuple[BlackoutSettings, ...] = Field((), description="Times in which it is left alone.")
+    blackout_policies: BlackoutPoliciesSettings = Field(
+        BlackoutPoliciesSettings.model_validate({}), description="What becomes of each kind of run in a blackout."
+    )
+    max_consecutive_skips: int = Field(
+        5, ge=1, description="After so many skipped occurrences in a row the operator is told."
+    )
+    pulse_enabled: bool | None = Field(
+        None, description="Whether the routine `pulse` of the other `pulse_*` keys is on; on if one of them is given."
+    )
+    pulse_interval_minutes: int | None = Field(
+        None, ge=1, le=MAX_EVERY_SECONDS // 60, description="Interval of the routine `pulse`; 30 by default."
+    )
+    pulse_offset_minutes: int = Field(0, ge=0, description="Minutes after each step of that interval.")
+    pulse_blackouts: tuple[BlackoutSettings, ...] = Field((), description="More blackouts.")
+    pulse_one_offs: tuple[Instant, ...] = Field((), description="Single instants of the routine `pulse one-offs`.")
+    pulse_max_consecutive_skips: int | None = Field(None, ge=1, description="Wins over `max_consecutive_skips`.")
+    pulse_container_timeout_ms: int | None = Field(
+        None, gt=0, le=int(MAX_TIMEOUT_SECONDS * 1_000), description="Longest pulse of both routines, in milliseconds."
+    )
+
+    @model_validator(mode="after")
+    def _is_valid(self) -> Self:
+        _checked(lambda: zone_named(self.timezone))
+        _checked(lambda: check_blackouts(self.blackout_records()))
+        names = [spec.name for spec in _checked(self.routine_specs)]
+        twice = sorted({name for name in names if names.count(name) > 1})
+        if twice:
+            raise ValueError(f"two routines are named {twice[0]!r}; rename one")
+        return self
+
+    def routine_specs(self) -> tuple[RoutineSpec, ...]:
+        """Return the records of the routines, those of the `pulse_*` keys last."""
+        return (*(routine.spec(self.timezone) for routine in self.routines), *self._pulse_specs())
+
+    def blackout_records(self) -> tuple[Blackout, ...]:
+        """Return the records of the blackouts."""
+        return tuple(blackout.record(self.timezone) for blackout in (*self.blackouts, *self.pulse_blackouts))
+
+    @property
+    def skips_until_told(self) -> int:
+        """Return the skips in a row after which the operator is told."""
+        return self.pulse_max_consecutive_skips or self.max_consecutive_skips
+
+    def _pulse_specs(self) -> tuple[RoutineSpec, ...]:
+        """Return what the `pulse_*` keys say as routines."""
+        timeout = None if self.pulse_container_timeout_ms is None else self.pulse_container_timeout_ms / 1_000
+        recurring = self.pulse_interval_minutes is not None or self.pulse_offset_minutes > 0
+        on = self.pulse_enabled is not False
+        specs: list[RoutineSpec] = []
+        if recurring or self.pulse_enabled is not None:
+            recurrence = Recurrence(
+                every_seconds=(self.pulse_interval_minutes or _PULSE_MINUTES) * 60,
+                offset_seconds=self.pulse_offset_minutes * 60,
+                zone=self.timezone,
+            )
+            specs.append(RoutineSpec(name=PULSE_ROUTINE, recurrence=recurrence, timeout_seconds=timeout, enabled=on))
+        if self.pulse_one_offs:
+            instants = tuple(_in_zone(instant, self.timezone) for instant in self.pulse_one_offs)
+            single = Recurrence(at=instants, zone=self.timezone)
+            specs.append(
+                RoutineSpec(name=PULSE_ONE_OFFS_ROUTINE, recurrence=single, timeout_seconds=timeout, enabled=on)
+            )
+        return tuple(specs)
+
+
+def _in_zone(instant: datetime, zone: str) -> datetime:
+    return instant if instant.tzinfo is not None else instant.replace(tzinfo=zone_named(zone))
+
+
+def _checked(made: Callable[[], _T]) -> _T:
+    """Return what is made; what the record refuses becomes an error of the file, with its path."""
+    try:
+        return made()
+    except InvalidRequest as error:
+        raise ValueError(error.message) from error

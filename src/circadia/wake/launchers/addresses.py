@@ -1,0 +1,79 @@
+"""Which addresses a webhook may connect to: public ones, and the networks that settings name.
+
+The check stands where the connection is made, on the very address that is connected to. So neither a name that
+resolves to an inner address, nor one that resolves to another address the second time, gets past it.
+"""
+
+import socket
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address, ip_network
+from typing import Any, Final
+
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+_LOCAL_NAT64: Final = IPv6Network("64:ff9b:1::/48")
+
+
+AddressInfo = tuple[int, int, int, str, tuple[Any, ...]]
+"""What `getaddrinfo` says of one address."""
+
+
+class AddressRefused(OSError):
+    """The host is at an address that may not be connected to."""
+
+
+class AddressGuard:
+    """Makes the sockets of one request's connection."""
+
+    def __init__(self, allowed_networks: Sequence[str], *, encrypted: bool) -> None:
+        """Allow public addresses, where the connection is encrypted, and the networks."""
+        self._networks = [ip_network(network) for network in allowed_networks]
+        self._encrypted = encrypted
+        self.refused: AddressRefused | None = None
+        """The last refusal; whoever tries several addresses tells of one error only."""
+
+    def socket_for(self, info: AddressInfo) -> socket.socket:
+        """Return a socket to connect to the address.
+
+        Raises:
+            AddressRefused: the address may not be connected to.
+        """
+        family, kind, protocol, _, address = info
+        try:
+            self.check(str(address[0]))
+        except AddressRefused as error:
+            self.refused = error
+            raise
+        return socket.socket(family, kind, protocol)
+
+    def check(self, address: str) -> None:
+        """Let the address pass or raise.
+
+        Raises:
+            AddressRefused: it is neither public nor allowed, or public and the connection is not encrypted.
+        """
+        # RFC 6890 lists what is not public; an IPv6 address can carry an IPv4 one, which then decides.
+        target = _carried(ip_address(address.partition("%")[0]))
+        if any(target in network for network in self._networks):
+            return
+        if not is_public(target):
+            raise AddressRefused(f"{address} is not a public address; if it is meant, add it to `allowed_networks`")
+        if not self._encrypted:
+            raise AddressRefused(f"{address} is public, and http would show the token to all on the way; use https")
+
+
+def is_public(address: IPv4Address | IPv6Address) -> bool:
+    """Return whether the address belongs to one machine on the open internet."""
+    if isinstance(address, IPv6Address) and (address.teredo or address.sixtofour or address in _LOCAL_NAT64):
+        return False  # a tunnel to who knows where
+    return address.is_global and not (
+        address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
+    )
+
+
+def _carried(address: IPv4Address | IPv6Address) -> IPv4Address | IPv6Address:
+    if isinstance(address, IPv6Address):
+        if address.ipv4_mapped is not None:
+            return address.ipv4_mapped
+        if address in _NAT64:
+            return IPv4Address(int(address) & 0xFFFFFFFF)
+    return address

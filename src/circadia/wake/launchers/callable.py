@@ -1,0 +1,114 @@
+"""A pulse as a call of an async Python function inside this server's process."""
+
+import asyncio
+import importlib
+import inspect
+import logging
+from collections.abc import Awaitable, Callable
+from typing import Any, Final, cast
+
+from circadia.errors import ConfigError
+from circadia.ids import PulseId
+from circadia.wake.launchers.base import Ended, Launch
+from circadia.wake.launchers.environment import prompt_bytes
+from circadia.wake.launchers.finish import finish
+from circadia.wake.launchers.output import redacted
+
+_logger = logging.getLogger(__name__)
+
+AgentFunction = Callable[[Launch], Awaitable[object]]
+"""What is called: it returns None or a text when it has succeeded, or an `Ended`."""
+_LAST_SECONDS: Final = 1.0
+
+
+def agent_function(name: str) -> AgentFunction:
+    """Import the function that settings name as `package.module:function`.
+
+    Raises:
+        ConfigError: there is no such module or function, or it is not async.
+    """
+    module_name, _, function_name = name.partition(":")
+    try:
+        module = importlib.import_module(module_name)
+    except Exception as error:
+        _logger.exception("the module %r cannot be imported", module_name)
+        told = f"{type(error).__name__}: {error}"
+        raise ConfigError(f"launcher function {name!r}: {module_name!r} cannot be imported ({told})") from error
+    function: object = getattr(module, function_name, None)
+    if not inspect.iscoroutinefunction(function):
+        what = "is missing" if function is None else "is not an async function"
+        raise ConfigError(f"launcher function {name!r}: {function_name!r} {what}; write `async def {function_name}`")
+    return cast("AgentFunction", function)
+
+
+class CallableLauncher:
+    """Runs a function as a task of this process; one that raises has failed.
+
+    Nothing of it outlives the process. When it is stopped, it is cancelled; one that goes on after its grace period
+    has its coroutine closed under it. What cannot be ended is a thread that it started and a call that blocks.
+    """
+
+    kind = "callable"
+
+    def __init__(self, function: AgentFunction, *, grace_seconds: float) -> None:
+        self._function = function
+        self._grace_seconds = grace_seconds
+        self._running: dict[tuple[PulseId, int], asyncio.Task[object]] = {}
+
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+        """Call the function and await it."""
+        prompt_bytes(launch)
+        await started()
+        task = asyncio.create_task(self._called(launch))
+        key = (launch.pulse_id, launch.epoch)
+        self._running[key] = task
+        try:
+            await asyncio.wait((task,))
+            return _ended(task, launch)
+        finally:
+            try:
+                await finish(self._end(task, launch.pulse_id))
+            finally:
+                self._running.pop(key, None)
+
+    async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
+        """End what this process runs of the pulse's earlier epochs."""
+        older = [task for (each, epoch), task in self._running.items() if each == pulse_id and epoch < below_epoch]
+        for task in older:
+            await finish(self._end(task, pulse_id))
+
+    async def _called(self, launch: Launch) -> object:
+        return await self._function(launch)
+
+    async def _end(self, task: asyncio.Task[object], pulse_id: PulseId) -> None:
+        if task.done():
+            return
+        task.cancel()
+        await asyncio.wait((task,), timeout=self._grace_seconds)
+        if not task.done():
+            _close(task)
+            await asyncio.wait((task,), timeout=_LAST_SECONDS)
+        if not task.done():
+            _logger.error("the function of pulse %s does not end", pulse_id)
+
+
+def _close(task: asyncio.Task[object]) -> None:
+    """End a coroutine that swallows its cancellation; its task ends when it is next woken, which `cancel` does."""
+    coroutine = cast("Any", task.get_coro())
+    try:
+        coroutine.close()
+    except RuntimeError:
+        pass  # it swallows that too
+    task.cancel()
+
+
+def _ended(task: asyncio.Task[object], launch: Launch) -> Ended:
+    if task.cancelled():
+        return Ended(succeeded=False, detail="it was cancelled")
+    error = task.exception()
+    if error is not None:
+        return Ended(succeeded=False, detail=redacted(f"{type(error).__name__}: {error}", (launch.token,)))
+    result = task.result()
+    if isinstance(result, Ended):
+        return Ended(succeeded=result.succeeded, detail=redacted(result.detail, (launch.token,)))
+    return Ended(succeeded=True, detail="" if result is None else redacted(str(result), (launch.token,)))

@@ -1,0 +1,168 @@
+"""A program that runs for one pulse, in a session of its own, and all that it starts."""
+
+import asyncio
+import logging
+import os
+import signal
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from typing import Final, cast
+
+from circadia.wake.launchers.base import LaunchFailed
+from circadia.wake.launchers.output import Tail
+from circadia.wake.launchers.processes import Process, kill, processes_of, send
+
+_logger = logging.getLogger(__name__)
+
+_DRAIN_SECONDS: Final = 1.0
+_LOOK_SECONDS: Final = 0.05
+_FLOOD_BYTES: Final = 2**15
+_FLOOD_PAUSE_SECONDS: Final = 0.01
+
+
+class Child:
+    """One run of a program. Call `start` once, and `end` in any case, also if `start` was cancelled."""
+
+    def __init__(self, pulse_id: str, epoch: int, tail: Tail) -> None:
+        self._pulse_id = pulse_id
+        self._epoch = epoch
+        self._reader = _Reader(tail)
+        self._exit = _Exit()
+        self._transport: asyncio.SubprocessTransport | None = None
+        self._output: asyncio.ReadTransport | None = None
+        self._pid = 0
+
+    async def start(
+        self, command: Sequence[str], environment: Mapping[str, str], folder: str | None, stdin: int
+    ) -> None:
+        """Start the program; its standard input is the file descriptor `stdin`.
+
+        Raises:
+            LaunchFailed: it cannot be started.
+        """
+        loop = asyncio.get_running_loop()
+        # Pipes of our own: event loops make sockets instead, and a program cannot open /dev/stdout on a socket.
+        reading, writing = os.pipe()
+        try:
+            self._output, _ = await loop.connect_read_pipe(lambda: self._reader, os.fdopen(reading, "rb", 0))
+            transport, _ = await loop.subprocess_exec(
+                lambda: self._exit,
+                *command,
+                stdin=stdin,
+                stdout=writing,
+                stderr=writing,
+                env=dict(environment),
+                cwd=folder,
+                start_new_session=True,
+            )
+        except (OSError, ValueError) as error:
+            raise LaunchFailed(_why_not(command[0], folder, error)) from error
+        finally:
+            os.close(writing)
+        self._transport = transport
+        self._pid = transport.get_pid()
+
+    async def wait(self) -> int:
+        """Return the exit status once the program itself has ended; negative is the signal that killed it."""
+        await self._exit.event.wait()
+        return self._status()
+
+    async def end(self, *, grace_seconds: float) -> None:
+        """End the program and all that it started, and close what belongs to it: first politely, then by force.
+
+        What a program leaves behind when it ends by itself is killed at once.
+        """
+        try:
+            if self._transport is not None:
+                if not self._exit.event.is_set():
+                    send(await self._search(), signal.SIGTERM)
+                    self._signal_group(signal.SIGTERM)
+                    await self._all_ended_within(grace_seconds)
+                self._signal_group(signal.SIGKILL)
+                left = await asyncio.to_thread(kill, self._found)
+                if left:
+                    _logger.error("processes %r of pulse %s do not end", [p.pid for p in left], self._pulse_id)
+                await _within(_DRAIN_SECONDS, self._exit.event)
+                await _within(_DRAIN_SECONDS, self._reader.over)
+        finally:
+            for transport in (self._output, self._transport):
+                if transport is not None:
+                    transport.close()
+
+    def _found(self) -> list[Process]:
+        return processes_of(self._pulse_id, lambda epoch: epoch == self._epoch, session=self._pid)
+
+    async def _search(self) -> list[Process]:
+        return await asyncio.to_thread(self._found)
+
+    async def _all_ended_within(self, seconds: float) -> None:
+        """Return once the program and its group have ended, or the time is over."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._exit.event.wait()
+                # Nothing tells of a grandchild's end.
+                while self._signal_group(0) or await self._search():  # noqa: ASYNC110
+                    await asyncio.sleep(_LOOK_SECONDS)
+
+    def _signal_group(self, number: int) -> bool:
+        """Return whether there was somebody to signal."""
+        try:
+            os.killpg(self._pid, number)
+        except (ProcessLookupError, PermissionError):
+            return False
+        return True
+
+    def _status(self) -> int:
+        assert self._transport is not None
+        status = self._transport.get_returncode()
+        return -signal.SIGKILL if status is None else status
+
+
+class _Exit(asyncio.SubprocessProtocol):
+    """Tells when the program itself has ended, even if something that it started still runs."""
+
+    def __init__(self) -> None:
+        self.event = asyncio.Event()
+
+    def process_exited(self) -> None:
+        """Note the end."""
+        self.event.set()
+
+
+class _Reader(asyncio.Protocol):
+    """Hands the program's output to its tail; one that floods is read slowly, so that it must wait, not the server."""
+
+    def __init__(self, tail: Tail) -> None:
+        self.over = asyncio.Event()
+        self._tail = tail
+        self._transport: asyncio.ReadTransport | None = None
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Take the pipe."""
+        self._transport = cast("asyncio.ReadTransport", transport)
+
+    def data_received(self, data: bytes) -> None:
+        """Keep the end of it."""
+        self._tail.feed(data)
+        if len(data) >= _FLOOD_BYTES and self._transport is not None:
+            self._transport.pause_reading()
+            asyncio.get_running_loop().call_later(_FLOOD_PAUSE_SECONDS, self._transport.resume_reading)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Note that nobody holds the other end any more."""
+        self.over.set()
+        self._transport = None
+
+
+async def _within(seconds: float, event: asyncio.Event) -> None:
+    with suppress(TimeoutError):
+        async with asyncio.timeout(seconds):
+            await event.wait()
+
+
+def _why_not(program: str, folder: str | None, error: Exception) -> str:
+    """Return what is wrong and what to do; an OSError names the program even where the folder is missing."""
+    if folder is not None and not os.path.isdir(folder):
+        return f"the folder {folder!r} does not exist; make it, or correct `cwd`"
+    reason = os.strerror(error.errno) if isinstance(error, OSError) and error.errno else str(error)
+    return f"the program {program!r} cannot be started: {reason}; install it, or correct `command`"

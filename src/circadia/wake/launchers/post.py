@@ -1,0 +1,98 @@
+"""One HTTP request to a place that settings name, and what its fate says about whether something ran."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from io import BytesIO
+from typing import Final
+
+import aiohttp
+from yarl import URL
+
+from circadia.wake.launchers.addresses import AddressGuard
+
+_ANSWER_BYTES: Final = 2**16
+_RETRIABLE: Final = (429, 503)
+
+
+class NotSent(Exception):
+    """Nobody was reached; a later try may reach somebody."""
+
+
+class Refused(Exception):
+    """It must not or cannot be sent, now and later."""
+
+
+class Lost(Exception):
+    """It was sent, at least in part, and nobody knows what became of it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Answer:
+    """What came back."""
+
+    status: int
+    """HTTP status."""
+    text: str
+    """The start of the body."""
+    retry_after_seconds: float | None
+    """Set on a 429 or 503 that says when to come again; the request was not taken then."""
+
+
+class Post:
+    """Sends to one URL: no proxy, no redirect, no connection kept, only to addresses that are allowed."""
+
+    def __init__(self, url: str, *, allowed_networks: Sequence[str], connect_timeout_seconds: float) -> None:
+        self._url = URL(url)
+        self._allowed_networks = tuple(allowed_networks)
+        self._connect_timeout_seconds = connect_timeout_seconds
+        self.shown = str(self._url.with_query(None).with_fragment(None))
+        """The URL without what may be secret in it."""
+
+    async def send(self, headers: Mapping[str, str], body: bytes, answer_seconds: float) -> Answer:
+        """Post the body and return the answer.
+
+        Raises:
+            NotSent, Refused, Lost: see there.
+        """
+        guard = AddressGuard(self._allowed_networks, encrypted=self._url.scheme == "https")
+        connector = aiohttp.TCPConnector(
+            socket_factory=guard.socket_for, force_close=True, use_dns_cache=False, limit=1
+        )
+        timeout = aiohttp.ClientTimeout(
+            total=None, sock_connect=self._connect_timeout_seconds, sock_read=answer_seconds
+        )
+        try:
+            async with (
+                aiohttp.ClientSession(
+                    connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+                ) as http,
+                http.post(self._url, data=BytesIO(body), headers=headers, allow_redirects=False) as response,
+            ):
+                text = await _start_of(response)
+                return Answer(status=response.status, text=text, retry_after_seconds=_retry_after(response))
+        except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
+            raise Refused(f"{self.shown} has no certificate that this machine trusts: {error}") from error
+        except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
+            if guard.refused is not None:
+                raise Refused(f"{self.shown}: {guard.refused}") from error
+            raise NotSent(f"{self.shown} cannot be reached: {error or type(error).__name__}") from error
+        except aiohttp.InvalidURL as error:
+            raise Refused(f"{self.shown} is no address to post to") from error
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise Lost(f"{self.shown} took the request and gave no whole answer ({type(error).__name__})") from error
+
+
+async def _start_of(response: aiohttp.ClientResponse) -> str:
+    """Return the start of the body; what more there is is not read."""
+    content = bytearray()
+    while len(content) < _ANSWER_BYTES and (chunk := await response.content.read(_ANSWER_BYTES - len(content))):
+        content += chunk
+    return content.decode("utf-8", "replace").strip()
+
+
+def _retry_after(response: aiohttp.ClientResponse) -> float | None:
+    """Return the header's seconds; its other form, a date, is taken as absent (RFC 9110, 10.2.3)."""
+    value = response.headers.get("Retry-After", "").strip()
+    if response.status not in _RETRIABLE or not (value.isascii() and value.isdigit()):
+        return None
+    return float(value)

@@ -1,0 +1,140 @@
+"""A pulse as a program on this machine."""
+
+import asyncio
+import os
+import signal
+import tempfile
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Final, Literal
+
+from circadia.ids import PulseId
+from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
+from circadia.wake.launchers.child import Child
+from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
+from circadia.wake.launchers.finish import finish
+from circadia.wake.launchers.output import Tail
+from circadia.wake.launchers.processes import kill, processes_of
+
+PROMPT_FILE: Final = "CIRCADIA_PROMPT_FILE"
+"""Variable with the path of the prompt, where a program gets it in a file."""
+
+
+class SubprocessLauncher:
+    """Starts a program in a session of its own; it has succeeded if its exit status is 0.
+
+    On Linux all that it starts is found again by its environment and ended with it, also after this server was
+    killed (`processes.py` tells the limits). Elsewhere only its process group is ended, and nothing after a kill of
+    the server.
+    """
+
+    kind = "subprocess"
+
+    def __init__(
+        self,
+        command: Sequence[str],
+        *,
+        environment: Mapping[str, str],
+        folder: str | None,
+        prompt: Literal["stdin", "file"],
+        prompts: Path,
+        secrets: Sequence[str] = (),
+        grace_seconds: float,
+    ) -> None:
+        """Keep what each start needs.
+
+        Args:
+            command: program and arguments.
+            environment: all that it gets besides its pulse's, as `program_environment` returns it.
+            folder: where it starts; None is the server's own folder.
+            prompt: how it gets the prompt.
+            prompts: folder for prompts in files; made when first needed, for this user only.
+            secrets: what must not stand in a detail besides the pulse's token, such as values of `env_from`.
+            grace_seconds: time between SIGTERM and SIGKILL.
+        """
+        self._command = tuple(command)
+        self._environment = dict(environment)
+        self._folder = folder
+        self._prompt = prompt
+        self._prompts = prompts
+        self._secrets = tuple(secrets)
+        self._grace_seconds = grace_seconds
+
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+        """Run the program to its end."""
+        prompt = prompt_bytes(launch)
+        environment = pulse_environment(self._environment, launch)
+        tail = Tail((launch.token, *self._secrets))
+        child = Child(launch.pulse_id, launch.epoch, tail)
+        file = self._file(launch) if self._prompt == "file" else None
+        grace_seconds = self._grace_seconds
+        try:
+            await finish(self._start(child, environment, prompt, file))
+            await started()
+            status = await child.wait()
+            grace_seconds = 0.0
+        finally:
+            try:
+                await finish(child.end(grace_seconds=grace_seconds))
+            finally:
+                if file is not None:
+                    file.unlink(missing_ok=True)
+        return Ended(succeeded=status == 0, detail=_detail(status, tail.text()))
+
+    async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
+        """Kill the pulse's processes of earlier epochs, and remove their prompts."""
+        await finish(asyncio.to_thread(self._clear, pulse_id, below_epoch))
+
+    def _clear(self, pulse_id: PulseId, below_epoch: int) -> None:
+        kill(lambda: processes_of(pulse_id, lambda epoch: epoch < below_epoch))
+        for file in self._prompts.glob(f"{pulse_id}.*.txt"):
+            epoch = file.name.split(".")[-2]
+            if epoch.isdigit() and int(epoch) < below_epoch:
+                file.unlink(missing_ok=True)
+
+    async def _start(self, child: Child, environment: dict[str, str], prompt: bytes, file: Path | None) -> None:
+        if file is None:
+            stdin = await asyncio.to_thread(_unnamed, prompt)
+        else:
+            await asyncio.to_thread(_write, file, prompt)
+            environment = {**environment, PROMPT_FILE: str(file)}
+            stdin = os.open(os.devnull, os.O_RDONLY)
+        try:
+            await child.start(self._command, environment, self._folder, stdin)
+        finally:
+            os.close(stdin)
+
+    def _file(self, launch: Launch) -> Path:
+        return self._prompts.absolute() / f"{launch.pulse_id}.{launch.epoch}.txt"
+
+
+def _unnamed(prompt: bytes) -> int:
+    """Return a file without a name that holds the prompt: no program can be blocked on it, and a crash leaves none."""
+    try:
+        with tempfile.TemporaryFile() as file:
+            file.write(prompt)
+            file.flush()
+            file.seek(0)
+            return os.dup(file.fileno())
+    except OSError as error:
+        raise LaunchFailed(f"the prompt cannot be kept: {error}; see to the folder for temporary files") from error
+
+
+def _write(file: Path, prompt: bytes) -> None:
+    try:
+        file.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
+        file.unlink(missing_ok=True)
+        with open(file, "xb", opener=lambda path, flags: os.open(path, flags, 0o600)) as target:
+            target.write(prompt)
+    except OSError as error:
+        raise LaunchFailed(f"the prompt cannot be written: {error}; see to the folder {str(file.parent)!r}") from error
+
+
+def _detail(status: int, said: str) -> str:
+    if status >= 0:
+        how = f"exit status {status}"
+    elif -status in signal.valid_signals():
+        how = f"killed by {signal.Signals(-status).name}"
+    else:
+        how = f"killed by signal {-status}"
+    return f"{how}; its last output:\n{said}" if said else how
