@@ -60,12 +60,14 @@ class ContainerLauncherSettings(Section):
         description="Network of the container. With `none` it reaches nothing but the gateway, through the socket "
         "that `CIRCADIA_GATEWAY_SOCKET` names; any other is the operator's to close.",
     )
-    mounts: tuple[str, ...] = Field((), description="Folders that it sees, as `/here:/there:ro`.")
+    mounts: tuple[str, ...] = Field(
+        (), description="Folders and files that it sees, as `/here:/there`; read-only, or `/here:/there:rw`."
+    )
     user: str = Field("65532:65532", min_length=1, description="User and group that it runs as.")
     memory_mebibytes: int = Field(512, ge=16, description="Most memory; it gets no swap.")
     cpus: float = Field(1.0, gt=0, description="Most processor time, in cores.")
     pids: int = Field(256, ge=1, description="Most processes and threads.")
-    tmp_mebibytes: int = Field(64, ge=1, description="Size of /tmp, the only place that it can write to.")
+    tmp_mebibytes: int = Field(64, ge=1, description="Size of /tmp; all else of its root is read-only.")
     init: bool = Field(
         True,
         description="A small first process that passes signals on and reaps; Podman needs `catatonit` for it.",
@@ -84,7 +86,7 @@ class ContainerLauncherSettings(Section):
     def _absolute(cls, value: tuple[str, ...]) -> tuple[str, ...]:
         for mount in value:
             if not re.fullmatch(r"/[^:]*:/[^:]*(:(ro|rw))?", mount):
-                raise ValueError(f"must be /here:/there or /here:/there:ro, got {mount!r}")
+                raise ValueError(f"must be /here:/there or /here:/there:rw, got {mount!r}")
         return value
 
 

@@ -107,8 +107,9 @@ class PulseRows:
             "depth": pulse.depth,
             "run_seconds": round(ran_seconds(pulse, now), 3),
         }
-        await tx.events.add([Event(type=EventType.PULSE, at=now, session=session, agent=name, data=data)])
-        tx.after_commit(lambda: self._signals.publish("event", session))
+        if pulse.kind is not PulseKind.GATE:  # of that, the events of the sleep state tell
+            await tx.events.add([Event(type=EventType.PULSE, at=now, session=session, agent=name, data=data)])
+            tx.after_commit(lambda: self._signals.publish("event", session))
         told = {"agent": pulse.agent_id, "status": pulse.status.value}
         tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, told))
 

@@ -4,10 +4,13 @@ from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Final
 
+from pydantic import TypeAdapter
+
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
 from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
+from circadia.records.coordination import Setting, SettingSource
 from circadia.records.event import Event, EventType
 from circadia.records.message import Priority
 from circadia.records.schedule import Routine, RoutineSpec
@@ -22,6 +25,9 @@ MOST_ROUTINES: Final = 100
 """Routines of one agent."""
 ALERT_SKIPS: Final = 5
 """Skips in a row after which people are told."""
+FILE_ROUTINES: Final = "routines"
+"""Stands among an agent's settings for the routines that the file stated when it was read last."""
+_SPECS: Final = TypeAdapter(tuple[RoutineSpec, ...])
 _SPEC: Final = tuple(field.name for field in fields(RoutineSpec))
 
 
@@ -59,6 +65,16 @@ class Routines:
                 await tx.routines.save(first_at(replace(old, **values), now), origin=old)
         await self._tell(tx, agent, {"changed_by": by, "routines": names})
         return await tx.routines.of_agent(agent.id)
+
+    async def read_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
+        """Take over the file's routines if they have changed since the file was read last (WAKE-16)."""
+        stated = _SPECS.dump_python(tuple(specs), mode="json")
+        old = agent.settings.get(FILE_ROUTINES)
+        if (old.file if old is not None else []) == stated:
+            return
+        noted = Setting(value=None, source=SettingSource.FILE, at=self._clock.now(), file=stated)
+        await tx.agents.save(replace(agent, settings={**agent.settings, FILE_ROUTINES: noted}))
+        await self.replace(tx, agent, specs, by="file")
 
     async def fire(self, tx: Tx, routine: Routine) -> Plan:
         """Decide what becomes of a routine that is due, and do it."""

@@ -1,0 +1,265 @@
+"""A pulse as a container at a Docker or Podman engine."""
+
+import logging
+import math
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from circadia.clock import Clock
+from circadia.ids import PulseId
+from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
+from circadia.wake.launchers.engine import Engine, EngineAway, EngineError, engine_at
+from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
+from circadia.wake.launchers.finish import finish
+from circadia.wake.launchers.gateway_socket import gateway_socket
+from circadia.wake.launchers.output import Tail
+
+_logger = logging.getLogger(__name__)
+
+PULSE_LABEL: Final = "circadia.pulse"
+EPOCH_LABEL: Final = "circadia.epoch"
+PROMPT: Final = "CIRCADIA_PROMPT"
+"""Variable with the prompt, where it goes that way."""
+GATEWAY_SOCKET: Final = "CIRCADIA_GATEWAY_SOCKET"
+"""Variable with the path of the socket that leads to the gateway, in a container without a network."""
+_SOCKET_IN_CONTAINER: Final = "/circadia/gateway.sock"
+_LONGEST_VARIABLE_BYTES: Final = 96 * 2**10
+"""The kernel takes 128 KiB a variable (execve(2)), the name included."""
+_MEBIBYTE: Final = 2**20
+_AWAY_TRIES: Final = 60
+_AWAY_PAUSE_SECONDS: Final = 1.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Box:
+    """What a container may have; the settings of the same names say what each means."""
+
+    user: str
+    """User and group."""
+    memory_mebibytes: int
+    """Most memory, without swap."""
+    cpus: float
+    """Most processor time, in cores."""
+    pids: int
+    """Most processes and threads."""
+    tmp_mebibytes: int
+    """Size of /tmp."""
+    network: str
+    """Network; `none` leaves the gateway's socket only."""
+    mounts: Sequence[str]
+    """Folders from outside."""
+    init: bool
+    """Whether the engine's own first process runs."""
+
+
+class ContainerLauncher:
+    """Runs an image with a read-only root, no capability and bounded means; it has succeeded if its exit status is 0.
+
+    Each container carries the pulse's id and epoch as labels, by which `clear` finds what an earlier process left.
+    """
+
+    kind = "container"
+
+    def __init__(
+        self,
+        image: str,
+        *,
+        command: Sequence[str],
+        engine: str,
+        pull: Literal["never", "missing"],
+        environment: Mapping[str, str],
+        prompt: Literal["stdin", "env"],
+        box: Box,
+        gateway: tuple[str, int],
+        clock: Clock,
+        secrets: Sequence[str] = (),
+        grace_seconds: float,
+    ) -> None:
+        """Keep what each start needs; the settings of the same names say what it means.
+
+        Args:
+            environment: what settings give, as `named_environment` returns it.
+            gateway: host and port where the gateway can be reached from this process.
+            secrets: what must not stand in a detail besides the pulse's token.
+        """
+        self._image = image
+        self._command = tuple(command)
+        self._engine = engine
+        self._pull = pull
+        self._environment = dict(environment)
+        self._prompt = prompt
+        self._box = box
+        self._gateway = gateway
+        self._clock = clock
+        self._secrets = tuple(secrets)
+        self._grace_seconds = grace_seconds
+
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+        """Run the container to its end."""
+        prompt = prompt_bytes(launch)
+        environment = pulse_environment(self._environment, launch)
+        if self._prompt == "env":
+            if len(prompt) > _LONGEST_VARIABLE_BYTES:
+                raise LaunchFailed(f"a prompt of {len(prompt)} bytes is too long for the environment; use stdin")
+            environment[PROMPT] = launch.prompt
+        name = f"circadia-{launch.pulse_id}-{launch.epoch}"
+        async with engine_at(self._engine) as engine, self._way_out(environment) as socket:
+            body = self._body(launch, environment, socket)
+            polite = True
+            try:
+                await self._create(engine, name, body)
+                lost = await finish(self._start(engine, name, prompt))
+                await started()
+                ended = lost or await self._ended(engine, name, launch)
+                polite = False
+            finally:
+                await finish(self._end(engine, name, polite=polite))
+        return ended
+
+    async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
+        """Kill and remove the pulse's containers of earlier epochs.
+
+        Raises:
+            LaunchFailed: the engine does not say what is left; the pulse must not be started yet.
+        """
+        await finish(self._clear(pulse_id, below_epoch))
+
+    async def _clear(self, pulse_id: PulseId, below_epoch: int) -> None:
+        try:
+            async with engine_at(self._engine) as engine:
+                for name, labels in await engine.labelled(f"{PULSE_LABEL}={pulse_id}"):
+                    epoch = labels.get(EPOCH_LABEL, "")
+                    if epoch.isdigit() and int(epoch) < below_epoch:
+                        await engine.remove(name)
+        except (EngineError, EngineAway) as error:
+            raise LaunchFailed(self._unreached(error)) from error
+
+    @asynccontextmanager
+    async def _way_out(self, environment: dict[str, str]) -> AsyncGenerator[Path | None]:
+        """Yield the socket that the container gets in place of a network, if it gets none."""
+        if self._box.network != "none":
+            yield None
+            return
+        async with gateway_socket(*self._gateway) as path:
+            environment[GATEWAY_SOCKET] = _SOCKET_IN_CONTAINER
+            yield path
+
+    async def _create(self, engine: Engine, name: str, body: Mapping[str, Any]) -> None:
+        """Create the container, with its image pulled if need be.
+
+        Raises:
+            LaunchFailed: it cannot be.
+        """
+        try:
+            try:
+                await finish(engine.create(name, body))
+            except EngineError as error:
+                if error.status != 404:
+                    raise
+                if self._pull == "never":
+                    raise LaunchFailed(
+                        f"the image {self._image!r} is not at the engine ({error}); pull it, or set `pull: missing`"
+                    ) from error
+                await engine.pull(self._image)
+                await finish(engine.create(name, body))
+        except EngineError as error:
+            raise LaunchFailed(f"no container can be made of {self._image!r}: {error}") from error
+        except EngineAway as error:
+            raise LaunchFailed(self._unreached(error)) from error
+
+    async def _start(self, engine: Engine, name: str, prompt: bytes) -> Ended | None:
+        """Start the container and hand over the prompt; return an end if nobody knows whether it runs.
+
+        Raises:
+            LaunchFailed: nothing ran.
+        """
+        try:
+            stdin = await engine.attach(name) if self._prompt == "stdin" else None
+        except (EngineError, EngineAway) as error:
+            raise LaunchFailed(f"the container takes no prompt: {error}") from error
+        try:
+            await engine.start(name)
+            if stdin is not None:
+                stdin.write(prompt)
+        except EngineError as error:
+            raise LaunchFailed(f"{self._image!r} cannot be started: {error}; see to its command") from error
+        except EngineAway as error:
+            return Ended(succeeded=False, detail=f"the engine broke off at the start: {error}; it may have run")
+        return None
+
+    async def _ended(self, engine: Engine, name: str, launch: Launch) -> Ended:
+        """Wait for the end, over a restart of the engine too."""
+        for _ in range(_AWAY_TRIES):
+            try:
+                status = await engine.wait(name)
+                state = await engine.state(name)
+                tail = Tail((launch.token, *self._secrets))
+                tail.feed(await engine.output(name))
+            except EngineError as error:
+                return Ended(succeeded=False, detail=f"its container is gone: {error}")
+            except EngineAway as error:
+                _logger.warning("pulse %s: %s", launch.pulse_id, self._unreached(error))
+                await self._clock.sleep(_AWAY_PAUSE_SECONDS)
+            else:
+                return Ended(succeeded=status == 0, detail=self._detail(status, state, tail.text()))
+        return Ended(succeeded=False, detail="the engine went away while it ran; how it ended is not known")
+
+    def _detail(self, status: int, state: Mapping[str, Any], said: str) -> str:
+        how = f"exit status {status}"
+        if state.get("OOMKilled"):
+            how += f", out of its {self._box.memory_mebibytes} MiB of memory"
+        return f"{how}; its last output:\n{said}" if said else how
+
+    async def _end(self, engine: Engine, name: str, *, polite: bool) -> None:
+        """Stop the container if it runs, and remove it."""
+        try:
+            if polite:
+                try:
+                    await engine.stop(name, math.ceil(self._grace_seconds))
+                except (EngineError, EngineAway) as error:
+                    _logger.debug("container %s was not stopped: %s", name, error)
+            await engine.remove(name)
+        except (EngineError, EngineAway) as error:
+            _logger.error("container %s is left behind: %s", name, error)  # noqa: TRY400 - the engine's words are enough
+
+    def _unreached(self, error: Exception) -> str:
+        return f"the container engine at {self._engine} does not answer: {error}; start it, or correct `engine`"
+
+    def _body(self, launch: Launch, environment: Mapping[str, str], socket: Path | None) -> dict[str, Any]:
+        """Return what the engine is asked to create (Engine API, ContainerCreate)."""
+        memory = self._box.memory_mebibytes * _MEBIBYTE
+        mounts = [_mount(*each.split(":")) for each in self._box.mounts]
+        if socket is not None:
+            mounts.append(_mount(str(socket), _SOCKET_IN_CONTAINER, "rw"))
+        with_stdin = self._prompt == "stdin"
+        return {
+            "Image": self._image,
+            **({"Cmd": list(self._command)} if self._command else {}),
+            "Env": [f"{name}={value}" for name, value in environment.items()],
+            "User": self._box.user,
+            "Labels": {PULSE_LABEL: launch.pulse_id, EPOCH_LABEL: str(launch.epoch), "circadia.agent": launch.agent},
+            "OpenStdin": with_stdin,
+            "StdinOnce": with_stdin,
+            "AttachStdin": with_stdin,
+            "HostConfig": {
+                "NetworkMode": self._box.network,
+                "ReadonlyRootfs": True,
+                "CapDrop": ["ALL"],
+                "SecurityOpt": ["no-new-privileges"],
+                "Memory": memory,
+                "MemorySwap": memory,
+                "NanoCpus": round(self._box.cpus * 1e9),
+                "PidsLimit": self._box.pids,
+                "Tmpfs": {"/tmp": f"rw,nosuid,nodev,mode=1777,size={self._box.tmp_mebibytes}m"},  # noqa: S108
+                "Mounts": mounts,
+                "Init": self._box.init,
+                "LogConfig": {"Type": "json-file", "Config": {"max-size": "1m"}},
+            },
+        }
+
+
+def _mount(source: str, target: str, mode: str = "ro") -> dict[str, Any]:
+    return {"Type": "bind", "Source": source, "Target": target, "ReadOnly": mode != "rw"}
