@@ -17,11 +17,11 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import Registry
 from circadia.agents.sessions import Sessions
-from circadia.agents.sleep import SleepState
 from circadia.agents.threads import Threads
 from circadia.api.app import ApiParts, create_api
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
+from circadia.server.waking import wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -165,9 +165,12 @@ async def _parts(store: Store, clock: ManualClock, held: Held, limits: Mapping[s
     signals = LocalSignals()
     ids = NumberedIds()
     settings = settings_from({"limits": dict(limits)})
-    sleep = SleepState(clock, signals)
+    tier = wake_tier(settings, clock, ids, signals)
+    sleep = tier.sleep
     registry = Registry(clock, ids, signals, settings.defaults.policy())
-    threads = Threads(clock, ids, signals, sleep, max_message_characters=settings.limits.max_message_characters)
+    threads = Threads(
+        clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
+    )
     sessions = Sessions(clock, ids, signals, registry, threads)
     async with store.write() as tx:
         await sessions.ensure_default(tx)
@@ -183,4 +186,5 @@ async def _parts(store: Store, clock: ManualClock, held: Held, limits: Mapping[s
         presence=Presence(store, signals),
         settings=settings,
         holds=held,
+        wake=tier,
     )

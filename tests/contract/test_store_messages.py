@@ -112,10 +112,10 @@ async def test_unread_deliveries_come_in_order_and_by_filter(team: Store) -> Non
 async def test_a_lease_takes_what_is_unread_and_gives_it_to_one(team: Store) -> None:
     first, second, third = await sent(team, "m1", "m2", "m3")
     async with team.write() as tx:
-        assert await tx.deliveries.lease(ADA.id, [second, first], at(10)) == [second, first]
-        assert await tx.deliveries.lease(ADA.id, [first, third, MessageId("none")], at(10)) == [third]
-        assert await tx.deliveries.lease(ADA.id, [], at(10)) == []
-        assert await tx.deliveries.lease(EVE.id, [first], at(10)) == []
+        assert await tx.deliveries.lease(ADA.id, [second, first], at(10), now=at(5)) == [second, first]
+        assert await tx.deliveries.lease(ADA.id, [first, third, MessageId("none")], at(10), now=at(5)) == [third]
+        assert await tx.deliveries.lease(ADA.id, [], at(10), now=at(5)) == []
+        assert await tx.deliveries.lease(EVE.id, [first], at(10), now=at(5)) == []
         assert await tx.deliveries.count_unread(ADA.id) == 0
 
 
@@ -123,11 +123,11 @@ async def test_a_lease_takes_what_is_unread_and_gives_it_to_one(team: Store) -> 
 async def test_what_is_handled_stays_handled(team: Store) -> None:
     leased, plain = await sent(team, "m1", "m2")
     async with team.write() as tx:
-        await tx.deliveries.lease(ADA.id, [leased], at(10))
-        await tx.deliveries.handle(ADA.id, [leased, plain])
-        await tx.deliveries.handle(ADA.id, [])
+        await tx.deliveries.lease(ADA.id, [leased], at(10), now=at(5))
+        await tx.deliveries.handle(ADA.id, [leased, plain], at(5))
+        await tx.deliveries.handle(ADA.id, [], at(5))
         await tx.deliveries.release(ADA.id, [leased, plain])
-        assert await tx.deliveries.lease(ADA.id, [leased, plain], at(10)) == []
+        assert await tx.deliveries.lease(ADA.id, [leased, plain], at(10), now=at(5)) == []
         assert await tx.deliveries.release_expired(at(99)) == set()
         assert await tx.deliveries.unread(ADA.id) == []
 
@@ -136,7 +136,7 @@ async def test_what_is_handled_stays_handled(team: Store) -> None:
 async def test_a_lease_that_is_given_back_is_unread_in_its_old_place(team: Store) -> None:
     first, second = await sent(team, "m1", "m2")
     async with team.write() as tx:
-        await tx.deliveries.lease(ADA.id, [first, second], at(10))
+        await tx.deliveries.lease(ADA.id, [first, second], at(10), now=at(5))
         await tx.deliveries.release(EVE.id, [first])
         assert await tx.deliveries.unread(ADA.id) == []
         await tx.deliveries.release(ADA.id, [second])
@@ -148,8 +148,8 @@ async def test_a_lease_that_is_given_back_is_unread_in_its_old_place(team: Store
 async def test_a_lease_that_ran_out_falls_back_to_unread(team: Store) -> None:
     first, second = await sent(team, "m1", "m2")
     async with team.write() as tx:
-        await tx.deliveries.lease(ADA.id, [first], at(10))
-        await tx.deliveries.lease(ADA.id, [second], at(20))
+        await tx.deliveries.lease(ADA.id, [first], at(10), now=at(5))
+        await tx.deliveries.lease(ADA.id, [second], at(20), now=at(5))
         assert await tx.deliveries.release_expired(at(9.999999)) == set()
         assert await tx.deliveries.release_expired(at(10)) == {ADA.id}
         assert await tx.deliveries.release_expired(at(10)) == set()

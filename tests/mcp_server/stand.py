@@ -33,6 +33,7 @@ from circadia.ids import RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
+from circadia.server.waking import wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
@@ -280,9 +281,11 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     signals = LocalSignals()
     ids = RandomIds(lambda: milliseconds(SystemClock()))
     presence = Presence(store, signals)
-    sleep = SleepState(clock, signals)
+    settings = Settings.model_validate({})
+    tier = wake_tier(settings, clock, ids, signals)
+    sleep = tier.sleep
     registry = Registry(clock, ids, signals, AgentPolicy())
-    threads = Threads(clock, ids, signals, sleep, max_message_characters=64_000)
+    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=64_000)
     sessions = Sessions(clock, ids, signals, registry, threads)
     waits = Waits(clock, store, signals, presence)
     async with store.write() as tx:
@@ -290,7 +293,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     server = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
-            settings=Settings.model_validate({}),
+            settings=settings, wake=tier,
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)

@@ -10,7 +10,7 @@ from circadia.ids import SessionId, ThreadId
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.records.session import Session, SessionStatus
-from circadia.records.thread import Thread
+from circadia.records.thread import Thread, ThreadStatus
 from circadia.stores.base import Tx
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
@@ -80,7 +80,7 @@ async def thread_of(tx: Tx, session: Session, thread_id: str) -> Thread:
         NotFound: there is none. Conflict: several open threads have this name.
     """
     thread = await tx.threads.get(ThreadId(thread_id))
-    if thread is not None and thread.session_id == session.id:
+    if thread is not None and thread.session_id == session.id and thread.status is not ThreadStatus.DIRECT:
         return thread
     threads = await tx.threads.of_session(session.id)
     named = [t for t in threads if t.name == thread_id]

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from circadia.errors import Forbidden, Unauthenticated
 from circadia.ids import hash_token
 from circadia.records.principal import Principal
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 
 
@@ -20,10 +20,11 @@ class Identity:
         self._admin = admin_token_hash
         self._metrics = metrics_token_hash
         self._known: dict[str, Principal] = {}
-        self._hashes: dict[str, str] = {}
+        self._hashes: dict[str, set[str]] = {}
         self._changes = 0
         signals.listen("agent", self._forget)
         signals.listen("agent_ended", self._forget)
+        signals.listen("pulse", self._forget_pulse)
 
     async def of(self, token: str | None) -> Principal:
         """Return the owner of the token.
@@ -44,19 +45,32 @@ class Identity:
             return Principal(metrics_only=True)
         changes = self._changes
         async with self._store.read() as tx:
-            agent = await tx.agents.by_token(hashed)
-        if agent is None:
-            raise Unauthenticated("this token opens nothing; it may have been rotated, or its agent deleted")
+            principal = await self._owner(tx, hashed)
+        agent = principal.agent if principal is not None else None
+        if principal is None or agent is None or agent.deleted_at is not None:
+            raise Unauthenticated("this token opens nothing; it may have been rotated, or its agent or pulse has ended")
         if not agent.enabled:
             raise Forbidden(f"agent {agent.reference!r} is disabled; the operator can enable it")
-        principal = Principal(agent=agent)
         if changes == self._changes:  # else the row may have changed while it was read
             self._known[hashed] = principal
-            self._hashes[agent.id] = hashed
+            self._hashes.setdefault(agent.id, set()).add(hashed)
         return principal
+
+    async def _owner(self, tx: Tx, hashed: str) -> Principal | None:
+        """Return whose token it is: an agent's, or that of a pulse of an agent; none if nobody's."""
+        agent = await tx.agents.by_token(hashed)
+        if agent is not None:
+            return Principal(agent=agent)
+        pulse = await tx.pulses.by_token(hashed)
+        if pulse is None:
+            return None
+        return Principal(agent=await tx.agents.get(pulse.agent_id), pulse_id=pulse.id)
 
     def _forget(self, key: str, _: Mapping[str, object]) -> None:
         self._changes += 1
-        hashed = self._hashes.pop(key, None)
-        if hashed is not None:
+        for hashed in self._hashes.pop(key, ()):
             self._known.pop(hashed, None)
+
+    def _forget_pulse(self, _: str, data: Mapping[str, object]) -> None:
+        """Forget the tokens of an agent whose pulse moved: a pulse's token dies with it (WAKE-52)."""
+        self._forget(str(data["agent"]), data)

@@ -23,12 +23,21 @@ class Happenings(Protocol):
         ...
 
 
+class TimesAwake(Protocol):
+    """Is told of each change of a sleep state, in its transaction: a time awake is a pulse (WAKE-56)."""
+
+    async def moved(self, tx: Tx, agent: Agent) -> None:
+        """Let the change have its effect; `agent` is the row after it."""
+        ...
+
+
 class SleepState:
     """Moves `asleep`, with its generation and its event, in the caller's transaction (GATE-03, GATE-04)."""
 
-    def __init__(self, clock: Clock, signals: Signals) -> None:
+    def __init__(self, clock: Clock, signals: Signals, times_awake: TimesAwake) -> None:
         self._clock = clock
         self._signals = signals
+        self._times_awake = times_awake
 
     async def set(self, tx: Tx, agent: Agent, *, asleep: bool, cause: Cause, actor: str) -> Agent:
         """Make the agent asleep or awake and return its new row; nothing happens if it already is.
@@ -47,6 +56,7 @@ class SleepState:
             raise Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
         lasted = max(0.0, (now - current.since).total_seconds())
         await tx.events.add([self._event(moved, lasted)])
+        await self._times_awake.moved(tx, moved)
         await tx.sessions.touch(SessionId(moved.session_id), now)
         tx.after_commit(lambda: self._tell(moved, lasted))
         return moved

@@ -75,7 +75,7 @@ class Waits:
     async def confirm(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
         """Mark as handled: the answer went out."""
         async with self._store.write() as tx:
-            await tx.deliveries.handle(agent_id, messages)
+            await tx.deliveries.handle(agent_id, messages, self._clock.now())
 
     async def release(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
         """Make unread again: the caller was gone before the answer went out."""
@@ -114,9 +114,10 @@ class Waits:
             unread = await tx.deliveries.unread(agent_id, mentioned=wanted.mentioned, sender=wanted.sender)
         if not unread:
             return ()
-        until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
+        now = self._clock.now()
+        until = now + timedelta(seconds=LEASE_SECONDS)
         async with self._store.write() as tx:
-            leased = set(await tx.deliveries.lease(agent_id, [each.message.id for each in unread], until))
+            leased = set(await tx.deliveries.lease(agent_id, [each.message.id for each in unread], until, now=now))
         return [each for each in unread if each.message.id in leased]
 
     async def _rung(self, bell: asyncio.Future[None], seconds: float) -> float:

@@ -20,6 +20,7 @@ from circadia.records.principal import Principal
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
+from circadia.wake.tier import WakeTier
 
 
 class HoldList(Protocol):
@@ -62,6 +63,8 @@ class ApiParts:
     """Limits and timing."""
     holds: HoldList
     """What is held now."""
+    wake: WakeTier
+    """Inbox, wakes, pulses and schedules."""
 
 
 def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:

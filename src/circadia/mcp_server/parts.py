@@ -10,6 +10,7 @@ from circadia.clock import Clock
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
+from circadia.wake.tier import WakeTier
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,3 +33,5 @@ class McpParts:
     """Who is awake."""
     settings: Settings
     """All settings."""
+    wake: WakeTier
+    """Inbox, wakes, pulses and schedules."""

@@ -1,10 +1,12 @@
 """An agent: one identity in a session, with a token, a sleep state and a policy."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
 
 from circadia.ids import AgentId, SessionId
+from circadia.records.coordination import DEFAULT, Coordination, Setting
 
 
 class SleepEvent(StrEnum):
@@ -108,6 +110,10 @@ class Agent:
     """What wakes it."""
     policy: AgentPolicy = field(default_factory=AgentPolicy)
     """What it may reach and spend."""
+    coordination: Coordination = DEFAULT
+    """How it may be woken."""
+    settings: Mapping[str, Setting] = field(default_factory=dict[str, Setting])
+    """What of its coordination was set, by flat name, and where."""
     description: str = ""
     """What it is for, as other agents read it."""
     created_at: datetime

@@ -27,6 +27,13 @@ class EventType(StrEnum):
     PARTICIPANT_REMOVED = "participant_removed"
     MESSAGE = "message"
     UPSTREAM_ERROR = "upstream_error"
+    DIRECT_MESSAGE = "direct_message"
+    DELIVERY = "delivery"
+    WAKE = "wake"
+    PULSE = "pulse"
+    ROUTINE = "routine"
+    COORDINATION = "coordination"
+    ALERT = "alert"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -5,7 +5,38 @@ from datetime import datetime
 from enum import StrEnum
 from typing import Final
 
-from circadia.ids import AgentId, MessageId, SessionId, ThreadId
+from circadia.ids import AgentId, MessageId, PulseId, SessionId, ThreadId
+
+
+class Priority(StrEnum):
+    """How soon a message wants to be read; the last two ask for a wake (WAKE-06)."""
+
+    LOW = "low"
+    NORMAL = "normal"
+    HIGH = "high"
+    URGENT = "urgent"
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for low … 3 for urgent."""
+        return _RANKS[self]
+
+    @staticmethod
+    def of_rank(rank: int) -> "Priority":
+        """Return the priority of this rank."""
+        return tuple(Priority)[rank]
+
+
+_RANKS: Final = {each: rank for rank, each in enumerate(Priority)}
+
+
+class MessageType(StrEnum):
+    """What a message is for."""
+
+    INFO = "info"
+    REVIEW_REQUEST = "review_request"
+    HELP_REQUEST = "help_request"
+    UNBLOCK = "unblock"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -30,6 +61,20 @@ class Message:
     """Names of the agents that it mentions."""
     at: datetime
     """When it was accepted."""
+    type: MessageType = MessageType.INFO
+    """What it is for."""
+    priority: Priority = Priority.NORMAL
+    """How soon it wants to be read."""
+    reply_to: MessageId | None = None
+    """The message that it answers."""
+    key: str | None = None
+    """Idempotency key, with its sender before it; unique (WAKE-03)."""
+    root_id: str | None = None
+    """First wake or message of its chain; none outside of chains."""
+    parent_id: str | None = None
+    """The wake behind the pulse in which it was said."""
+    depth: int = 0
+    """Wakes from the root of its chain."""
 
 
 class DeliveryState(StrEnum):
@@ -64,3 +109,11 @@ class Delivery:
     """Where it stands."""
     mentioned: bool
     """Whether the message mentions this agent."""
+    leased_until: datetime | None = None
+    """When a lease without a pulse ends: an answer on its way, or a snooze."""
+    pulse_id: PulseId | None = None
+    """The pulse in whose prompt it is, or was last."""
+    seen_at: datetime | None = None
+    """When the agent, or a prompt, first had it."""
+    ended_at: datetime | None = None
+    """When it was handled, or given up."""

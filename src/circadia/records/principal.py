@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from circadia.ids import PulseId
 from circadia.records.agent import Agent
 
 
@@ -11,6 +12,8 @@ class Principal:
 
     agent: Agent | None = None
     """The agent; none means the operator."""
+    pulse_id: PulseId | None = None
+    """The pulse whose token it is; none for an agent's own token."""
     metrics_only: bool = False
     """Whether this is the metrics token, which opens `/metrics` alone."""
 

@@ -12,6 +12,8 @@ class ThreadStatus(StrEnum):
 
     OPEN = "open"
     CLOSED = "closed"
+    DIRECT = "direct"
+    """Holds what agents of a session get directly; nobody takes part in it, and no list shows it."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -45,7 +45,7 @@ async def serve(settings: Settings, data: Path, *, on_ready: OnReady, role: str 
         raise_file_limit()
         chosen = settings.server
         with bound_to(chosen.host, chosen.port) as bound:
-            async with wired(settings, data, environment, token) as server:
+            async with wired(settings, data, environment, token, address=reachable(bound)) as server:
                 settle_garbage_collection()
                 listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
                 telling = asyncio.create_task(_tell(listener, on_ready, token if made else None))
@@ -83,9 +83,8 @@ class Listener(uvicorn.Server):
     @property
     def url(self) -> str:
         """Return the address that callers use."""
-        host, port = self.bound.getsockname()[:2]
-        shown = f"[{host}]" if ":" in host else "127.0.0.1" if host == "0.0.0.0" else host
-        return f"http://{shown}:{port}"
+        host, port = reachable(self.bound)
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}"
 
     @contextmanager
     def capture_signals(self) -> Generator[None]:
@@ -112,10 +111,17 @@ class Listener(uvicorn.Server):
         self.ready.set()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """End what waits, then let the rest run to its end."""
+        """Let pulses end, which may still call; then end what waits, and let the rest run to its end."""
+        await self._circadia.drain()
         self._circadia.stop(SERVER_STOPS)
         await asyncio.sleep(0)
         await super().shutdown(sockets)
+
+
+def reachable(bound: socket.socket) -> tuple[str, int]:
+    """Return host and port at which the socket can be reached from this machine."""
+    name: tuple[str, int] = bound.getsockname()[:2]
+    return {"0.0.0.0": "127.0.0.1", "::": "::1"}.get(name[0]) or name[0], name[1]
 
 
 def raise_file_limit() -> None:

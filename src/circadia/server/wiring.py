@@ -16,7 +16,6 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import NewAgent, Registry
 from circadia.agents.sessions import Sessions
-from circadia.agents.sleep import SleepState
 from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
@@ -48,12 +47,14 @@ from circadia.ids import IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.server.front import Front, Hosts
 from circadia.server.sweeps import Sweeps
+from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
+from circadia.wake.tier import WakeTier
 
 _logger = logging.getLogger(__name__)
 
@@ -68,6 +69,8 @@ class Server:
     """What is still to be written."""
     stop: Callable[[str], None]
     """Ends all that waits, with a reason: held calls, and streams of events."""
+    drain: Callable[[], Coroutine[Any, Any, None]]
+    """Takes up no more pulses, and lets those that run end within their time."""
     waiting: Callable[[], int]
     """Returns how many callers are held or get signs of life: 0 when nobody is there."""
 
@@ -92,11 +95,18 @@ class Basis:
     """Hints."""
     session: aiohttp.ClientSession
     """Connections to MCP servers."""
+    address: tuple[str, int]
+    """Host and port at which this server can be reached from this machine."""
 
 
 @asynccontextmanager
 async def wired(
-    settings: Settings, data: Path, environment: Mapping[str, str], admin_token: str
+    settings: Settings,
+    data: Path,
+    environment: Mapping[str, str],
+    admin_token: str,
+    *,
+    address: tuple[str, int] | None = None,
 ) -> AsyncGenerator[Server]:
     """Build a server; on exit end its tasks, write what is left, and close the database.
 
@@ -112,6 +122,7 @@ async def wired(
         basis = Basis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
+            address=address or (settings.server.host, settings.server.port),
         )  # fmt: skip
         yield await _built(basis, admin_token, stack)
 
@@ -130,10 +141,11 @@ def _session() -> aiohttp.ClientSession:
 async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Server:
     settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
     presence = Presence(store, signals)
-    sleep = SleepState(clock, signals)
+    tier = wake_tier(settings, clock, basis.ids, signals)
+    sleep = tier.sleep
     registry = Registry(clock, basis.ids, signals, PolicySettings.policy(settings.defaults))
     threads = Threads(
-        clock, basis.ids, signals, sleep, max_message_characters=settings.limits.max_message_characters
+        clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )  # fmt: skip
     sessions = Sessions(clock, basis.ids, signals, registry, threads)
     waits = Waits(clock, store, signals, presence)
@@ -150,11 +162,11 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     metrics.gauge("circadia_held_calls", "Calls held now.", lambda: gate.held_in_all)
     metrics.gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
     metrics.gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
-    await _prepare(basis, sessions, registry, waits)
+    await _prepare(basis, sessions, registry, waits, tier)
     own = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
-            settings=settings,
+            settings=settings, wake=tier,
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
@@ -164,14 +176,20 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         ApiParts(
             store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
             threads=threads, sleep=sleep, presence=presence, settings=settings, holds=gate,
+            wake=tier,
         )
     )  # fmt: skip
     hosts = Hosts((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
     front = Front(hosts, {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
     sweeps = Sweeps(clock, store, waits, sessions, stall_seconds=settings.defaults.stall_seconds)
-    await _started(stack, own, stdio, journal, (ticker.run(), sweeps.run()))
+    worker = wake_worker(
+        tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
+    )  # fmt: skip
+    metrics.gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running)
+    await _started(stack, own, stdio, journal, (ticker.run(), sweeps.run(), worker.run()))
     return Server(
-        app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting
+        app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting,
+        drain=lambda: worker.drain(settings.fleet.drain_seconds),
     )  # fmt: skip
 
 
@@ -242,7 +260,7 @@ def _mcp_door(
     )
 
 
-async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: Waits) -> None:
+async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: Waits, tier: WakeTier) -> None:
     """Make what the file names: the session `default` and its agents; free what a dead process had leased."""
     async with basis.store.write() as tx:
         default = await sessions.ensure_default(tx)
@@ -255,14 +273,16 @@ async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: 
                     name=name, description=each.description, sleep_events=each.sleep_events,
                     wake_events=each.wake_events, policy=policy,
                 )  # fmt: skip
-                await registry.add(tx, default, new, token=token)
-                continue
-            if token is not None and hash_token(token) != found.token_hash:
-                found = await registry.retoken(tx, found, token)
-            await registry.change(
-                tx, found, description=each.description, sleep_events=each.sleep_events,
-                wake_events=each.wake_events, policy=policy,
-            )  # fmt: skip
+                found, _ = await registry.add(tx, default, new, token=token)
+            else:
+                if token is not None and hash_token(token) != found.token_hash:
+                    found = await registry.retoken(tx, found, token)
+                found = await registry.change(
+                    tx, found, description=each.description, sleep_events=each.sleep_events,
+                    wake_events=each.wake_events, policy=policy,
+                )  # fmt: skip
+            found = await tier.coordinations.read_file(tx, found, each.stated_coordination())
+            await tier.routines.read_file(tx, found, each.routine_specs())
     await waits.sweep(all_leases=True)
 
 

@@ -1,6 +1,8 @@
 """Settings: one model per section; the file and the environment are read once, in `load`."""
 
 from circadia.settings.agents import AgentSettings, PolicySettings
+from circadia.settings.coordination import FleetSettings
+from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.load import load_settings, settings_from
 from circadia.settings.root import Settings
@@ -10,6 +12,8 @@ from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
 __all__ = [
     "AgentSettings",
     "DefaultsSettings",
+    "FleetSettings",
+    "LauncherSettings",
     "LimitsSettings",
     "McpServerSettings",
     "PolicySettings",

@@ -1,8 +1,13 @@
 """Section `agents`, and the policy that `defaults` and each agent share."""
 
-from pydantic import Field
+from typing import Any
+
+from pydantic import Field, TypeAdapter
 
 from circadia.records.agent import AgentPolicy, OnWake, SleepEvent, WakeEvent
+from circadia.records.schedule import Blackout
+from circadia.settings.coordination import CoordinationSettings
+from circadia.settings.schedule import ScheduleSettings
 from circadia.settings.section import Section
 
 
@@ -36,7 +41,7 @@ class PolicySettings(Section):
         return AgentPolicy(**{name: getattr(self, name) for name in PolicySettings.model_fields})
 
 
-class AgentSettings(PolicySettings):
+class AgentSettings(PolicySettings, ScheduleSettings):
     """One agent of the session `default` that the file defines."""
 
     token_env: str | None = Field(
@@ -45,3 +50,17 @@ class AgentSettings(PolicySettings):
     description: str = Field("", description="What it is for, as other agents read it.")
     sleep_events: frozenset[SleepEvent] = Field(frozenset(), description="What puts it to sleep.")
     wake_events: frozenset[WakeEvent] = Field(frozenset(), description="What wakes it.")
+    coordination: CoordinationSettings = Field(
+        CoordinationSettings.model_validate({}), description="How it may be woken."
+    )
+
+    def stated_coordination(self) -> dict[str, Any]:
+        """Return all of its coordination that the file states, its zone and blackouts too, ready for JSON."""
+        stated = self.coordination.stated()
+        if "timezone" in self.model_fields_set:
+            stated["zone"] = self.timezone
+        if self.blackouts or self.pulse_blackouts:
+            stated["blackouts"] = TypeAdapter(tuple[Blackout, ...]).dump_python(self.blackout_records(), mode="json")
+        if "blackout_policies" in self.model_fields_set:
+            stated["blackout_policies"] = self.blackout_policies.model_dump(mode="json")
+        return stated

@@ -3,6 +3,8 @@
 from pydantic import Field
 
 from circadia.settings.agents import AgentSettings
+from circadia.settings.coordination import FleetSettings
+from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.section import Section
 from circadia.settings.server import ServerSettings
@@ -19,6 +21,10 @@ class Settings(Section):
         DefaultsSettings.model_validate({}), description="Policy and timing where an agent says nothing."
     )
     limits: LimitsSettings = Field(LimitsSettings.model_validate({}), description="How much may be held and sent.")
+    launchers: dict[str, LauncherSettings] = Field(
+        default_factory=dict, description="Ways to run agents for a pulse, by name; `resident` is there always."
+    )
+    fleet: FleetSettings = Field(FleetSettings.model_validate({}), description="Limits of all agents together.")
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."
     )

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
+from datetime import datetime
 from typing import Any, Final, TypeVar
 
 from sqlalchemy import Connection, Row, bindparam, select, update
@@ -9,6 +10,7 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
+from circadia.records.coordination import Setting, SettingSource, coordination_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.upsert import Upsert
@@ -29,7 +31,8 @@ _SAVE = (
     .values({
         name: bindparam(f"new_{name}")
         for name in (
-            "name", "token_hash", "enabled", "sleep_events", "wake_events", "policy", "description", "deleted_at",
+            "name", "token_hash", "enabled", "sleep_events", "wake_events", "policy", "coordination", "description",
+            "deleted_at",
         )
     })
 )  # fmt: skip
@@ -111,6 +114,7 @@ def _settings(agent: Agent) -> dict[str, object]:
         "sleep_events": sorted(agent.sleep_events),
         "wake_events": sorted(agent.wake_events),
         "policy": asdict(agent.policy),
+        "coordination": {name: _stored(setting) for name, setting in agent.settings.items()},
         "description": agent.description,
         "deleted_at": agent.deleted_at,
     }
@@ -146,6 +150,8 @@ def _agent(row: Row[Any]) -> Agent:
         sleep_events=_known(SleepEvent, row.sleep_events),
         wake_events=_known(WakeEvent, row.wake_events),
         policy=_policy(row.policy),
+        coordination=coordination_of({name: stored["value"] for name, stored in row.coordination.items()}),
+        settings={name: _setting(stored) for name, stored in row.coordination.items()},
         description=row.description,
         created_at=row.created_at,
         deleted_at=row.deleted_at,
@@ -167,3 +173,18 @@ def _policy(stored: Mapping[str, Any]) -> AgentPolicy:
     if "on_wake" in values:
         values["on_wake"] = OnWake(values["on_wake"])
     return AgentPolicy(**values)
+
+
+def _stored(setting: Setting) -> dict[str, object]:
+    return {
+        "value": setting.value, "source": setting.source.value, "at": setting.at.isoformat(), "file": setting.file,
+    }  # fmt: skip
+
+
+def _setting(stored: Mapping[str, Any]) -> Setting:
+    return Setting(
+        value=stored["value"],
+        source=SettingSource(stored["source"]),
+        at=datetime.fromisoformat(stored["at"]),
+        file=stored["file"],
+    )

@@ -13,9 +13,12 @@ from circadia.stores.base import (
     Events,
     Messages,
     ProviderIds,
+    Pulses,
+    Routines,
     Sessions,
     Threads,
     Tx,
+    Wakes,
 )
 from circadia.stores.sql.agents import SqlAgents
 from circadia.stores.sql.calls import SqlCalls
@@ -26,9 +29,12 @@ from circadia.stores.sql.group_commit import Block, Writer
 from circadia.stores.sql.link import Link, Openings, Runner
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.provider_ids import SqlProviderIds
+from circadia.stores.sql.pulses import SqlPulses
 from circadia.stores.sql.readers import ReadBlock, Readers
+from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.sessions import SqlSessions
 from circadia.stores.sql.threads import SqlThreads
+from circadia.stores.sql.wakes import SqlWakes
 
 
 class SqlTx:
@@ -44,6 +50,9 @@ class SqlTx:
         self.calls: Calls = SqlCalls(runner)
         self.provider_ids: ProviderIds = SqlProviderIds(runner)
         self.conversations: Conversations = SqlConversations(runner)
+        self.wakes: Wakes = SqlWakes(runner)
+        self.pulses: Pulses = SqlPulses(runner)
+        self.routines: Routines = SqlRoutines(runner)
         self._after_commit = after_commit
 
     def after_commit(self, act: Callable[[], None]) -> None:

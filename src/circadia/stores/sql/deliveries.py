@@ -1,30 +1,44 @@
 """Deliveries: the one table behind waits and inbox (GATE-71)."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
+from typing import Any
 
-from sqlalchemy import Connection, Update, bindparam, func, select, update
+from sqlalchemy import Connection, Row, String, Update, and_, bindparam, func, literal, or_, select, update
 
-from circadia.ids import AgentId, MessageId, ThreadId
+from circadia.ids import AgentId, MessageId, PulseId, ThreadId
 from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.messages import message_of
-from circadia.stores.sql.schema import deliveries, messages, threads
+from circadia.stores.sql.schema import Instant, deliveries, messages, threads
 
-_UNREAD = (
+_ROWS = (
     select(
         messages,
         deliveries.c.agent_id,
         deliveries.c.state,
         deliveries.c.mentioned,
+        deliveries.c.leased_until,
+        deliveries.c.pulse_id,
+        deliveries.c.seen_at,
+        deliveries.c.ended_at,
         threads.c.name.label("thread"),
     )
     .select_from(deliveries)
     .join(messages, messages.c.id == deliveries.c.message_id)
     .join(threads, threads.c.id == messages.c.thread_id)
-    .where(deliveries.c.agent_id == bindparam("agent_id"), deliveries.c.state == DeliveryState.UNREAD.value)
+)
+_OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
+_UNREAD = (
+    _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value)
     .order_by(deliveries.c.number)
     .limit(bindparam("most"))
+)
+_ONE = _OF_AGENT.where(deliveries.c.message_id == bindparam("message_id"))
+_COUNTS = (
+    select(deliveries.c.state, func.count())
+    .where(deliveries.c.agent_id == bindparam("agent_id"))
+    .group_by(deliveries.c.state)
 )
 _COUNT = select(func.count()).where(
     deliveries.c.agent_id == bindparam("agent_id"), deliveries.c.state == DeliveryState.UNREAD.value
@@ -41,7 +55,13 @@ def _move(to: DeliveryState, *origins: DeliveryState) -> Update:
             deliveries.c.message_id.in_(bindparam("ids", expanding=True)),
             deliveries.c.state.in_(allowed),
         )
-        .values(state=to.value, leased_until=bindparam("until"))
+        .values(
+            state=to.value,
+            leased_until=bindparam("until"),
+            pulse_id=func.coalesce(bindparam("pulse", type_=String), deliveries.c.pulse_id),
+            seen_at=func.coalesce(deliveries.c.seen_at, bindparam("seen", type_=Instant)),
+            ended_at=bindparam("ended"),
+        )
         .returning(deliveries.c.message_id)
     )
 
@@ -49,6 +69,19 @@ def _move(to: DeliveryState, *origins: DeliveryState) -> Update:
 _LEASE = _move(DeliveryState.LEASED, DeliveryState.UNREAD)
 _HANDLE = _move(DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.LEASED)
 _RELEASE = _move(DeliveryState.UNREAD, DeliveryState.LEASED)
+_DIE = _move(DeliveryState.DEAD, DeliveryState.UNREAD, DeliveryState.LEASED)
+_SEE = (
+    update(deliveries)
+    .where(
+        deliveries.c.agent_id == bindparam("agent"),
+        deliveries.c.message_id.in_(bindparam("ids", expanding=True)),
+        deliveries.c.seen_at.is_(None),
+    )
+    .values(seen_at=bindparam("now"))
+)
+_OF_PULSE = select(deliveries.c.message_id).where(
+    deliveries.c.pulse_id == bindparam("pulse"), deliveries.c.state == DeliveryState.LEASED.value
+)
 _EXPIRE = (
     update(deliveries)
     .where(deliveries.c.state == DeliveryState.LEASED.value, deliveries.c.leased_until <= bindparam("now"))
@@ -82,34 +115,108 @@ class SqlDeliveries:
             statement = statement.where(messages.c.thread_id == thread_id)
         values = {"agent_id": agent_id, "most": limit}
         rows = await self._run(lambda connection: connection.execute(statement, values).all())
-        return [
-            Delivery(
-                message=message_of(row),
-                agent_id=AgentId(row.agent_id),
-                thread=row.thread,
-                state=DeliveryState(row.state),
-                mentioned=row.mentioned,
-            )
-            for row in rows
-        ]
+        return [_delivery(row) for row in rows]
+
+    async def inbox(
+        self,
+        agent_id: AgentId,
+        *,
+        states: Collection[DeliveryState] = (DeliveryState.UNREAD,),
+        words: str | None = None,
+        urgent_first: bool = False,
+        after: MessageId | None = None,
+        limit: int = 50,
+    ) -> Sequence[Delivery]:
+        """Return deliveries in these states: urgent ones first if asked, else oldest first; `after` ends a page."""
+        statement = _OF_AGENT.where(deliveries.c.state.in_([state.value for state in states])).limit(limit)
+        if words is not None:
+            pattern = words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
+            statement = statement.where(messages.c.content.ilike(f"%{pattern}%", escape="\\"))
+        place = select(deliveries.c.priority, deliveries.c.number).where(
+            deliveries.c.agent_id == agent_id, deliveries.c.message_id == after
+        )
+        if urgent_first:
+            statement = statement.order_by(deliveries.c.priority.desc(), deliveries.c.number)
+            if after is not None:
+                last = place.subquery()
+                statement = statement.join(last, literal(True)).where(
+                    or_(
+                        deliveries.c.priority < last.c.priority,
+                        and_(deliveries.c.priority == last.c.priority, deliveries.c.number > last.c.number),
+                    )
+                )
+        else:
+            statement = statement.order_by(deliveries.c.number)
+            if after is not None:
+                last = place.subquery()
+                statement = statement.join(last, literal(True)).where(deliveries.c.number > last.c.number)
+        rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
+        return [_delivery(row) for row in rows]
+
+    async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None:
+        """Return one."""
+        values = {"agent_id": agent_id, "message_id": message_id}
+        row = await self._run(lambda connection: connection.execute(_ONE, values).first())
+        return None if row is None else _delivery(row)
+
+    async def counts(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
+        """Return how many there are in each state."""
+        rows = await self._run(lambda connection: connection.execute(_COUNTS, {"agent_id": agent_id}).all())
+        found = {row[0]: int(row[1]) for row in rows}
+        return {state: found.get(state.value, 0) for state in DeliveryState}
+
+    async def sent(self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50) -> Sequence[Delivery]:
+        """Return what became of an agent's messages, the newest first."""
+        statement = _ROWS.where(messages.c.sender_id == sender_id).order_by(messages.c.number.desc()).limit(limit)
+        if before is not None:
+            number = select(messages.c.number).where(messages.c.id == before).scalar_subquery()
+            statement = statement.where(messages.c.number < number)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return [_delivery(row) for row in rows]
 
     async def count_unread(self, agent_id: AgentId) -> int:
         """Return how many are unread."""
         values = {"agent_id": agent_id}
         return await self._run(lambda connection: connection.execute(_COUNT, values).scalar_one())
 
-    async def lease(self, agent_id: AgentId, messages: Collection[MessageId], until: datetime) -> Sequence[MessageId]:
-        """Move unread ones to leased; return which were unread, in the order given."""
-        moved = await self._moved(_LEASE, agent_id, messages, until)
+    async def lease(
+        self,
+        agent_id: AgentId,
+        messages: Collection[MessageId],
+        until: datetime | None,
+        *,
+        now: datetime,
+        pulse_id: PulseId | None = None,
+    ) -> Sequence[MessageId]:
+        """Move unread ones to leased, for a pulse or until a time; return which were unread, in the order given."""
+        moved = await self._moved(_LEASE, agent_id, messages, until=until, seen=now, pulse=pulse_id)
         return [message for message in messages if message in moved]
 
-    async def handle(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
-        """Move leased or unread ones to handled."""
-        await self._moved(_HANDLE, agent_id, messages, None)
+    async def handle(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
+        """Move leased or unread ones to handled; return which were."""
+        moved = await self._moved(_HANDLE, agent_id, messages, seen=now, ended=now)
+        return [message for message in messages if message in moved]
 
-    async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> None:
-        """Move leased ones back to unread."""
-        await self._moved(_RELEASE, agent_id, messages, None)
+    async def release(self, agent_id: AgentId, messages: Collection[MessageId]) -> Sequence[MessageId]:
+        """Move leased ones back to unread; return which were."""
+        moved = await self._moved(_RELEASE, agent_id, messages)
+        return [message for message in messages if message in moved]
+
+    async def see(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> None:
+        """Note when the agent first had these."""
+        if messages:
+            values = {"agent": agent_id, "ids": list(messages), "now": now}
+            await self._run(lambda connection: connection.execute(_SEE, values))
+
+    async def kill(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
+        """Move leased or unread ones to dead; return which were."""
+        moved = await self._moved(_DIE, agent_id, messages, ended=now)
+        return [message for message in messages if message in moved]
+
+    async def leased_by(self, pulse_id: PulseId) -> Sequence[MessageId]:
+        """Return what the pulse has in its prompt and nobody has handled."""
+        found = await self._run(lambda connection: connection.execute(_OF_PULSE, {"pulse": pulse_id}).scalars().all())
+        return [MessageId(each) for each in found]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
         """Move leases that ran out back to unread; return whose they were."""
@@ -117,13 +224,37 @@ class SqlDeliveries:
         return {AgentId(agent_id) for agent_id in found}
 
     async def _moved(
-        self, statement: Update, agent_id: AgentId, messages: Collection[MessageId], until: datetime | None
+        self,
+        statement: Update,
+        agent_id: AgentId,
+        messages: Collection[MessageId],
+        *,
+        until: datetime | None = None,
+        seen: datetime | None = None,
+        ended: datetime | None = None,
+        pulse: PulseId | None = None,
     ) -> set[str]:
         if not messages:
             return set()
-        values = {"agent": agent_id, "ids": list(messages), "until": until}
+        values = {
+            "agent": agent_id, "ids": list(messages), "until": until, "seen": seen, "ended": ended, "pulse": pulse,
+        }  # fmt: skip
 
         def work(connection: Connection) -> set[str]:
             return set(connection.execute(statement, values).scalars())
 
         return await self._run(work)
+
+
+def _delivery(row: Row[Any]) -> Delivery:
+    return Delivery(
+        message=message_of(row),
+        agent_id=AgentId(row.agent_id),
+        thread=row.thread,
+        state=DeliveryState(row.state),
+        mentioned=row.mentioned,
+        leased_until=row.leased_until,
+        pulse_id=None if row.pulse_id is None else PulseId(row.pulse_id),
+        seen_at=row.seen_at,
+        ended_at=row.ended_at,
+    )

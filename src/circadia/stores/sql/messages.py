@@ -7,11 +7,14 @@ from typing import Any
 from sqlalchemy import Connection, Row, bindparam, insert, select
 
 from circadia.ids import AgentId, MessageId, SessionId, ThreadId
-from circadia.records.message import DeliveryState, Message
+from circadia.records.message import DeliveryState, Message, MessageType, Priority
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import deliveries, messages
 
 _ADD = insert(messages).returning(messages.c.number)
+_BY_ID = select(messages).where(messages.c.id == bindparam("key_id"))
+_BY_KEY = select(messages).where(messages.c.key == bindparam("idempotency"))
+_OF_ROOT = select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number)
 _DELIVER = insert(deliveries)
 _OF_THREAD = (
     select(messages)
@@ -36,6 +39,21 @@ class SqlMessages:
     async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
         """Store it with one unread delivery for each (agent, mentioned); return it with its number."""
         return await self._run(lambda connection: _add(connection, message, to))
+
+    async def get(self, message_id: MessageId) -> Message | None:
+        """Return the message."""
+        row = await self._run(lambda connection: connection.execute(_BY_ID, {"key_id": message_id}).first())
+        return None if row is None else message_of(row)
+
+    async def by_key(self, key: str) -> Message | None:
+        """Return the message of this idempotency key."""
+        row = await self._run(lambda connection: connection.execute(_BY_KEY, {"idempotency": key}).first())
+        return None if row is None else message_of(row)
+
+    async def of_root(self, root_id: str) -> Sequence[Message]:
+        """Return the messages of a chain, in order."""
+        rows = await self._run(lambda connection: connection.execute(_OF_ROOT, {"root": root_id}).all())
+        return [message_of(row) for row in rows]
 
     async def of_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
         """Return messages with a greater number, in order."""
@@ -62,6 +80,13 @@ def message_of(row: Row[Any]) -> Message:
         content=row.content,
         mentions=tuple(row.mentions),
         at=row.at,
+        type=MessageType(row.type),
+        priority=Priority.of_rank(row.priority),
+        reply_to=None if row.reply_to is None else MessageId(row.reply_to),
+        key=row.key,
+        root_id=row.root_id,
+        parent_id=row.parent_id,
+        depth=row.depth,
     )
 
 
@@ -75,6 +100,13 @@ def _add(connection: Connection, message: Message, to: Collection[tuple[AgentId,
         "content": message.content,
         "mentions": message.mentions,
         "at": message.at,
+        "type": message.type.value,
+        "priority": message.priority.rank,
+        "reply_to": message.reply_to,
+        "key": message.key,
+        "root_id": message.root_id,
+        "parent_id": message.parent_id,
+        "depth": message.depth,
     }
     number: int = connection.execute(_ADD, values).scalar_one()
     rows = [
@@ -84,6 +116,7 @@ def _add(connection: Connection, message: Message, to: Collection[tuple[AgentId,
             "number": number,
             "state": DeliveryState.UNREAD.value,
             "mentioned": mentioned,
+            "priority": message.priority.rank,
         }
         for agent_id, mentioned in to
     ]

@@ -90,6 +90,7 @@ agents = Table(
     Column("sleep_events", JSON, nullable=False),
     Column("wake_events", JSON, nullable=False),
     Column("policy", JSON, nullable=False),
+    Column("coordination", JSON, nullable=False, server_default=text("'{}'")),
     Column("description", Text, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("deleted_at", Instant),
@@ -146,8 +147,18 @@ messages = Table(
     Column("content", Text, nullable=False),
     Column("mentions", JSON, nullable=False),
     Column("at", Instant, nullable=False),
+    Column("type", String, nullable=False, server_default=text("'info'")),
+    Column("priority", Integer, nullable=False, server_default=text("1")),
+    Column("reply_to", String),
+    Column("key", String),
+    Column("root_id", String),
+    Column("parent_id", String),
+    Column("depth", Integer, nullable=False, server_default=text("0")),
     sqlite_autoincrement=True,
 )
+Index("messages_key", messages.c.key, unique=True)
+Index("messages_sender", messages.c.sender_id, messages.c.number)
+Index("messages_root", messages.c.root_id)
 Index("messages_thread", messages.c.thread_id, messages.c.number)
 
 deliveries = Table(
@@ -159,6 +170,17 @@ deliveries = Table(
     Column("state", String, nullable=False),
     Column("mentioned", Boolean, nullable=False),
     Column("leased_until", Instant),
+    Column("priority", Integer, nullable=False, server_default=text("1")),
+    Column("pulse_id", String),
+    Column("seen_at", Instant),
+    Column("ended_at", Instant),
+)
+Index("deliveries_message", deliveries.c.message_id)
+Index(
+    "deliveries_pulse",
+    deliveries.c.pulse_id,
+    sqlite_where=text("pulse_id IS NOT NULL"),
+    postgresql_where=text("pulse_id IS NOT NULL"),
 )
 Index("deliveries_state", deliveries.c.agent_id, deliveries.c.state, deliveries.c.number)
 Index(
@@ -233,3 +255,127 @@ conversations = Table(
     Column("at", Instant, nullable=False),
 )
 Index("conversations_at", conversations.c.agent_id, conversations.c.at)
+
+wakes = Table(
+    "wakes",
+    metadata,
+    Column("number", NUMBER, Identity(), primary_key=True),
+    Column("id", String, nullable=False, unique=True),
+    Column("at", Instant, nullable=False),
+    Column("agent_id", String, nullable=False),
+    Column("agent", String, nullable=False),
+    Column("source", String, nullable=False),
+    Column("sender_id", String),
+    Column("sender", String, nullable=False),
+    Column("sender_pulse", String),
+    Column("reason", String, nullable=False),
+    Column("priority", Integer, nullable=False),
+    Column("message_id", String),
+    Column("routine", String),
+    Column("decision", String, nullable=False),
+    Column("rule", String),
+    Column("detail", Text, nullable=False),
+    Column("not_before", Instant),
+    Column("expires_at", Instant),
+    Column("decided_at", Instant, nullable=False),
+    Column("charge", String, nullable=False),
+    Column("pulse_id", String),
+    Column("root_id", String, nullable=False),
+    Column("parent_id", String),
+    Column("depth", Integer, nullable=False),
+    Column("key", String),
+    Column("overridden_by", String),
+    Column("trace", JSON, nullable=False),
+    sqlite_autoincrement=True,
+)
+Index("wakes_key", wakes.c.key, unique=True)
+Index("wakes_agent", wakes.c.agent_id, wakes.c.at)
+Index("wakes_pulse", wakes.c.pulse_id)
+Index("wakes_root", wakes.c.root_id)
+Index(
+    "wakes_counted",
+    wakes.c.agent_id,
+    wakes.c.decided_at,
+    sqlite_where=text("charge IN ('reserved', 'charged')"),
+    postgresql_where=text("charge IN ('reserved', 'charged')"),
+)
+Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
+Index(
+    "wakes_deferred",
+    wakes.c.not_before,
+    sqlite_where=text("decision = 'deferred'"),
+    postgresql_where=text("decision = 'deferred'"),
+)
+Index(
+    "wakes_deferred_agent",
+    wakes.c.agent_id,
+    sqlite_where=text("decision = 'deferred'"),
+    postgresql_where=text("decision = 'deferred'"),
+)
+
+pulses = Table(
+    "pulses",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("agent_id", String, nullable=False),
+    Column("agent", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("status", String, nullable=False),
+    Column("launcher", String, nullable=False),
+    Column("wake_id", String),
+    Column("by", String, nullable=False),
+    Column("reason", String, nullable=False),
+    Column("routine", String),
+    Column("attempt", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("owner", String),
+    Column("lease_until", Instant),
+    Column("not_before", Instant),
+    Column("prompted_at", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("ended_at", Instant),
+    Column("run_seconds", Double, nullable=False),
+    Column("timeout_seconds", Double),
+    Column("detail", Text, nullable=False),
+    Column("token_hash", String),
+    Column("root_id", String, nullable=False),
+    Column("depth", Integer, nullable=False),
+)
+Index("pulses_agent", pulses.c.agent_id, pulses.c.created_at)
+Index("pulses_root", pulses.c.root_id)
+Index(
+    "pulses_open",
+    pulses.c.agent_id,
+    sqlite_where=text("ended_at IS NULL"),
+    postgresql_where=text("ended_at IS NULL"),
+)
+Index(
+    "pulses_token",
+    pulses.c.token_hash,
+    sqlite_where=text("ended_at IS NULL"),
+    postgresql_where=text("ended_at IS NULL"),
+)
+
+routines = Table(
+    "routines",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("agent_id", String, ForeignKey("agents.id"), nullable=False),
+    Column("name", String, nullable=False),
+    Column("spec", JSON, nullable=False),
+    Column("enabled", Boolean, nullable=False),
+    Column("next_at", Instant),
+    Column("deferred_from", Instant),
+    Column("last_at", Instant),
+    Column("skips", Integer, nullable=False),
+    Column("missed", Integer, nullable=False),
+    Column("created_at", Instant, nullable=False),
+)
+Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
+Index(
+    "routines_due",
+    routines.c.next_at,
+    sqlite_where=text("enabled"),
+    postgresql_where=text("enabled"),
+)

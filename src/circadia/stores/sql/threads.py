@@ -17,7 +17,9 @@ _ADD = Upsert(threads)
 _JOIN = Upsert(participants, keys=("agent_id", "thread_id"), new=("active", "added_at"))
 _GET = select(threads).where(threads.c.id == bindparam("key"))
 _OF_SESSION = (
-    select(threads).where(threads.c.session_id == bindparam("session_id")).order_by(threads.c.created_at, threads.c.id)
+    select(threads)
+    .where(threads.c.session_id == bindparam("session_id"), threads.c.status != ThreadStatus.DIRECT.value)
+    .order_by(threads.c.created_at, threads.c.id)
 )
 _CLOSE = (
     update(threads)

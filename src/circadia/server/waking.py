@@ -1,0 +1,176 @@
+"""Joins the wake tier: the second half of `wiring`, which picks its classes."""
+
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from circadia.agents.sleep import SleepState
+from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.ids import IdSource, PulseId
+from circadia.records.agent import Agent
+from circadia.settings import LauncherSettings, Settings
+from circadia.settings.launchers import (
+    CallableLauncherSettings,
+    ContainerLauncherSettings,
+    SubprocessLauncherSettings,
+    WebhookLauncherSettings,
+)
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+from circadia.wake.coordination import Coordinations
+from circadia.wake.guardrails import FleetLimits
+from circadia.wake.inbox import Inbox
+from circadia.wake.launchers.base import Launcher
+from circadia.wake.launchers.callable import CallableLauncher, agent_function
+from circadia.wake.launchers.container import Box, ContainerLauncher
+from circadia.wake.launchers.environment import named_environment, program_environment
+from circadia.wake.launchers.subprocess import SubprocessLauncher
+from circadia.wake.launchers.webhook import WebhookLauncher
+from circadia.wake.openings import Openings
+from circadia.wake.pulse_rows import RESIDENT, PulseRows, TimesAwake
+from circadia.wake.pulses import Pulses
+from circadia.wake.reports import PulseReports
+from circadia.wake.requests import Requests
+from circadia.wake.routines import Routines
+from circadia.wake.thread_events import ThreadEvents
+from circadia.wake.tier import WakeTier
+from circadia.wake.worker import Worker, WorkerParts
+
+
+def wake_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals) -> WakeTier:
+    """Build the services."""
+    rows = PulseRows(clock, ids, signals)
+    sleep = SleepState(clock, signals, TimesAwake(rows))
+    fleet = FleetLimits(
+        max_concurrent_pulses=settings.fleet.max_concurrent_pulses, max_wakes_per_day=settings.fleet.max_wakes_per_day
+    )
+    requests = Requests(clock, ids, signals, Openings(rows, sleep), fleet)
+    inbox = Inbox(clock, ids, signals, requests, max_message_characters=settings.limits.max_message_characters)
+    return WakeTier(
+        sleep=sleep,
+        requests=requests,
+        inbox=inbox,
+        pulses=Pulses(clock, signals, rows, sleep, inbox),
+        routines=Routines(clock, ids, signals, requests),
+        coordinations=Coordinations(clock, signals, {RESIDENT, *settings.launchers}),
+        thread_events=ThreadEvents(sleep, requests),
+        reports=PulseReports(),
+    )
+
+
+def wake_worker(
+    tier: WakeTier,
+    settings: Settings,
+    environment: Mapping[str, str],
+    data: Path,
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    signals: Signals,
+    address: tuple[str, int],
+) -> Worker:
+    """Build the worker, with the launchers of the configuration.
+
+    Raises:
+        ConfigError: a launcher's function, variable or secret is not there.
+    """
+    launchers = {
+        name: launcher
+        for name, each in settings.launchers.items()
+        if (launcher := _launcher(name, each, settings, environment, data, clock, tier.reports, address)) is not None
+    }
+    parts = WorkerParts(
+        store=store, signals=signals, requests=tier.requests, pulses=tier.pulses, routines=tier.routines,
+        inbox=tier.inbox, launchers=launchers, environment=_agents_environment(settings, address),
+    )  # fmt: skip
+    return Worker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+
+
+def _launcher(
+    name: str,
+    chosen: LauncherSettings,
+    settings: Settings,
+    environment: Mapping[str, str],
+    data: Path,
+    clock: Clock,
+    reports: PulseReports,
+    address: tuple[str, int],
+) -> Launcher | None:
+    where = f"launchers.{name}"
+    match chosen:
+        case SubprocessLauncherSettings():
+            named = named_environment(where, environment, chosen.env, chosen.env_from, _kept_back(settings))
+            return SubprocessLauncher(
+                chosen.command,
+                environment=program_environment(environment, named),
+                folder=chosen.cwd,
+                prompt=chosen.prompt,
+                prompts=data / "prompts",
+                secrets=[environment[variable] for variable in chosen.env_from],
+                grace_seconds=chosen.grace_seconds,
+            )
+        case ContainerLauncherSettings():
+            named = named_environment(where, environment, chosen.env, chosen.env_from, _kept_back(settings))
+            box = Box(**{field: getattr(chosen, field) for field in Box.__dataclass_fields__})
+            return ContainerLauncher(
+                chosen.image,
+                command=chosen.command,
+                engine=chosen.engine,
+                pull=chosen.pull,
+                environment=named,
+                prompt=chosen.prompt,
+                box=box,
+                gateway=address,
+                clock=clock,
+                secrets=[environment[variable] for variable in chosen.env_from],
+                grace_seconds=chosen.grace_seconds,
+            )
+        case WebhookLauncherSettings():
+            secret = environment.get(chosen.secret_env)
+            if not secret:
+                raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
+            return WebhookLauncher(
+                chosen.url,
+                secret=secret,
+                reports=reports,
+                clock=clock,
+                allowed_networks=chosen.allowed_networks,
+                connect_timeout_seconds=chosen.connect_timeout_seconds,
+                answer_timeout_seconds=chosen.answer_timeout_seconds,
+                retries=chosen.retries,
+                retry_max_seconds=chosen.retry_max_seconds,
+                grace_seconds=chosen.grace_seconds,
+            )
+        case CallableLauncherSettings():
+            return CallableLauncher(agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
+        case _:
+            return None
+
+
+def _kept_back(settings: Settings) -> frozenset[str]:
+    """Return the variables whose values no agent may get (WAKE-52)."""
+    named = {each.key_env for each in settings.upstreams.values()} | {settings.server.metrics_token_env}
+    for server in settings.mcp_servers.values():
+        named |= {*server.headers_env.values(), *server.env_from}
+    return frozenset({*(name for name in named if name), "CIRCADIA_ADMIN_TOKEN"})
+
+
+def _agents_environment(
+    settings: Settings, address: tuple[str, int]
+) -> Callable[[Agent, str, PulseId], Mapping[str, str]]:
+    """Return what makes the environment of a launched agent: the gateway's URLs and its token for this pulse."""
+    host, port = address
+    base = f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    urls = {"CIRCADIA_URL": base, "CIRCADIA_MCP_URL": f"{base}/mcp"}
+    keys: list[str] = ["CIRCADIA_TOKEN"]
+    for api, prefix, suffix in (("openai", "OPENAI", "/v1"), ("anthropic", "ANTHROPIC", "")):
+        first = next((name for name, each in settings.upstreams.items() if each.api == api), None)
+        if first is not None:
+            urls[f"{prefix}_BASE_URL"] = f"{base}/llm/{first}{suffix}"
+            keys.append(f"{prefix}_API_KEY")
+
+    def made(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str, str]:
+        own = {"CIRCADIA_AGENT": agent.reference, "CIRCADIA_PULSE_ID": pulse_id}
+        return {**urls, **own, **dict.fromkeys(keys, token)}
+
+    return made

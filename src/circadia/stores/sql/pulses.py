@@ -1,0 +1,195 @@
+"""Pulses: rows that are the truth, and the outbox of the engine (WAKE-50)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from itertools import takewhile
+from operator import attrgetter
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Row, and_, bindparam, func, insert, or_, select, type_coerce, update
+
+from circadia.ids import AgentId, PulseId, WakeId
+from circadia.records.pulse import OPEN, Pulse, PulseKind, PulseStatus
+from circadia.stores.sql.bulk import Bulk
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import Instant, pulses
+
+_FIELDS: Final = tuple(field.name for field in fields(Pulse))
+_ROW = attrgetter(*_FIELDS)
+_ADD = Bulk(pulses, _FIELDS, lambda _: insert(pulses))
+_MOVING: Final = (
+    "status", "attempt", "epoch", "owner", "lease_until", "not_before", "prompted_at", "started_at", "ended_at",
+    "run_seconds", "detail", "token_hash",
+)  # fmt: skip
+_SAVE = (
+    update(pulses)
+    .where(
+        pulses.c.id == bindparam("key_id"),
+        pulses.c.status == bindparam("origin"),
+        pulses.c.epoch == bindparam("origin_epoch"),
+    )
+    .values({name: bindparam(f"new_{name}") for name in _MOVING})
+)
+_IS_OPEN = pulses.c.ended_at.is_(None)
+_GET = select(pulses).where(pulses.c.id == bindparam("key_id"))
+_OPEN_OF = select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN).order_by(pulses.c.created_at)
+_BY_TOKEN = select(pulses).where(pulses.c.token_hash == bindparam("token_hash"), _IS_OPEN)
+_OF_ROOT = select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id)
+_STARTABLE = (
+    select(pulses)
+    .where(
+        _IS_OPEN,
+        pulses.c.status == PulseStatus.PENDING.value,
+        or_(pulses.c.not_before.is_(None), pulses.c.not_before <= bindparam("now")),
+    )
+    .order_by(pulses.c.created_at, pulses.c.id)
+    .limit(bindparam("most"))
+)
+_TAKEN = and_(_IS_OPEN, pulses.c.status.in_([PulseStatus.STARTING.value, PulseStatus.RUNNING.value]))
+_OVERDUE = select(pulses).where(
+    _TAKEN,
+    pulses.c.owner.is_(None),
+    type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000
+    <= type_coerce(bindparam("now", type_=Instant), BigInteger),
+)
+_BEAT = (
+    update(pulses)
+    .where(_TAKEN, pulses.c.owner == bindparam("by"), pulses.c.lease_until.is_not(None))
+    .values(lease_until=bindparam("until"))
+)
+_OWNED = select(pulses).where(_TAKEN, pulses.c.owner.is_not(None))
+
+
+_FAILED: Final = frozenset(
+    each.value for each in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)
+)  # fmt: skip
+
+
+class SqlPulses:
+    """Pulses, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, pulse: Pulse) -> None:
+        """Store a new one."""
+        row = _ROW(pulse)
+        await self._run(lambda connection: _ADD(connection, [row]))
+
+    async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
+        """Write where the pulse stands now if it stands as in `origin`, epoch and all; return whether it did."""
+        values: dict[str, Any] = {f"new_{name}": getattr(pulse, name) for name in _MOVING}
+        values |= {"key_id": pulse.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
+        return await self._run(lambda connection: connection.execute(_SAVE, values).rowcount == 1)
+
+    async def get(self, pulse_id: PulseId) -> Pulse | None:
+        """Return the pulse."""
+        row = await self._run(lambda connection: connection.execute(_GET, {"key_id": pulse_id}).first())
+        return None if row is None else _pulse(row)
+
+    async def by_token(self, token_hash: str) -> Pulse | None:
+        """Return the open pulse whose agent was started with this token."""
+        row = await self._run(lambda connection: connection.execute(_BY_TOKEN, {"token_hash": token_hash}).first())
+        return None if row is None else _pulse(row)
+
+    async def open_of(self, agent_id: AgentId) -> Sequence[Pulse]:
+        """Return the agent's pulses that have not ended, oldest first."""
+        rows = await self._run(lambda connection: connection.execute(_OPEN_OF, {"agent_id": agent_id}).all())
+        return [_pulse(row) for row in rows]
+
+    async def of_root(self, root_id: str) -> Sequence[Pulse]:
+        """Return the pulses of a chain, in order."""
+        rows = await self._run(lambda connection: connection.execute(_OF_ROOT, {"root": root_id}).all())
+        return [_pulse(row) for row in rows]
+
+    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
+        """Return pending ones whose time has come, oldest first."""
+        values = {"now": now, "most": limit}
+        rows = await self._run(lambda connection: connection.execute(_STARTABLE, values).all())
+        return [_pulse(row) for row in rows]
+
+    async def overdue(self, now: datetime) -> Sequence[Pulse]:
+        """Return running ones that no process has taken (times awake) whose time is up."""
+        rows = await self._run(lambda connection: connection.execute(_OVERDUE, {"now": now}).all())
+        return [_pulse(row) for row in rows]
+
+    async def taken(self) -> Sequence[Pulse]:
+        """Return those that processes have taken."""
+        rows = await self._run(lambda connection: connection.execute(_OWNED).all())
+        return [_pulse(row) for row in rows]
+
+    async def beat(self, owner: str, until: datetime) -> None:
+        """Renew the leases of a process."""
+        await self._run(lambda connection: connection.execute(_BEAT, {"by": owner, "until": until}))
+
+    async def every(
+        self,
+        *,
+        agent_id: AgentId | None = None,
+        status: PulseStatus | None = None,
+        since: datetime | None = None,
+        before: PulseId | None = None,
+        limit: int = 100,
+    ) -> Sequence[Pulse]:
+        """Return pulses, the newest first; `before` is the last one of the page before."""
+        statement = select(pulses).order_by(pulses.c.id.desc()).limit(limit)
+        if agent_id is not None:
+            statement = statement.where(pulses.c.agent_id == agent_id)
+        if status is not None:
+            statement = statement.where(pulses.c.status == status.value)
+        if since is not None:
+            statement = statement.where(pulses.c.created_at >= since)
+        if before is not None:
+            statement = statement.where(pulses.c.id < before)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return [_pulse(row) for row in rows]
+
+    async def failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
+        """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
+        statement = (
+            select(pulses.c.status, pulses.c.ended_at)
+            .where(pulses.c.agent_id == agent_id, pulses.c.ended_at.is_not(None), pulses.c.kind != PulseKind.GATE.value)
+            .order_by(pulses.c.ended_at.desc())
+            .limit(limit)
+        )
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        failed = list(takewhile(lambda row: row.status in _FAILED, rows))
+        return len(failed), failed[0].ended_at if failed else None
+
+    async def counts(self) -> Mapping[PulseStatus, int]:
+        """Return how many open ones stand where."""
+        statement = select(pulses.c.status, func.count()).where(_IS_OPEN).group_by(pulses.c.status)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        found = {row[0]: int(row[1]) for row in rows}
+        return {status: found.get(status.value, 0) for status in OPEN}
+
+
+def _pulse(row: Row[Any]) -> Pulse:
+    return Pulse(
+        id=PulseId(row.id),
+        agent_id=AgentId(row.agent_id),
+        agent=row.agent,
+        kind=PulseKind(row.kind),
+        status=PulseStatus(row.status),
+        launcher=row.launcher,
+        wake_id=None if row.wake_id is None else WakeId(row.wake_id),
+        by=row.by,
+        reason=row.reason,
+        routine=row.routine,
+        attempt=row.attempt,
+        epoch=row.epoch,
+        owner=row.owner,
+        lease_until=row.lease_until,
+        not_before=row.not_before,
+        prompted_at=row.prompted_at,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        run_seconds=row.run_seconds,
+        timeout_seconds=row.timeout_seconds,
+        detail=row.detail,
+        token_hash=row.token_hash,
+        root_id=row.root_id,
+        depth=row.depth,
+    )

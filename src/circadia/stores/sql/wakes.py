@@ -1,0 +1,245 @@
+"""Wake requests: the ledger of decisions, from which all budgets are counted (WAKE-13)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
+
+from sqlalchemy import Row, bindparam, func, insert, or_, select, text, update
+
+from circadia.ids import AgentId, MessageId, PulseId, WakeId
+from circadia.records.message import Priority
+from circadia.records.wake import Charge, Checked, Decision, Tally, Wake, WakeSource
+from circadia.stores.sql.bulk import Bulk
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import Instant, wakes
+
+_FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
+_ROW = attrgetter(*_FIELDS)
+_ADD = Bulk(wakes, (*_FIELDS, "priority", "trace"), lambda _: insert(wakes))
+_DECIDED: Final = (
+    "decision", "rule", "detail", "not_before", "expires_at", "decided_at", "charge", "pulse_id", "overridden_by",
+)  # fmt: skip
+_SAVE = (
+    update(wakes)
+    .where(wakes.c.id == bindparam("key_id"), wakes.c.decision == Decision.DEFERRED.value)
+    .values({name: bindparam(f"new_{name}") for name in (*_DECIDED, "trace")})
+)
+_CHARGE = (
+    update(wakes)
+    .where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge.in_(bindparam("origins", expanding=True)))
+    .values(charge=bindparam("to"))
+)
+_GET = select(wakes).where(wakes.c.id == bindparam("key_id"))
+_BY_KEY = select(wakes).where(wakes.c.key == bindparam("idempotency"))
+_OF_PULSE = select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number)
+_OF_ROOT = select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number)
+_IS_DEFERRED = wakes.c.decision == Decision.DEFERRED.value
+_DEFERRED = select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
+_DUE = (
+    select(wakes.c.agent_id)
+    .where(_IS_DEFERRED, or_(wakes.c.not_before <= bindparam("now"), wakes.c.expires_at <= bindparam("now")))
+    .distinct()
+)
+_WAITING = select(wakes.c.agent_id).where(_IS_DEFERRED).distinct()
+_RULES = (
+    select(wakes.c.rule, func.count())
+    .where(
+        wakes.c.agent_id == bindparam("agent_id"),
+        wakes.c.decision == Decision.REFUSED.value,
+        wakes.c.decided_at >= bindparam("since"),
+    )
+    .group_by(wakes.c.rule)
+)
+_COUNTS = "charge IN ('reserved', 'charged')"
+_TALLY = text(
+    f"""
+    SELECT
+      (SELECT count(*) FROM wakes WHERE agent_id = :agent AND {_COUNTS} AND decided_at >= :day) AS wakes_today,
+      (SELECT count(*) FROM wakes WHERE agent_id = :agent AND sender_id = :sender AND {_COUNTS}
+         AND decided_at >= :day) AS by_sender_today,
+      (SELECT count(*) FROM wakes WHERE agent_id = :sender AND sender_id = :agent AND {_COUNTS}
+         AND decided_at >= :day) AS of_sender_today,
+      (SELECT max(decided_at) FROM wakes WHERE agent_id = :agent AND {_COUNTS}) AS last_wake_at,
+      (SELECT count(*) FROM wakes WHERE sender_id = :sender AND at >= :asked_since AND id <> :wake
+         AND decision IN ('admitted', 'deferred', 'expired')
+         AND (CAST(:sender_pulse AS VARCHAR) IS NULL OR sender_pulse = :sender_pulse)) AS asked_in_session,
+      (SELECT count(*) FROM wakes WHERE root_id = :root AND agent_id = :agent AND {_COUNTS}) AS visits,
+      (SELECT min(id) FROM pulses WHERE agent_id = :agent AND ended_at IS NULL AND status IN ('pending', 'starting')
+         AND prompted_at IS NULL) AS joinable,
+      (SELECT count(*) FROM pulses WHERE agent_id = :agent AND ended_at IS NULL
+         AND status IN ('starting', 'running')) AS under_way,
+      (SELECT count(*) FROM pulses WHERE agent_id = :agent AND ended_at IS NULL) AS open_pulses,
+      (SELECT coalesce(sum(run_seconds), 0) FROM pulses
+         WHERE agent_id = :agent AND (ended_at IS NULL OR ended_at > :day)) AS earlier_seconds,
+      (SELECT coalesce(sum(coalesce(ended_at, :now) - CASE WHEN started_at > :day THEN started_at ELSE :day END), 0)
+         FROM pulses WHERE agent_id = :agent AND started_at IS NOT NULL AND started_at < :now
+         AND (ended_at IS NULL OR ended_at > :day)) AS microseconds,
+      (SELECT count(*) FROM pulses WHERE ended_at IS NULL AND kind <> 'gate') AS fleet_open,
+      (SELECT count(*) FROM wakes WHERE {_COUNTS} AND decided_at >= :utc_day) AS fleet_wakes_today
+    """  # noqa: S608 - no value is put into it
+).bindparams(
+    bindparam("day", type_=Instant), bindparam("now", type_=Instant), bindparam("asked_since", type_=Instant),
+    bindparam("utc_day", type_=Instant),
+).columns(last_wake_at=Instant)  # fmt: skip
+
+
+class SqlWakes:
+    """Wake requests, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, wake: Wake) -> None:
+        """Store a new one."""
+        row = (*_ROW(wake), wake.priority.rank, _trace(wake))
+        await self._run(lambda connection: _ADD(connection, [row]))
+
+    async def save(self, wake: Wake) -> bool:
+        """Write the new decision of a deferred one; return whether it was deferred."""
+        values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
+        values |= {"key_id": wake.id, "new_trace": _trace(wake)}
+        return await self._run(lambda connection: connection.execute(_SAVE, values).rowcount == 1)
+
+    async def charge(self, pulse_id: PulseId, to: Charge, *, origins: Collection[Charge]) -> None:
+        """Move what the pulse's requests count as."""
+        values = {"pulse": pulse_id, "to": to.value, "origins": [each.value for each in origins]}
+        await self._run(lambda connection: connection.execute(_CHARGE, values))
+
+    async def get(self, wake_id: WakeId) -> Wake | None:
+        """Return the request."""
+        row = await self._run(lambda connection: connection.execute(_GET, {"key_id": wake_id}).first())
+        return None if row is None else _wake(row)
+
+    async def by_key(self, key: str) -> Wake | None:
+        """Return the request of this idempotency key."""
+        row = await self._run(lambda connection: connection.execute(_BY_KEY, {"idempotency": key}).first())
+        return None if row is None else _wake(row)
+
+    async def of_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
+        """Return the requests that started or joined the pulse, in order."""
+        rows = await self._run(lambda connection: connection.execute(_OF_PULSE, {"pulse": pulse_id}).all())
+        return [_wake(row) for row in rows]
+
+    async def of_root(self, root_id: str) -> Sequence[Wake]:
+        """Return the requests of a chain, in order."""
+        rows = await self._run(lambda connection: connection.execute(_OF_ROOT, {"root": root_id}).all())
+        return [_wake(row) for row in rows]
+
+    async def deferred(self, agent_id: AgentId) -> Sequence[Wake]:
+        """Return the agent's deferred requests, oldest first."""
+        rows = await self._run(lambda connection: connection.execute(_DEFERRED, {"agent_id": agent_id}).all())
+        return [_wake(row) for row in rows]
+
+    async def due(self, now: datetime | None) -> Sequence[AgentId]:
+        """Return agents with deferred requests to be looked at again, or to expire; without `now` all with any."""
+        if now is None:
+            found = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
+        else:
+            found = await self._run(lambda connection: connection.execute(_DUE, {"now": now}).scalars().all())
+        return [AgentId(each) for each in found]
+
+    async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+        """Return how many requests each rule has refused since then."""
+        values = {"agent_id": agent_id, "since": since}
+        rows = await self._run(lambda connection: connection.execute(_RULES, values).all())
+        return {str(row[0]): int(row[1]) for row in rows}
+
+    async def every(
+        self,
+        *,
+        agent_id: AgentId | None = None,
+        sender_id: AgentId | None = None,
+        decision: Decision | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        before: WakeId | None = None,
+        limit: int = 100,
+    ) -> Sequence[Wake]:
+        """Return requests, the newest first; `before` is the last one of the page before."""
+        statement = select(wakes).order_by(wakes.c.number.desc()).limit(limit)
+        if agent_id is not None:
+            statement = statement.where(wakes.c.agent_id == agent_id)
+        if sender_id is not None:
+            statement = statement.where(wakes.c.sender_id == sender_id)
+        if decision is not None:
+            statement = statement.where(wakes.c.decision == decision.value)
+        if since is not None:
+            statement = statement.where(wakes.c.at >= since)
+        if until is not None:
+            statement = statement.where(wakes.c.at < until)
+        if before is not None:
+            number = select(wakes.c.number).where(wakes.c.id == before).scalar_subquery()
+            statement = statement.where(wakes.c.number < number)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return [_wake(row) for row in rows]
+
+    async def tally(
+        self,
+        agent_id: AgentId,
+        *,
+        wake_id: WakeId,
+        sender_id: AgentId | None,
+        sender_pulse: PulseId | None,
+        asked_since: datetime,
+        root_id: str,
+        day: datetime,
+        utc_day: datetime,
+        now: datetime,
+    ) -> Tally:
+        """Count what admission asks for; `day` is the start of the target's day."""
+        values = {
+            "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
+            "root": root_id, "wake": wake_id, "day": day, "utc_day": utc_day, "now": now,
+        }  # fmt: skip
+        row = await self._run(lambda connection: connection.execute(_TALLY, values).one())
+        return Tally(
+            wakes_today=row.wakes_today,
+            by_sender_today=row.by_sender_today,
+            of_sender_today=row.of_sender_today,
+            last_wake_at=row.last_wake_at,
+            asked_in_session=row.asked_in_session,
+            visits=row.visits,
+            joinable=None if row.joinable is None else PulseId(row.joinable),
+            under_way=row.under_way,
+            open_pulses=row.open_pulses,
+            run_seconds_today=float(row.earlier_seconds) + float(row.microseconds) / 1e6,
+            fleet_open=row.fleet_open,
+            fleet_wakes_today=row.fleet_wakes_today,
+        )
+
+
+def _trace(wake: Wake) -> list[dict[str, Any]]:
+    return [asdict(each) for each in wake.trace]
+
+
+def _wake(row: Row[Any]) -> Wake:
+    return Wake(
+        id=WakeId(row.id),
+        at=row.at,
+        agent_id=AgentId(row.agent_id),
+        agent=row.agent,
+        source=WakeSource(row.source),
+        sender_id=None if row.sender_id is None else AgentId(row.sender_id),
+        sender=row.sender,
+        sender_pulse=None if row.sender_pulse is None else PulseId(row.sender_pulse),
+        reason=row.reason,
+        priority=Priority.of_rank(row.priority),
+        message_id=None if row.message_id is None else MessageId(row.message_id),
+        routine=row.routine,
+        decision=Decision(row.decision),
+        rule=row.rule,
+        detail=row.detail,
+        not_before=row.not_before,
+        expires_at=row.expires_at,
+        decided_at=row.decided_at,
+        charge=Charge(row.charge),
+        pulse_id=None if row.pulse_id is None else PulseId(row.pulse_id),
+        root_id=row.root_id,
+        parent_id=row.parent_id,
+        depth=row.depth,
+        key=row.key,
+        overridden_by=row.overridden_by,
+        trace=tuple(Checked(**each) for each in row.trace),
+    )

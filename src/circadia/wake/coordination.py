@@ -1,0 +1,117 @@
+"""Sets how an agent may be woken: by the file and by PATCH, of which for each key the later one holds (WAKE-16)."""
+
+from collections.abc import Collection, Mapping
+from dataclasses import replace
+from typing import Any, cast
+
+from pydantic import ValidationError
+
+from circadia.agents.directory import nearest
+from circadia.clock import Clock
+from circadia.errors import InvalidRequest
+from circadia.records.agent import Agent
+from circadia.records.coordination import KEYS, Coordination, Setting, SettingSource, coordination_of, values_of
+from circadia.records.event import Event, EventType
+from circadia.records.schedule import check_blackouts, zone_named
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+
+class Coordinations:
+    """The only writer of coordination."""
+
+    def __init__(self, clock: Clock, signals: Signals, launchers: Collection[str]) -> None:
+        self._clock = clock
+        self._signals = signals
+        self._launchers = frozenset(launchers)
+
+    async def patch(self, tx: Tx, agent: Agent, changes: Mapping[str, object], *, by: str) -> Agent:
+        """Set these keys, nested or by flat name; the rest stays. It holds from the next decision on.
+
+        Raises:
+            InvalidRequest: an unknown key, or a bad value.
+        """
+        flat = flattened(changes)
+        now = self._clock.now()
+        settings = dict(agent.settings)
+        for name, value in self._checked(agent, flat).items():
+            old = agent.settings.get(name)
+            settings[name] = Setting(
+                value=value, source=SettingSource.PATCH, at=now, file=old.file if old is not None else None
+            )
+        return await self._save(tx, agent, settings, by=by)
+
+    async def read_file(self, tx: Tx, agent: Agent, stated: Mapping[str, object]) -> Agent:
+        """Take over what changed in the file since it was read last; what was patched later stays."""
+        now = self._clock.now()
+        checked = self._checked(agent, flattened(stated))
+        settings = dict(agent.settings)
+        for name in agent.settings.keys() - checked.keys():
+            old = settings[name]
+            if old.source is SettingSource.FILE:
+                del settings[name]
+            elif old.file is not None:
+                settings[name] = replace(old, file=None)
+        for name, value in checked.items():
+            old = agent.settings.get(name)
+            if old is None or old.file != value:
+                settings[name] = Setting(value=value, source=SettingSource.FILE, at=now, file=value)
+        return agent if settings == agent.settings else await self._save(tx, agent, settings, by="file")
+
+    def check(self, stated: Mapping[str, object]) -> Coordination:
+        """Return the coordination that these keys make.
+
+        Raises:
+            InvalidRequest: an unknown key, or a bad value.
+        """
+        flat = flattened(stated)
+        for name in flat:
+            if name not in KEYS:
+                raise InvalidRequest(f"no coordination key {name!r}{nearest(name, KEYS)}")
+        try:
+            made = coordination_of(flat)
+        except ValidationError as error:
+            first = error.errors()[0]
+            where = ".".join(str(part) for part in first["loc"] if not str(part).startswith("function-"))
+            raise InvalidRequest(f"{where}: {first['msg']}; the value was {first['input']!r}") from error
+        zone_named(made.zone)
+        check_blackouts(made.blackouts)
+        if made.launcher not in self._launchers:
+            raise InvalidRequest(
+                f"no launcher {made.launcher!r} in the configuration{nearest(made.launcher, self._launchers)}"
+            )
+        return made
+
+    def _checked(self, agent: Agent, flat: Mapping[str, object]) -> dict[str, object]:
+        """Return these values ready for JSON; what they make together with the agent's others must be sound."""
+        others = {name: setting.value for name, setting in agent.settings.items()}
+        made = values_of(self.check({**others, **flat}))
+        return {name: made[name] for name in flat}
+
+    async def _save(self, tx: Tx, agent: Agent, settings: Mapping[str, Setting], *, by: str) -> Agent:
+        coordination = coordination_of({name: setting.value for name, setting in settings.items()})
+        changed = replace(agent, settings=settings, coordination=coordination)
+        await tx.agents.save(changed)
+        before, after = values_of(agent.coordination), values_of(coordination)
+        moved = {name: after[name] for name in after if after[name] != before[name]}
+        event = Event(
+            type=EventType.COORDINATION, at=self._clock.now(), session=agent.session, agent=agent.name,
+            data={"by": by, "changed": moved},
+        )  # fmt: skip
+        await tx.events.add([event])
+        for topic in ("agent", "coordination"):
+            tx.after_commit(lambda topic=topic: self._signals.publish(topic, agent.id))
+        tx.after_commit(lambda: self._signals.publish("event", agent.session))
+        return changed
+
+
+def flattened(given: Mapping[str, object]) -> dict[str, object]:
+    """Return the keys of nested groups as flat names."""
+    flat: dict[str, object] = {}
+    for name, value in given.items():
+        if isinstance(value, Mapping):
+            for inner, deeper in cast("Mapping[str, Any]", value).items():
+                flat[f"{name}.{inner}"] = deeper
+        else:
+            flat[name] = value
+    return flat

@@ -1,0 +1,272 @@
+"""The guardrails: what may be against a wake, in their fixed order (WAKE-10).
+
+Each is a function of the facts alone that says what it finds; none acts. The first that is against a wake decides, and
+`explain` shows what all of them say.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.records.agent import Agent
+from circadia.records.coordination import Guardrails, OnBlock, PairMode
+from circadia.records.schedule import BlackoutPolicy
+from circadia.records.wake import Checked, Decision, Tally, WakeSource
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class FleetLimits:
+    """Limits of all agents together; none means no limit."""
+
+    max_concurrent_pulses: int | None = None
+    """Open pulses."""
+    max_wakes_per_day: int | None = None
+    """Counted wakes in a UTC day."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Facts:
+    """All that a decision rests on."""
+
+    target: Agent
+    """Whom to wake."""
+    source: WakeSource
+    """What asks."""
+    now: datetime
+    """The moment."""
+    tally: Tally
+    """What the ledger counts."""
+    depth: int
+    """Depth of the wake in its chain."""
+    day_ends: datetime
+    """End of the target's day."""
+    blackout: tuple[str, datetime] | None = None
+    """Label and end of the blackout that it is in."""
+    spent_usd: float = 0.0
+    """What the target's model calls cost today."""
+    failures: int = 0
+    """Its last pulses that failed, in a row."""
+    failed_at: datetime | None = None
+    """When the last of them ended."""
+    fleet: FleetLimits = FleetLimits()
+    """Limits of all agents together."""
+
+    @property
+    def limits(self) -> Guardrails:
+        """Return the target's own limits."""
+        return self.target.coordination.wake_guardrails
+
+    @property
+    def resident(self) -> bool:
+        """Whether its pulses are its times awake."""
+        return self.target.coordination.launcher == "resident"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Finding:
+    """What one guardrail has to say."""
+
+    against: bool = False
+    """Whether it is against the wake."""
+    limit: float | None = None
+    """The setting that it compared with."""
+    value: float | None = None
+    """What it counted."""
+    detail: str = ""
+    """What is in the way, and what can be done, in words."""
+    until: datetime | None = None
+    """When what is in the way ends, if that is known."""
+    on_block: OnBlock = OnBlock.REFUSE
+    """Whether the wake waits for the end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What is decided."""
+
+    decision: Decision
+    """Admitted, deferred or refused."""
+    rule: str | None = None
+    """The guardrail that decided."""
+    detail: str = ""
+    """Why."""
+    not_before: datetime | None = None
+    """When a deferred one is looked at again at the latest."""
+    trace: Sequence[Checked] = ()
+    """What was said; up to the one that decided, or by all."""
+
+
+_FINE: Final = Finding()
+CIRCUIT_FAILURES: Final = 5
+"""Pulses that fail in a row until the circuit opens."""
+CIRCUIT_SECONDS: Final = 900.0
+"""Time that it stays open; then one pulse is tried."""
+LOOK_AGAIN_SECONDS: Final = 60.0
+"""Where no end is known, a deferred wake is looked at after so long, besides at each end that may matter to it."""
+
+
+def judge(facts: Facts, *, to_the_end: bool = False) -> Verdict:
+    """Return what the guardrails decide; `to_the_end` asks those behind the deciding one too."""
+    trace: list[Checked] = []
+    first: tuple[str, Finding] | None = None
+    for rule, look in GUARDRAILS:
+        found = look(facts)
+        trace.append(
+            Checked(rule=rule, passed=not found.against, limit=found.limit, value=found.value, detail=found.detail)
+        )
+        if found.against and first is None:
+            first = rule, found
+            if not to_the_end:
+                break
+    if first is None:
+        return Verdict(decision=Decision.ADMITTED, trace=trace)
+    rule, found = first
+    if found.on_block is OnBlock.DEFER:
+        until = found.until or facts.now + timedelta(seconds=LOOK_AGAIN_SECONDS)
+        return Verdict(decision=Decision.DEFERRED, rule=rule, detail=found.detail, not_before=until, trace=trace)
+    return Verdict(decision=Decision.REFUSED, rule=rule, detail=found.detail, trace=trace)
+
+
+def _enabled(facts: Facts) -> Finding:
+    if not facts.target.enabled:
+        return Finding(against=True, detail=f"{facts.target.reference!r} is disabled")
+    if not facts.target.coordination.wakes_enabled and facts.source is not WakeSource.PERSON:
+        return Finding(against=True, detail=f"{facts.target.reference!r} takes no wakes (wakes_enabled is false)")
+    return _FINE
+
+
+def _session(facts: Facts) -> Finding:
+    if facts.source not in (WakeSource.AGENT, WakeSource.THREAD):
+        return _FINE
+    return _count(
+        facts.limits.max_wakes_per_session,
+        facts.tally.asked_in_session,
+        "wakes that its sender may ask for in one pulse, or time awake",
+    )
+
+
+def _chain_depth(facts: Facts) -> Finding:
+    return _count(facts.limits.max_chain_depth, facts.depth - 1, "wakes from the root of a chain")
+
+
+def _chain_visits(facts: Facts) -> Finding:
+    return _count(facts.limits.max_chain_visits, facts.tally.visits, "wakes of this agent in one chain")
+
+
+def _blackout(facts: Facts) -> Finding:
+    policy = facts.target.coordination.blackout_policies.wake
+    # The plan of a routine has asked for blackouts already.
+    if facts.blackout is None or facts.source is WakeSource.SCHEDULE or policy is BlackoutPolicy.RUN:
+        return _FINE
+    label, end = facts.blackout
+    detail = f"{facts.target.reference!r} is in its blackout {label!r} until {end.isoformat()}"
+    on_block = OnBlock.DEFER if policy is BlackoutPolicy.DEFER else OnBlock.REFUSE
+    return Finding(against=True, detail=detail, until=end, on_block=on_block)
+
+
+def _busy(facts: Facts) -> Finding:
+    if facts.source is WakeSource.SCHEDULE:
+        return _FINE
+    awake = facts.resident and not facts.target.asleep
+    if facts.tally.under_way == 0 and not awake:
+        return Finding(value=0)
+    detail = f"{facts.target.reference!r} is {'awake' if awake else 'at work'} already; it is woken when that ends"
+    on_block = facts.target.coordination.on_busy
+    return Finding(against=True, value=max(1, facts.tally.under_way), detail=detail, on_block=on_block)
+
+
+def _concurrency(facts: Facts) -> Finding:
+    return _count(
+        facts.target.coordination.max_concurrent_pulse_sessions,
+        facts.tally.open_pulses,
+        "pulses at the same time",
+        on_block=facts.target.coordination.on_concurrency,
+    )
+
+
+def _cooldown(facts: Facts) -> Finding:
+    seconds, last = facts.limits.cooldown_seconds, facts.tally.last_wake_at
+    if facts.source is WakeSource.SCHEDULE or seconds is None or last is None:
+        return Finding(limit=seconds)
+    # A clock that was set back must not make it longer than it is.
+    passed = max(0.0, (facts.now - last).total_seconds())
+    if passed >= seconds:
+        return Finding(limit=seconds, value=passed)
+    until = min(last, facts.now) + timedelta(seconds=seconds)
+    detail = f"{facts.target.reference!r} was woken {passed:.0f} s ago; its cooldown is {seconds:g} s"
+    on_block = facts.target.coordination.on_cooldown
+    return Finding(against=True, limit=seconds, value=passed, detail=detail, until=until, on_block=on_block)
+
+
+def _day(facts: Facts) -> Finding:
+    if facts.source is WakeSource.SCHEDULE:
+        return _FINE
+    return _count(facts.limits.max_wakes_per_day, facts.tally.wakes_today, "wakes a day")
+
+
+def _pair(facts: Facts) -> Finding:
+    if facts.source not in (WakeSource.AGENT, WakeSource.THREAD):
+        return _FINE
+    both = facts.limits.pair_mode is PairMode.UNDIRECTED
+    count = facts.tally.by_sender_today + (facts.tally.of_sender_today if both else 0)
+    what = "wakes a day between the two" if both else "wakes a day by the same agent"
+    return _count(facts.limits.max_wakes_per_pair_per_day, count, what)
+
+
+def _minutes(facts: Facts) -> Finding:
+    return _count(facts.limits.max_daily_session_minutes, facts.tally.run_seconds_today / 60, "minutes of pulses a day")
+
+
+def _fleet(facts: Facts) -> Finding:
+    found = _count(
+        facts.fleet.max_concurrent_pulses,
+        facts.tally.fleet_open,
+        "pulses of all agents at the same time",
+        on_block=facts.target.coordination.on_concurrency,
+    )
+    if found.against or facts.source is WakeSource.SCHEDULE:
+        return found
+    return _count(facts.fleet.max_wakes_per_day, facts.tally.fleet_wakes_today, "wakes of all agents a UTC day")
+
+
+def _money(facts: Facts) -> Finding:
+    return _count(facts.target.policy.max_usd_per_day, facts.spent_usd, "US dollars of model calls a UTC day")
+
+
+def _circuit(facts: Facts) -> Finding:
+    if facts.failures < CIRCUIT_FAILURES or facts.failed_at is None or facts.source is WakeSource.PERSON:
+        return Finding(limit=CIRCUIT_FAILURES, value=facts.failures)
+    until = facts.failed_at + timedelta(seconds=CIRCUIT_SECONDS)
+    if until <= facts.now:
+        return Finding(limit=CIRCUIT_FAILURES, value=facts.failures)
+    detail = f"the last {facts.failures} pulses of {facts.target.reference!r} failed; it is tried again then"
+    return Finding(
+        against=True, limit=CIRCUIT_FAILURES, value=facts.failures, detail=detail, until=until, on_block=OnBlock.DEFER
+    )
+
+
+def _count(limit: float | None, value: float, what: str, *, on_block: OnBlock = OnBlock.REFUSE) -> Finding:
+    """Compare a count with its limit: the one that would reach beyond it is refused."""
+    if limit is None or value < limit:
+        return Finding(limit=limit, value=value)
+    return Finding(against=True, limit=limit, value=value, detail=f"limit reached: {limit:g} {what}", on_block=on_block)
+
+
+GUARDRAILS: Final[Sequence[tuple[str, Callable[[Facts], Finding]]]] = (
+    ("enabled", _enabled),
+    ("max_wakes_per_session", _session),
+    ("max_chain_depth", _chain_depth),
+    ("max_chain_visits", _chain_visits),
+    ("blackout", _blackout),
+    ("busy", _busy),
+    ("max_concurrent_pulse_sessions", _concurrency),
+    ("cooldown_seconds", _cooldown),
+    ("max_wakes_per_day", _day),
+    ("max_wakes_per_pair_per_day", _pair),
+    ("max_daily_session_minutes", _minutes),
+    ("fleet", _fleet),
+    ("money", _money),
+    ("circuit", _circuit),
+)
+"""In the order in which they are asked."""

@@ -1,0 +1,276 @@
+"""The inbox: messages from one agent to another, and what becomes of them (WAKE-01 … WAKE-06, WAKE-30 … WAKE-34)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.agents.directory import agent_by_reference
+from circadia.clock import Clock
+from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from circadia.ids import AgentId, IdSource, MessageId, ThreadId
+from circadia.records.agent import Agent
+from circadia.records.event import Event, EventType
+from circadia.records.message import Delivery, DeliveryState, Message, MessageType, Priority
+from circadia.records.principal import Principal
+from circadia.records.session import Session
+from circadia.records.thread import Thread, ThreadStatus
+from circadia.records.wake import Wake, WakeReason, WakeSource
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+from circadia.wake.chains import Place, place_of
+from circadia.wake.requests import Ask, Requests
+
+MAX_SNOOZE_SECONDS: Final = 30 * 86_400.0
+MAX_KEY_CHARACTERS: Final = 200
+_WAKING: Final = frozenset({Priority.HIGH, Priority.URGENT})
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Letter:
+    """What somebody wants to tell an agent."""
+
+    to: str
+    """Whom: `name`, or `session:name`."""
+    content: str
+    """The text."""
+    type: MessageType = MessageType.INFO
+    """What it is for."""
+    priority: Priority = Priority.NORMAL
+    """How soon it wants to be read."""
+    wake: WakeReason | None = None
+    """Why its reader is to be woken for it now."""
+    reply_to: MessageId | None = None
+    """The message that it answers."""
+    key: str | None = None
+    """Idempotency key of the sender's choice."""
+    override: str | None = None
+    """An operator's reason to let its wake pass the guardrails."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sent:
+    """What became of it: stored, and perhaps with a wake request."""
+
+    message: Message
+    """The message, in its reader's inbox."""
+    to: Agent
+    """Its reader."""
+    wake: Wake | None = None
+    """The request that came with it."""
+
+
+class Inbox:
+    """Sends and keeps direct messages. All of it happens in the caller's transaction."""
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, signals: Signals, requests: Requests, *, max_message_characters: int
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._requests = requests
+        self._max_characters = max_message_characters
+
+    async def send(self, tx: Tx, principal: Principal, home: Session, letter: Letter) -> Sent:
+        """Store the message with its wake request; a key that was used before gives what was stored then.
+
+        Raises:
+            InvalidRequest: empty or too long, to oneself, a bad key. NotFound: no such agent. Forbidden: it may not be
+            reached, or the sender may not override. Conflict: it is disabled.
+        """
+        self._require_sendable(letter)
+        if letter.override is not None and not principal.operator:
+            raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
+        target = await agent_by_reference(tx, principal, home, letter.to)
+        self._require_reader(principal, target)
+        key = self._key(principal, letter.key)
+        place = await place_of(tx, principal)
+        known = await tx.messages.by_key(key) if key is not None else None
+        message = known or await self._stored(tx, principal, target, letter, place, key)
+        wake = None
+        if letter.wake is not None or (letter.priority in _WAKING and target.coordination.wake_on_high_priority):
+            wake = await self._requests.ask(tx, self._ask(principal, target, letter, message, place, key))
+        return Sent(message=message, to=target, wake=wake)
+
+    async def notify(self, tx: Tx, agent: Agent, content: str, *, root_id: str | None = None) -> None:
+        """Put a message of Circadia's own into an inbox: it wakes nobody."""
+        message = Message(
+            id=MessageId(self._ids.new("msg")),
+            number=0,
+            thread_id=await self._direct(tx, agent),
+            session_id=agent.session_id,
+            sender_id=None,
+            sender="circadia",
+            content=content,
+            at=self._clock.now(),
+            root_id=root_id,
+        )
+        await tx.messages.add(message, [(agent.id, False)])
+        self._ring(tx, agent.id)
+
+    async def ack(self, tx: Tx, agent: Agent, messages: Sequence[MessageId]) -> Sequence[MessageId]:
+        """Mark as handled; return which were not before.
+
+        Raises:
+            NotFound: one is not in this inbox.
+        """
+        await self._require_own(tx, agent, messages)
+        handled = await tx.deliveries.handle(agent.id, messages, self._clock.now())
+        await self._tell(tx, agent, "handled", handled)
+        return handled
+
+    async def snooze(self, tx: Tx, agent: Agent, messages: Sequence[MessageId], seconds: float) -> datetime:
+        """Put unread ones, or ones of the present prompt, away for some time; return when they are unread again.
+
+        Raises:
+            InvalidRequest: too long. NotFound: one is not in this inbox. Conflict: one is handled.
+        """
+        if not 0 < seconds <= MAX_SNOOZE_SECONDS:
+            raise InvalidRequest(f"a snooze of {seconds:g} s is out of range; write more than 0, at most 30 days")
+        await self._require_own(tx, agent, messages)
+        now = self._clock.now()
+        until = now + timedelta(seconds=seconds)
+        await tx.deliveries.release(agent.id, messages)
+        snoozed = await tx.deliveries.lease(agent.id, messages, until, now=now)
+        if set(snoozed) != set(messages):
+            raise Conflict("some of these messages are handled already; read the inbox again")
+        await self._tell(tx, agent, "snoozed", snoozed)
+        return until
+
+    async def read(
+        self, tx: Tx, agent: Agent, *, limit: int, after: MessageId | None = None, words: str | None = None
+    ) -> Sequence[Delivery]:
+        """Return unread ones, urgent first, as their agent reads them: from now on they count as seen."""
+        found = await tx.deliveries.inbox(agent.id, words=words, urgent_first=True, after=after, limit=limit)
+        await tx.deliveries.see(agent.id, [each.message.id for each in found], self._clock.now())
+        return found
+
+    def _require_sendable(self, letter: Letter) -> None:
+        if not letter.content.strip():
+            raise InvalidRequest("a message needs content")
+        if len(letter.content) > self._max_characters:
+            raise InvalidRequest(
+                f"a message may have {self._max_characters} characters, this one has {len(letter.content)}"
+            )
+        if letter.key is not None and not 0 < len(letter.key) <= MAX_KEY_CHARACTERS:
+            raise InvalidRequest(f"an idempotency key has 1 to {MAX_KEY_CHARACTERS} characters")
+
+    def _require_reader(self, principal: Principal, target: Agent) -> None:
+        if principal.agent is not None and principal.agent.id == target.id:
+            raise InvalidRequest(f"{target.reference!r} may not send a message to itself")
+        if not target.enabled:
+            raise Conflict(f"{target.reference!r} is disabled; the operator can enable it")
+
+    def _key(self, principal: Principal, key: str | None) -> str | None:
+        if key is None:
+            return None
+        return f"{principal.agent.id if principal.agent else 'operator'} {key}"
+
+    async def _stored(
+        self, tx: Tx, principal: Principal, target: Agent, letter: Letter, place: Place, key: str | None
+    ) -> Message:
+        if letter.reply_to is not None:
+            await self._require_answerable(tx, principal, letter.reply_to)
+        message_id = MessageId(self._ids.new("msg"))
+        message = await tx.messages.add(
+            Message(
+                id=message_id,
+                number=0,
+                thread_id=await self._direct(tx, target),
+                session_id=target.session_id,
+                sender_id=principal.agent.id if principal.agent else None,
+                sender=principal.name,
+                content=letter.content,
+                at=self._clock.now(),
+                type=letter.type,
+                priority=Priority.URGENT if letter.wake is not None else letter.priority,
+                reply_to=letter.reply_to,
+                key=key,
+                root_id=place.root_id or message_id,
+                parent_id=place.parent_id,
+                depth=place.depth,
+            ),
+            [(target.id, False)],
+        )
+        data = {
+            "message": message.id, "from": message.sender, "type": message.type.value,
+            "priority": message.priority.value, "root": message.root_id, "depth": message.depth,
+        }  # fmt: skip
+        await self._record(tx, EventType.DIRECT_MESSAGE, target, data)
+        self._ring(tx, target.id)
+        return message
+
+    async def _require_answerable(self, tx: Tx, principal: Principal, message_id: MessageId) -> None:
+        message = await tx.messages.get(message_id)
+        mine = message is not None and (
+            principal.operator
+            or (
+                principal.agent is not None
+                and (
+                    message.sender_id == principal.agent.id
+                    or await tx.deliveries.get(principal.agent.id, message_id) is not None
+                )
+            )
+        )
+        if not mine:
+            raise NotFound(f"no message {message_id!r} in your inbox or among those that you sent")
+
+    def _ask(
+        self, principal: Principal, target: Agent, letter: Letter, message: Message, place: Place, key: str | None
+    ) -> Ask:
+        return Ask(
+            target=target,
+            source=WakeSource.PERSON if principal.operator else WakeSource.AGENT,
+            sender=principal.agent,
+            by=principal.name,
+            reason=letter.wake.value if letter.wake else f"{message.priority.value} message",
+            priority=message.priority,
+            message_id=message.id,
+            message_root=message.root_id,
+            place=place,
+            key=key,
+            overridden_by=None if letter.override is None else f"{principal.name}: {letter.override}",
+        )
+
+    async def _direct(self, tx: Tx, target: Agent) -> ThreadId:
+        thread_id = ThreadId(f"direct_{target.session_id}")
+        if await tx.threads.get(thread_id) is None:
+            await tx.threads.add(
+                Thread(
+                    id=thread_id,
+                    session_id=target.session_id,
+                    name="direct",
+                    status=ThreadStatus.DIRECT,
+                    created_by="circadia",
+                    created_at=self._clock.now(),
+                )
+            )
+        return thread_id
+
+    async def _require_own(self, tx: Tx, agent: Agent, messages: Sequence[MessageId]) -> None:
+        for message in messages:
+            if await tx.deliveries.get(agent.id, message) is None:
+                raise NotFound(f"no message {message!r} in the inbox of {agent.reference!r}")
+
+    async def _tell(self, tx: Tx, agent: Agent, what: str, messages: Sequence[MessageId]) -> None:
+        if messages:
+            await self._record(tx, EventType.DELIVERY, agent, {"state": what, "messages": list(messages)})
+
+    async def _record(self, tx: Tx, kind: EventType, agent: Agent, data: Mapping[str, object]) -> None:
+        now = self._clock.now()
+        await tx.events.add([Event(type=kind, at=now, session=agent.session, agent=agent.name, data=data)])
+        await tx.sessions.touch(agent.session_id, now)
+        tx.after_commit(lambda: self._signals.publish("event", agent.session))
+
+    def _ring(self, tx: Tx, agent_id: AgentId) -> None:
+        tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
+
+
+def seen_state(delivery: Delivery) -> str:
+    """Return how its sender sees it: `delivered`, `seen`, `handled` or `expired` (WAKE-34)."""
+    if delivery.state is DeliveryState.HANDLED:
+        return "handled"
+    if delivery.state is DeliveryState.DEAD:
+        return "expired"
+    return "delivered" if delivery.seen_at is None else "seen"

@@ -1,0 +1,51 @@
+"""Begins a pulse that was admitted: opens the gate of a resident agent, or leaves a row for the engine (WAKE-56)."""
+
+from circadia.agents.sleep import SleepState
+from circadia.records.agent import Agent, Cause
+from circadia.records.pulse import Pulse, PulseKind
+from circadia.records.wake import Wake
+from circadia.stores.base import Tx
+from circadia.wake.pulse_rows import RESIDENT, PulseRows
+
+
+class Openings:
+    """Begins pulses, in the transaction of their admission."""
+
+    def __init__(self, rows: PulseRows, sleep: SleepState) -> None:
+        self._rows = rows
+        self._sleep = sleep
+
+    async def open(
+        self,
+        tx: Tx,
+        target: Agent,
+        *,
+        kind: PulseKind,
+        by: str,
+        reason: str,
+        wake: Wake | None = None,
+        timeout_seconds: float | None = None,
+    ) -> Pulse:
+        """Make the pulse. A resident agent that is awake already goes on in the pulse that it has."""
+        resident = target.coordination.launcher == RESIDENT
+        if resident and not target.asleep:
+            running = [each for each in await tx.pulses.open_of(target.id) if each.launcher == RESIDENT]
+            if running:
+                return running[-1]
+        limit = timeout_seconds or target.coordination.pulse_timeout_seconds
+        pulse = await self._rows.add(
+            tx,
+            target,
+            kind=kind,
+            by=by,
+            reason=reason,
+            running=resident,
+            root_id=wake.root_id if wake else None,
+            depth=wake.depth if wake else 0,
+            timeout_seconds=limit,
+            wake_id=wake.id if wake else None,
+            routine=wake.routine if wake else None,
+        )
+        if resident and target.asleep:
+            await self._sleep.set(tx, target, asleep=False, cause=Cause.PULSE, actor=f"{reason} by {by}")
+        return pulse

@@ -1,0 +1,144 @@
+"""The rows of pulses: made, moved by their table of transitions, and told of in the same transaction (WAKE-50)."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import IdSource, PulseId
+from circadia.records.agent import Agent, Cause
+from circadia.records.event import Event, EventType
+from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
+from circadia.records.wake import Charge
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+RESIDENT = "resident"
+"""The launcher of an agent whose pulses are its times awake."""
+_COUNTS = (Charge.RESERVED, Charge.CHARGED)
+
+
+class PulseRows:
+    """The only writer of pulses."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+
+    async def add(
+        self,
+        tx: Tx,
+        agent: Agent,
+        *,
+        kind: PulseKind,
+        by: str,
+        reason: str,
+        running: bool,
+        root_id: str | None = None,
+        depth: int = 0,
+        timeout_seconds: float | None = None,
+        **more: Any,
+    ) -> Pulse:
+        """Make a pulse, running already or pending; without a root it is the first of its chain."""
+        now = self._clock.now()
+        pulse_id = PulseId(self._ids.new("pls"))
+        pulse = Pulse(
+            id=pulse_id,
+            agent_id=agent.id,
+            agent=agent.reference,
+            kind=kind,
+            status=PulseStatus.RUNNING if running else PulseStatus.PENDING,
+            launcher=RESIDENT if running else agent.coordination.launcher,
+            by=by,
+            reason=reason,
+            attempt=int(running),
+            created_at=now,
+            started_at=now if running else None,
+            timeout_seconds=timeout_seconds,
+            root_id=root_id or pulse_id,
+            depth=depth,
+            **more,
+        )
+        await tx.pulses.add(pulse)
+        await self._tell(tx, agent.session, agent.name, pulse)
+        return pulse
+
+    async def move(self, tx: Tx, pulse: Pulse, to: PulseStatus, **changes: Any) -> Pulse:
+        """Move a pulse, and with its end what its requests count as; return the new row.
+
+        Raises:
+            Conflict: somebody else has moved it meanwhile, or the move is not allowed.
+        """
+        if to not in PULSE_MOVES[pulse.status]:
+            raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value}; it cannot become {to.value}")
+        now = self._clock.now()
+        moved = replace(pulse, status=to, **changes)
+        if not PULSE_MOVES[to]:
+            moved = replace(moved, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)
+        elif to is PulseStatus.PENDING:
+            moved = replace(moved, lease_until=None, owner=None, started_at=None, prompted_at=None, token_hash=None)
+        if to is PulseStatus.PENDING and pulse.started_at is not None:
+            moved = replace(moved, run_seconds=pulse.run_seconds + seconds_between(pulse.started_at, now))
+        if not await tx.pulses.save(moved, origin=pulse):
+            raise Conflict(f"pulse {pulse.id!r} was moved by another process")
+        if to is PulseStatus.RUNNING:
+            await tx.wakes.charge(pulse.id, Charge.CHARGED, origins=[Charge.RESERVED])
+        elif not PULSE_MOVES[to] and pulse.started_at is None and pulse.run_seconds == 0.0:
+            await tx.wakes.charge(pulse.id, Charge.RELEASED, origins=_COUNTS)
+        session, _, name = moved.agent.rpartition(":")
+        await self._tell(tx, session or "default", name, moved)
+        return moved
+
+    async def _tell(self, tx: Tx, session: str, name: str, pulse: Pulse) -> None:
+        now = self._clock.now()
+        data: Mapping[str, object] = {
+            "pulse": pulse.id,
+            "status": pulse.status.value,
+            "kind": pulse.kind.value,
+            "launcher": pulse.launcher,
+            "by": pulse.by,
+            "reason": pulse.reason,
+            "attempt": pulse.attempt,
+            "detail": pulse.detail,
+            "root": pulse.root_id,
+            "depth": pulse.depth,
+            "run_seconds": round(ran_seconds(pulse, now), 3),
+        }
+        if pulse.kind is not PulseKind.GATE:  # of that, the events of the sleep state tell
+            await tx.events.add([Event(type=EventType.PULSE, at=now, session=session, agent=name, data=data)])
+            tx.after_commit(lambda: self._signals.publish("event", session))
+        told = {"agent": pulse.agent_id, "status": pulse.status.value}
+        tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, told))
+
+
+class TimesAwake:
+    """Makes each time awake of an agent a pulse, and ends it when the agent sleeps (WAKE-56)."""
+
+    def __init__(self, rows: PulseRows) -> None:
+        self._rows = rows
+
+    async def moved(self, tx: Tx, agent: Agent) -> None:
+        """Begin or end a pulse, unless the wake tier itself has opened or closed the gate for one."""
+        pulses = [pulse for pulse in await tx.pulses.open_of(agent.id) if pulse.launcher == RESIDENT]
+        if agent.asleep:
+            for pulse in pulses:
+                await self._rows.move(tx, pulse, PulseStatus.SUCCEEDED, detail=f"fell asleep ({agent.actor})")
+        elif not pulses and agent.cause is not Cause.PULSE:
+            await self._rows.add(
+                tx, agent, kind=PulseKind.GATE, by=agent.actor, reason=agent.cause.value, running=True
+            )  # fmt: skip
+
+
+def ran_seconds(pulse: Pulse, now: datetime) -> float:
+    """Return how long the pulse's agent has run, in all its attempts."""
+    if pulse.started_at is None:
+        return pulse.run_seconds
+    return pulse.run_seconds + seconds_between(pulse.started_at, pulse.ended_at or now)
+
+
+def seconds_between(start: datetime, end: datetime) -> float:
+    """Return the seconds, 0 where a clock was set back."""
+    return max(0.0, (end - start).total_seconds())

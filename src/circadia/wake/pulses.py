@@ -1,0 +1,213 @@
+"""What happens to a pulse: taken, started, ended, recovered; each is one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Final
+
+from circadia.agents.sleep import SleepState
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import AgentId, hash_token, new_token
+from circadia.records.agent import Agent, Cause
+from circadia.records.event import Event, EventType
+from circadia.records.message import Delivery
+from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
+from circadia.records.wake import WakeSource
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+from circadia.wake.inbox import Inbox
+from circadia.wake.prompt import prompt_of
+from circadia.wake.pulse_rows import RESIDENT, PulseRows
+from circadia.wake.requests import day_of
+
+LEASE_SECONDS: Final = 15.0
+"""A process that says nothing for so long counts as dead."""
+ATTEMPTS: Final = 4
+"""Starts of a pulse: the first, and three after interruptions (WAKE-23)."""
+BACK_OFF_SECONDS: Final = 5.0
+"""Pause before the second start; doubled for each later one."""
+_MOST_SHOWN: Final = 200
+"""Unread messages that are looked at for a prompt."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Taken:
+    """A pulse that this process is to run."""
+
+    pulse: Pulse
+    """Its row, taken."""
+    agent: Agent
+    """Who runs."""
+    prompt: str
+    """What it is told."""
+    token: str
+    """Its token for this pulse."""
+
+
+class Pulses:
+    """Moves pulses on, with all that belongs to it, in the caller's transaction."""
+
+    def __init__(self, clock: Clock, signals: Signals, rows: PulseRows, sleep: SleepState, inbox: Inbox) -> None:
+        self._clock = clock
+        self._signals = signals
+        self._rows = rows
+        self._sleep = sleep
+        self._inbox = inbox
+
+    async def take(self, tx: Tx, pulse: Pulse, owner: str) -> Taken | None:
+        """Take a pending pulse for this process: build its prompt and lease what is in it; none if it is void."""
+        agent = await tx.agents.get(pulse.agent_id)
+        if agent is None or agent.deleted_at is not None or not agent.enabled:
+            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its agent is gone or disabled")
+            return None
+        now = self._clock.now()
+        token = new_token("pulse")
+        taken = await self._rows.move(
+            tx,
+            pulse,
+            PulseStatus.STARTING,
+            attempt=pulse.attempt + 1,
+            epoch=pulse.epoch + 1,
+            owner=owner,
+            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+            not_before=None,
+            prompted_at=now,
+            token_hash=hash_token(token),
+        )
+        waking = await self._waking(tx, taken)
+        unread = await tx.deliveries.inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN)
+        prompt = prompt_of(
+            taken,
+            waking,
+            unread,
+            await tx.deliveries.count_unread(agent.id),
+            instructions=await self._instructions(tx, taken),
+            budgets=await self._budgets(tx, agent),
+            now=now,
+            max_tokens=agent.coordination.prompt_tokens,
+        )
+        shown = [each.message.id for each in prompt.shown]
+        await tx.deliveries.lease(agent.id, shown, None, now=now, pulse_id=taken.id)
+        return Taken(pulse=taken, agent=agent, prompt=prompt.text, token=token)
+
+    async def started(self, tx: Tx, pulse: Pulse) -> Pulse:
+        """Note that the agent runs: its wakes are charged and its gate is open from now on."""
+        running = await self._rows.move(tx, pulse, PulseStatus.RUNNING, started_at=self._clock.now())
+        agent = await tx.agents.get(pulse.agent_id)
+        if agent is not None and agent.deleted_at is None:
+            await self._sleep.set(tx, agent, asleep=False, cause=Cause.PULSE, actor=f"{pulse.reason} by {pulse.by}")
+        return running
+
+    async def end(self, tx: Tx, pulse: Pulse, status: PulseStatus, detail: str = "") -> Pulse:
+        """End a pulse: what was in its prompt is handled if it succeeded, else unread again."""
+        ended = await self._rows.move(tx, pulse, status, detail=detail)
+        await self._settle_messages(tx, ended, handled=status is PulseStatus.SUCCEEDED)
+        await self._close_gate(tx, ended)
+        if status not in (PulseStatus.SUCCEEDED, PulseStatus.CANCELLED):
+            await self._tell_wakers(tx, ended)
+        return ended
+
+    async def give_back(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
+        """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23)."""
+        if pulse.attempt >= ATTEMPTS:
+            return await self._bury(tx, pulse, detail)
+        pause = timedelta(seconds=BACK_OFF_SECONDS * 2 ** (pulse.attempt - 1))
+        again = await self._rows.move(
+            tx, pulse, PulseStatus.PENDING, epoch=pulse.epoch + 1, not_before=self._clock.now() + pause, detail=detail
+        )
+        await self._settle_messages(tx, again, handled=False)
+        await self._close_gate(tx, again)
+        return again
+
+    async def time_out(self, tx: Tx, pulse: Pulse) -> Pulse:
+        """End a time awake that is over its limit: the gate closes (WAKE-56)."""
+        ended = await self._rows.move(tx, pulse, PulseStatus.TIMED_OUT, detail=f"over {pulse.timeout_seconds:g} s")
+        agent = await tx.agents.get(pulse.agent_id)
+        if agent is not None and agent.deleted_at is None:
+            await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor="time limit of its pulse")
+        return ended
+
+    async def cancel(self, tx: Tx, pulse: Pulse, *, by: str) -> Pulse:
+        """End a pulse because somebody says so; a running agent is stopped by the process that runs it.
+
+        Raises:
+            Conflict: it has ended.
+        """
+        if not PULSE_MOVES[pulse.status]:
+            raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
+        ended = await self.end(tx, pulse, PulseStatus.CANCELLED, f"cancelled by {by}")
+        if pulse.launcher == RESIDENT:
+            agent = await tx.agents.get(pulse.agent_id)
+            if agent is not None and agent.deleted_at is None:
+                await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor=by)
+        return ended
+
+    async def _bury(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
+        ended = await self._rows.move(tx, pulse, PulseStatus.INTERRUPTED, detail=detail)
+        dead = await tx.deliveries.kill(pulse.agent_id, await tx.deliveries.leased_by(pulse.id), self._clock.now())
+        await self._close_gate(tx, ended)
+        await self._tell_wakers(tx, ended)
+        session, _, name = pulse.agent.rpartition(":")
+        data = {"cause": "dead_letter", "pulse": pulse.id, "messages": list(dead), "detail": detail}
+        event = Event(type=EventType.ALERT, at=self._clock.now(), session=session or "default", agent=name, data=data)
+        await tx.events.add([event])
+        tx.after_commit(lambda: self._signals.publish("event", session or "default"))
+        return ended
+
+    async def _waking(self, tx: Tx, pulse: Pulse) -> Sequence[Delivery]:
+        """Return the messages behind the requests that the pulse serves, if nobody has handled them."""
+        found: list[Delivery] = []
+        for wake in await tx.wakes.of_pulse(pulse.id):
+            if wake.message_id is not None:
+                delivery = await tx.deliveries.get(pulse.agent_id, wake.message_id)
+                if delivery is not None and delivery.ended_at is None:
+                    found.append(delivery)
+        return found
+
+    async def _instructions(self, tx: Tx, pulse: Pulse) -> str:
+        if pulse.routine is None:
+            return ""
+        routine = await tx.routines.get(pulse.agent_id, pulse.routine)
+        return "" if routine is None else routine.instructions
+
+    async def _budgets(self, tx: Tx, agent: Agent) -> str:
+        now = self._clock.now()
+        limits = agent.coordination.wake_guardrails
+        asked = "any number of" if limits.max_wakes_per_session is None else f"at most {limits.max_wakes_per_session}"
+        minutes = limits.max_daily_session_minutes
+        day = day_of(agent.coordination.zone, now)[1].isoformat(timespec="seconds")
+        spare = "no limit of minutes a day" if minutes is None else f"{minutes:g} minutes of pulses a day (until {day})"
+        return f"Budgets: {asked} wake_agent calls in this run; {spare}."
+
+    async def _settle_messages(self, tx: Tx, pulse: Pulse, *, handled: bool) -> None:
+        leased = await tx.deliveries.leased_by(pulse.id)
+        if handled:
+            await tx.deliveries.handle(pulse.agent_id, leased, self._clock.now())
+        elif leased:
+            await tx.deliveries.release(pulse.agent_id, leased)
+            tx.after_commit(lambda: self._signals.publish("delivery", pulse.agent_id))
+
+    async def _close_gate(self, tx: Tx, pulse: Pulse) -> None:
+        """Put a launched agent to sleep at the end of its last pulse."""
+        if pulse.launcher == RESIDENT or pulse.attempt == 0:
+            return
+        others = [each for each in await tx.pulses.open_of(pulse.agent_id) if each.status is PulseStatus.RUNNING]
+        agent = await tx.agents.get(pulse.agent_id)
+        if not others and agent is not None and agent.deleted_at is None:
+            await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor="end of its pulse")
+
+    async def _tell_wakers(self, tx: Tx, pulse: Pulse) -> None:
+        """Tell the agents that woke it that it failed (WAKE-54)."""
+        told: set[AgentId] = set()
+        for wake in await tx.wakes.of_pulse(pulse.id):
+            if wake.sender_id is None or wake.sender_id in told or wake.source is not WakeSource.AGENT:
+                continue
+            told.add(wake.sender_id)
+            sender = await tx.agents.get(wake.sender_id)
+            if sender is not None and sender.deleted_at is None:
+                text = (
+                    f"{pulse.agent} was woken for you ({wake.reason}), and its run {pulse.status.value}: "
+                    f"{pulse.detail}. Your message {wake.message_id} is in its inbox."
+                )
+                await self._inbox.notify(tx, sender, text, root_id=wake.root_id)

@@ -1,0 +1,293 @@
+"""Wake requests: the one function that decides, for every door (WAKE-10 … WAKE-25).
+
+A request is decided in the transaction that stores what is behind it. What is deferred is decided again, by the same
+function, when something that may have been in its way has ended.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import IdSource, MessageId, PulseId, WakeId
+from circadia.records.agent import Agent
+from circadia.records.event import Event, EventType
+from circadia.records.message import DeliveryState, Priority
+from circadia.records.pulse import PulseKind
+from circadia.records.schedule import zone_named
+from circadia.records.wake import DECISION_MOVES, Charge, Decision, Tally, Wake, WakeSource
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+from circadia.wake.blackouts import blackout_at
+from circadia.wake.chains import NOWHERE, Place
+from circadia.wake.guardrails import CIRCUIT_FAILURES, Facts, FleetLimits, Verdict, judge
+from circadia.wake.openings import Openings
+from circadia.wake.pulse_rows import RESIDENT
+from circadia.wake.wall import first_instant, wall_at
+
+AGEING_SECONDS: Final = 600.0
+"""A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
+_KINDS: Final = {
+    WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
+    WakeSource.PERSON: PulseKind.MANUAL,
+}  # fmt: skip
+_NO_COUNTS: Final = Tally(
+    wakes_today=0, by_sender_today=0, of_sender_today=0, last_wake_at=None, asked_in_session=0, visits=0,
+    joinable=None, under_way=0, open_pulses=0, run_seconds_today=0.0, fleet_open=0, fleet_wakes_today=0,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ask:
+    """What somebody asks for."""
+
+    target: Agent
+    """Whom to wake."""
+    source: WakeSource
+    """What asks."""
+    sender: Agent | None = None
+    """The agent that asks."""
+    by: str
+    """Who asks, as people read it."""
+    reason: str
+    """What for."""
+    priority: Priority = Priority.URGENT
+    """How soon."""
+    message_id: MessageId | None = None
+    """The message behind it."""
+    message_root: str | None = None
+    """The chain that the message begins, where it begins one."""
+    routine: str | None = None
+    """The routine that is due."""
+    timeout_seconds: float | None = None
+    """Longest pulse, if not the agent's own limit."""
+    place: Place = NOWHERE
+    """Where the asker acts."""
+    key: str | None = None
+    """Idempotency key, with the sender before it."""
+    overridden_by: str | None = None
+    """The person who lets it pass, and why."""
+
+
+class Requests:
+    """The only writer of wake requests."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, openings: Openings, fleet: FleetLimits) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._openings = openings
+        self._fleet = fleet
+
+    async def ask(self, tx: Tx, ask: Ask) -> Wake:
+        """Decide, and store the request with its decision; one of the same key is returned as it stands."""
+        if ask.key is not None:
+            known = await tx.wakes.by_key(ask.key)
+            if known is not None:
+                return known
+        wake = await self._decided(tx, self._new(ask), ask.target, ask.place.since, ask.overridden_by)
+        if wake.decision is Decision.ADMITTED:
+            wake = await self._admitted(tx, wake, ask.target, ask.timeout_seconds)
+        elif wake.decision is not Decision.DEFERRED:
+            wake = replace(wake, expires_at=None)
+        await tx.wakes.add(wake)
+        await self._tell(tx, wake, ask.target)
+        return wake
+
+    async def explain(self, tx: Tx, ask: Ask) -> Wake:
+        """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
+        wake = self._new(ask)
+        facts = await self._facts(tx, wake, ask.target, ask.place.since)
+        return self._with(wake, judge(facts, to_the_end=True), facts.tally, ask.target)
+
+    async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
+        """Decide an agent's deferred requests again: by priority, then age (WAKE-25)."""
+        now = self._clock.now()
+        moved: list[Wake] = []
+        opened: PulseId | None = None
+        for wake in sorted(waiting, key=lambda each: (-_pressing(each, now), each.at)):
+            again = await self._again(tx, wake, agent, opened, now)
+            if not await tx.wakes.save(again):
+                continue
+            if again.decision is not Decision.DEFERRED:
+                moved.append(again)
+                if agent is not None:
+                    await self._tell(tx, again, agent)
+            if again.decision is Decision.ADMITTED:
+                opened = again.pulse_id
+        return moved
+
+    async def cancel(self, tx: Tx, wake: Wake, agent: Agent, *, by: str) -> Wake:
+        """Take back a request that is deferred; its message stays.
+
+        Raises:
+            Conflict: it is decided.
+        """
+        cancelled = self._moved(wake, Decision.CANCELLED, detail=f"cancelled by {by}")
+        if not await tx.wakes.save(cancelled):
+            raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
+        await self._tell(tx, cancelled, agent)
+        return cancelled
+
+    def _new(self, ask: Ask) -> Wake:
+        now = self._clock.now()
+        wake_id = WakeId(self._ids.new("wak"))
+        return Wake(
+            id=wake_id,
+            at=now,
+            agent_id=ask.target.id,
+            agent=ask.target.reference,
+            source=ask.source,
+            sender_id=ask.sender.id if ask.sender else None,
+            sender=ask.by,
+            sender_pulse=ask.place.pulse_id,
+            reason=ask.reason,
+            priority=ask.priority,
+            message_id=ask.message_id,
+            routine=ask.routine,
+            decision=Decision.DEFERRED,
+            expires_at=now + timedelta(seconds=ask.target.coordination.defer_max_seconds),
+            decided_at=now,
+            root_id=ask.place.root_id or ask.message_root or wake_id,
+            parent_id=ask.place.parent_id,
+            depth=ask.place.depth + 1,
+            key=ask.key,
+        )
+
+    async def _decided(
+        self, tx: Tx, wake: Wake, target: Agent, since: datetime | None, overridden_by: str | None
+    ) -> Wake:
+        facts = await self._facts(tx, wake, target, since)
+        verdict = judge(facts, to_the_end=overridden_by is not None)
+        if overridden_by is not None and verdict.decision is not Decision.ADMITTED:
+            verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
+            wake = replace(wake, overridden_by=overridden_by)
+        return self._with(wake, verdict, facts.tally, target)
+
+    async def _again(self, tx: Tx, wake: Wake, agent: Agent | None, opened: PulseId | None, now: datetime) -> Wake:
+        if agent is None or agent.deleted_at is not None:
+            return self._moved(wake, Decision.CANCELLED, detail="the agent was deleted")
+        if await self._is_read(tx, wake):
+            return self._moved(wake, Decision.COALESCED, detail="its message was read meanwhile")
+        if wake.expires_at is not None and wake.expires_at <= now:
+            return self._moved(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
+        if opened is not None:
+            return replace(self._moved(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
+        again = await self._decided(tx, wake, agent, wake.at, None)
+        if again.decision is Decision.ADMITTED:
+            again = await self._admitted(tx, again, agent, None)
+        return again
+
+    async def _is_read(self, tx: Tx, wake: Wake) -> bool:
+        if wake.message_id is None:
+            return False
+        delivery = await tx.deliveries.get(wake.agent_id, wake.message_id)
+        return delivery is not None and delivery.state in (DeliveryState.HANDLED, DeliveryState.DEAD)
+
+    def _with(self, wake: Wake, verdict: Verdict, tally: Tally, target: Agent) -> Wake:
+        joins = tally.joinable is not None and target.enabled and verdict.rule not in ("enabled", "max_chain_depth")
+        if joins and tally.joinable is not None:
+            joined = self._moved(wake, Decision.COALESCED, detail="joined a pulse that had not begun")
+            return replace(joined, pulse_id=tally.joinable, trace=verdict.trace)
+        return replace(
+            wake,
+            decision=verdict.decision,
+            rule=verdict.rule,
+            detail=verdict.detail,
+            not_before=verdict.not_before,
+            decided_at=self._clock.now(),
+            trace=verdict.trace,
+        )
+
+    def _moved(self, wake: Wake, to: Decision, *, detail: str) -> Wake:
+        if to not in DECISION_MOVES[wake.decision]:
+            raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
+        return replace(wake, decision=to, rule=None, detail=detail, not_before=None, decided_at=self._clock.now())
+
+    async def _admitted(self, tx: Tx, wake: Wake, target: Agent, timeout_seconds: float | None) -> Wake:
+        counts = wake.source is not WakeSource.SCHEDULE
+        pulse = await self._openings.open(
+            tx,
+            target,
+            kind=_KINDS[wake.source],
+            by=wake.sender,
+            reason=wake.reason,
+            wake=wake,
+            timeout_seconds=timeout_seconds,
+        )
+        started = pulse.launcher == RESIDENT
+        charge = (Charge.CHARGED if started else Charge.RESERVED) if counts else Charge.NONE
+        return replace(wake, pulse_id=pulse.id, charge=charge, expires_at=None)
+
+    async def _facts(self, tx: Tx, wake: Wake, target: Agent, since: datetime | None) -> Facts:
+        now = self._clock.now()
+        coordination = target.coordination
+        starts, ends = day_of(coordination.zone, now)
+        utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        tally = await tx.wakes.tally(
+            target.id,
+            wake_id=wake.id,
+            sender_id=wake.sender_id,
+            sender_pulse=wake.sender_pulse,
+            asked_since=since or wake.at,
+            root_id=wake.root_id,
+            day=starts,
+            utc_day=utc_day,
+            now=now,
+        )
+        span = blackout_at(coordination.blackouts, coordination.zone, now) if coordination.blackouts else None
+        spent = 0.0
+        if target.policy.max_usd_per_day is not None:
+            spent = (await tx.calls.spent(target.id, utc_day)).nanousd / 1e9
+        failures, failed_at = 0, None
+        if coordination.launcher != RESIDENT:
+            failures, failed_at = await tx.pulses.failures(target.id, limit=2 * CIRCUIT_FAILURES)
+        return Facts(
+            target=target,
+            source=wake.source,
+            now=now,
+            tally=tally,
+            depth=wake.depth,
+            day_ends=ends,
+            blackout=None if span is None else (", ".join(span.labels), span.end or now + timedelta(days=15)),
+            spent_usd=spent,
+            failures=failures,
+            failed_at=failed_at,
+            fleet=self._fleet,
+        )
+
+    async def _tell(self, tx: Tx, wake: Wake, target: Agent) -> None:
+        now = self._clock.now()
+        data = {
+            "wake": wake.id,
+            "decision": wake.decision.value,
+            "source": wake.source.value,
+            "from": wake.sender,
+            "reason": wake.reason,
+            "rule": wake.rule,
+            "detail": wake.detail,
+            "not_before": None if wake.not_before is None else wake.not_before.isoformat(),
+            "pulse": wake.pulse_id,
+            "message": wake.message_id,
+            "root": wake.root_id,
+            "depth": wake.depth,
+            "overridden_by": wake.overridden_by,
+        }
+        event = Event(type=EventType.WAKE, at=now, session=target.session, agent=target.name, data=data)
+        await tx.events.add([event])
+        tx.after_commit(lambda: self._signals.publish("event", target.session))
+        tx.after_commit(lambda: self._signals.publish("wake", target.id, {"decision": wake.decision.value}))
+
+
+def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
+    """Return start and end of the day that it is in the zone: 23, 24 or 25 hours (WAKE-15)."""
+    zone = zone_named(zone_name)
+    midnight = wall_at(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    return first_instant(midnight, zone), first_instant(midnight + timedelta(days=1), zone)
+
+
+def _pressing(wake: Wake, now: datetime) -> int:
+    waited = max(0.0, (now - wake.at).total_seconds())
+    return wake.priority.rank + int(waited / AGEING_SECONDS)

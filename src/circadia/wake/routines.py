@@ -1,0 +1,155 @@
+"""An agent's schedule: set by people, and fired when it is due (WAKE-40 … WAKE-46)."""
+
+from collections.abc import Sequence
+from dataclasses import fields, replace
+from typing import Final
+
+from pydantic import TypeAdapter
+
+from circadia.clock import Clock
+from circadia.errors import InvalidRequest
+from circadia.ids import IdSource, RoutineId
+from circadia.records.agent import Agent
+from circadia.records.coordination import Setting, SettingSource
+from circadia.records.event import Event, EventType
+from circadia.records.message import Priority
+from circadia.records.schedule import Routine, RoutineSpec
+from circadia.records.wake import Decision, Wake, WakeSource
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+from circadia.wake.pulse_rows import RESIDENT
+from circadia.wake.requests import Ask, Requests
+from circadia.wake.schedule import Plan, Verdict, first_at, plan
+
+MOST_ROUTINES: Final = 100
+"""Routines of one agent."""
+ALERT_SKIPS: Final = 5
+"""Skips in a row after which people are told."""
+FILE_ROUTINES: Final = "routines"
+"""Stands among an agent's settings for the routines that the file stated when it was read last."""
+_SPECS: Final = TypeAdapter(tuple[RoutineSpec, ...])
+_SPEC: Final = tuple(field.name for field in fields(RoutineSpec))
+
+
+class Routines:
+    """The only writer of routines."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, requests: Requests) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._requests = requests
+
+    async def replace(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec], *, by: str) -> Sequence[Routine]:
+        """Make these the agent's routines; one that stays as it was keeps its place in time (WAKE-45).
+
+        Raises:
+            InvalidRequest: two of the same name, or too many.
+        """
+        names = [spec.name for spec in specs]
+        if len(set(names)) != len(names):
+            raise InvalidRequest("two routines have the same name; give each a name of its own")
+        if len(specs) > MOST_ROUTINES:
+            raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, these are {len(specs)}")
+        now = self._clock.now()
+        known = {each.name: each for each in await tx.routines.of_agent(agent.id)}
+        for name in known.keys() - set(names):
+            await tx.routines.remove(agent.id, name)
+        for spec in specs:
+            old = known.get(spec.name)
+            values = {name: getattr(spec, name) for name in _SPEC}
+            if old is None:
+                fresh = Routine(**values, id=RoutineId(self._ids.new("rtn")), agent_id=agent.id, created_at=now)
+                await tx.routines.add(first_at(fresh, now))
+            elif any(getattr(old, name) != value for name, value in values.items()):
+                await tx.routines.save(first_at(replace(old, **values), now), origin=old)
+        await self._tell(tx, agent, {"changed_by": by, "routines": names})
+        return await tx.routines.of_agent(agent.id)
+
+    async def read_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
+        """Take over the file's routines if they have changed since the file was read last (WAKE-16)."""
+        stated = _SPECS.dump_python(tuple(specs), mode="json")
+        old = agent.settings.get(FILE_ROUTINES)
+        if (old.file if old is not None else []) == stated:
+            return
+        noted = Setting(value=None, source=SettingSource.FILE, at=self._clock.now(), file=stated)
+        await tx.agents.save(replace(agent, settings={**agent.settings, FILE_ROUTINES: noted}))
+        await self.replace(tx, agent, specs, by="file")
+
+    async def fire(self, tx: Tx, routine: Routine) -> Plan:
+        """Decide what becomes of a routine that is due, and do it."""
+        now = self._clock.now()
+        agent = await tx.agents.get(routine.agent_id)
+        if agent is None or agent.deleted_at is not None:
+            await tx.routines.remove(routine.agent_id, routine.name)
+            return Plan(verdict=Verdict.WAIT, routine=routine)
+        coordination = agent.coordination
+        planned = plan(
+            routine, coordination.blackouts, now, zone=coordination.zone, policies=coordination.blackout_policies
+        )
+        after, told = planned.routine, None
+        if planned.verdict is Verdict.RUN:
+            after, told = await self._run(tx, agent, routine, planned)
+        if not await tx.routines.save(after, origin=routine):
+            return planned  # another process was first
+        if told is None and planned.verdict is not Verdict.WAIT:
+            told = {"verdict": planned.verdict.value}
+        if told is not None:
+            occurrence = planned.occurrence.isoformat() if planned.occurrence else None
+            more = {"routine": routine.name, "occurrence": occurrence, "missed": planned.missed, "skips": after.skips}
+            await self._tell(tx, agent, {**more, **told})
+        if after.skips == ALERT_SKIPS and after.skips != routine.skips:
+            await self._alert(tx, agent, after)
+        return planned
+
+    async def _run(self, tx: Tx, agent: Agent, routine: Routine, planned: Plan) -> tuple[Routine, dict[str, object]]:
+        """Ask for a pulse; return the routine afterwards and what to tell."""
+        reason = await self._nothing_to_do(tx, agent, routine)
+        if reason is not None:
+            return replace(planned.routine, skips=routine.skips + 1), {"verdict": "skipped", "reason": reason}
+        wake = await self._requests.ask(
+            tx,
+            Ask(
+                target=agent,
+                source=WakeSource.SCHEDULE,
+                by=f"schedule {routine.name}",
+                reason="schedule",
+                priority=Priority.NORMAL,
+                routine=routine.name,
+                timeout_seconds=routine.timeout_seconds,
+            ),
+        )
+        if wake.decision in (Decision.ADMITTED, Decision.COALESCED, Decision.DEFERRED):
+            told: dict[str, object] = {"verdict": "run", "wake": wake.id, "decision": wake.decision.value}
+            return replace(planned.routine, skips=0), told
+        return replace(planned.routine, skips=routine.skips + 1), _refused(wake)
+
+    async def _nothing_to_do(self, tx: Tx, agent: Agent, routine: Routine) -> str | None:
+        """Return why a pulse would find nothing to do (WAKE-46)."""
+        if agent.coordination.launcher == RESIDENT and not agent.asleep:
+            return "it is awake already"
+        if routine.instructions.strip() or await tx.deliveries.count_unread(agent.id):
+            return None
+        return "no instructions and nothing unread"
+
+    async def _alert(self, tx: Tx, agent: Agent, routine: Routine) -> None:
+        data = {"cause": "routine_skipped", "routine": routine.name, "skips": routine.skips}
+        await tx.events.add(
+            [
+                Event(
+                    type=EventType.ALERT, at=self._clock.now(), session=agent.session, agent=agent.name, data=data
+                )
+            ]
+        )  # fmt: skip
+
+    async def _tell(self, tx: Tx, agent: Agent, data: dict[str, object]) -> None:
+        event = Event(
+            type=EventType.ROUTINE, at=self._clock.now(), session=agent.session, agent=agent.name, data=data
+        )  # fmt: skip
+        await tx.events.add([event])
+        tx.after_commit(lambda: self._signals.publish("event", agent.session))
+        tx.after_commit(lambda: self._signals.publish("routine", agent.id))
+
+
+def _refused(wake: Wake) -> dict[str, object]:
+    return {"verdict": "skipped", "reason": wake.detail, "rule": wake.rule, "wake": wake.id}

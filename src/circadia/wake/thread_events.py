@@ -1,0 +1,37 @@
+"""What befalls an agent in a thread: it moves its sleep at once, or asks like everybody else (WAKE-07)."""
+
+from circadia.agents.sleep import SleepState
+from circadia.records.agent import Agent, SleepEvent, WakeEvent
+from circadia.records.wake import WakeSource
+from circadia.stores.base import Tx
+from circadia.wake.chains import NOWHERE, place_of_agent
+from circadia.wake.requests import Ask, Requests
+
+
+class ThreadEvents:
+    """Lets the wake events of agents whose policy says so pass the guardrails; all else goes straight to the sleep."""
+
+    def __init__(self, sleep: SleepState, requests: Requests) -> None:
+        self._sleep = sleep
+        self._requests = requests
+
+    async def happened(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
+        """Let the event have its effect; `by` is who caused it."""
+        guarded = isinstance(event, WakeEvent) and agent.coordination.guard_thread_events
+        if not guarded:
+            await self._sleep.happened(tx, agent, event, by=by)
+            return
+        present = await tx.agents.get(agent.id)
+        if present is None or not present.asleep or event not in present.wake_events:
+            return
+        sender = await self._sender(tx, by)
+        place = NOWHERE if sender is None else await place_of_agent(tx, sender)
+        await self._requests.ask(
+            tx, Ask(target=present, source=WakeSource.THREAD, sender=sender, by=by, reason=event.value, place=place)
+        )
+
+    async def _sender(self, tx: Tx, by: str) -> Agent | None:
+        """Return the agent that caused it, none for a person."""
+        session_name, colon, name = by.rpartition(":")
+        session = await tx.sessions.by_name(session_name if colon else "default")
+        return None if session is None else await tx.agents.by_name(session.id, name)
