@@ -2,6 +2,7 @@
 
 import asyncio
 import os
+import secrets
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,6 +19,8 @@ from circadia.wake.launchers.subprocess import SubprocessLauncher
 AGENT: Final = Path(__file__).with_name("agent.sh")
 GRACE_SECONDS: Final = 0.5
 WAIT_SECONDS: Final = 20.0
+PULSE: Final = PulseId(f"pulse_{secrets.token_hex(4)}")
+"""Another in each run of the tests: runs beside this one search the same machine for their processes."""
 TOKEN: Final = "circadia-agent-token-of-this-pulse"
 PATH: Final = os.environ["PATH"]
 
@@ -63,7 +66,7 @@ ENVIRONMENT: Final = {"CIRCADIA_TOKEN": TOKEN, "OPENAI_BASE_URL": "http://127.0.
 
 
 def a_launch(
-    pulse: str = "pulse_1",
+    pulse: str = PULSE,
     *,
     epoch: int = 1,
     prompt: str = "Why: ünïcode\nand lines.\n",

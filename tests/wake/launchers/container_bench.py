@@ -48,6 +48,7 @@ CONFIG: Final = """
 default_ulimits = ["nofile=1024:1024", "nproc=1024:1024"]
 [engine]
 cgroup_manager = "cgroupfs"
+lock_type = "file"
 events_logger = "file"
 runtime = "{runtime}"
 """
@@ -78,11 +79,13 @@ def podman() -> Generator[Podman]:
     hint = "run `make containers`, or set CIRCADIA_TEST_NO_CONTAINERS=1"
     assert not missing, f"{missing} are not installed; {hint}"
     runtime = "crun" if shutil.which("crun") and not shutil.which("runc") else "runc"
+    # Locks and state of its own, so that several engines can run at once.
     # A short path: sockets and overlay options have little room. The engine's own state must not be a tmpfs of a test.
     with tempfile.TemporaryDirectory(prefix="cpod-", ignore_cleanup_errors=True) as place:
         folder = Path(place)
         (folder / "containers.conf").write_text(CONFIG.format(runtime=runtime))
-        command = ("podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--storage-driver", "vfs")
+        command = ("podman", "--root", f"{folder}/root", "--runroot", f"{folder}/run", "--tmpdir", f"{folder}/tmp")
+        command += ("--storage-driver", "vfs")
         environment = {**os.environ, "CONTAINERS_CONF": f"{folder}/containers.conf"}
         socket = folder / "podman.sock"
         engine = Podman(address=f"unix://{socket}", command=command, environment=environment)

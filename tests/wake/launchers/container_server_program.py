@@ -1,4 +1,4 @@
-"""A server that launches one stubborn container, to be killed: `container_server_program.py ENGINE FOLDER`."""
+"""A server that launches one stubborn container, to be killed: `container_server_program.py PULSE ENGINE FOLDER`."""
 
 import sys
 from pathlib import Path
@@ -13,10 +13,10 @@ async def nothing() -> None:
     """Take note of nothing."""
 
 
-async def main(engine: str, folder: Path) -> None:
+async def main(pulse: str, engine: str, folder: Path) -> None:
     bench = ContainerBench(Podman(address=engine, command=(), environment={}), folder)
-    await bench.launcher("stubborn").run(a_launch(epoch=3), nothing)
+    await bench.launcher("stubborn").run(a_launch(pulse, epoch=3), nothing)
 
 
 if __name__ == "__main__":
-    uvloop.run(main(sys.argv[1], Path(sys.argv[2])))
+    uvloop.run(main(sys.argv[1], sys.argv[2], Path(sys.argv[3])))

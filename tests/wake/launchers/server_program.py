@@ -1,4 +1,4 @@
-"""A server that launches one stubborn agent, to be killed: `server_program.py LOOP STDIN|FILE FOLDER`."""
+"""A server that launches one stubborn agent, to be killed: `server_program.py PULSE LOOP STDIN|FILE FOLDER`."""
 
 import asyncio
 import sys
@@ -13,10 +13,10 @@ async def nothing() -> None:
     """Take note of nothing."""
 
 
-async def main(mode: str, folder: Path) -> None:
-    await SubprocessBench(folder, in_file=mode == "file").launcher("stubborn").run(a_launch(epoch=3), nothing)
+async def main(pulse: str, mode: str, folder: Path) -> None:
+    await SubprocessBench(folder, in_file=mode == "file").launcher("stubborn").run(a_launch(pulse, epoch=3), nothing)
 
 
 if __name__ == "__main__":
-    run = uvloop.run if sys.argv[1] == "uvloop" else asyncio.run
-    run(main(sys.argv[2], Path(sys.argv[3])))
+    run = uvloop.run if sys.argv[2] == "uvloop" else asyncio.run
+    run(main(sys.argv[1], sys.argv[3], Path(sys.argv[4])))

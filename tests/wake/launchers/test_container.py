@@ -9,14 +9,12 @@ from pathlib import Path
 
 import pytest
 
-from circadia.ids import PulseId
 from circadia.wake.launchers.base import Ended, LaunchFailed
 from circadia.wake.launchers.engine import engine_at
-from tests.wake.launchers.benches import WAIT_SECONDS, a_launch, processes, until
+from tests.wake.launchers.benches import PULSE, WAIT_SECONDS, a_launch, processes, until
 from tests.wake.launchers.container_bench import WITH_CONTAINERS, ContainerBench, Podman
 
 __test__ = WITH_CONTAINERS
-PULSE = PulseId("pulse_1")
 ROOT = Path(__file__).parents[3]
 PROGRAM = (sys.executable, "-m", "tests.wake.launchers.container_server_program")
 RELAY = ROOT / "examples/container/relay.py"
@@ -126,7 +124,7 @@ async def test_a_polite_container_has_its_grace_period(bench: ContainerBench) ->
 
 @pytest.mark.spec("WAKE-50", "WAKE-53")
 async def test_what_a_killed_server_left_behind_is_cleared(bench: ContainerBench) -> None:
-    server = await asyncio.create_subprocess_exec(*PROGRAM, bench.engine.address, str(bench.folder), cwd=ROOT)
+    server = await asyncio.create_subprocess_exec(*PROGRAM, PULSE, bench.engine.address, str(bench.folder), cwd=ROOT)
     await until(lambda: bench.waiting() > 0)
     server.send_signal(signal.SIGKILL)
     await asyncio.wait_for(server.wait(), WAIT_SECONDS)

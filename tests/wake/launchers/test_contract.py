@@ -8,7 +8,7 @@ import pytest
 
 from circadia.ids import PulseId
 from circadia.wake.launchers.base import Ended, Launcher, LaunchFailed
-from tests.wake.launchers.benches import TOKEN, Bench, a_launch, until
+from tests.wake.launchers.benches import PULSE, TOKEN, Bench, a_launch, until
 
 MARK = {"CIRCADIA_PULSE", "CIRCADIA_EPOCH"}
 MEGABYTE = 2**20
@@ -47,7 +47,7 @@ async def test_an_agent_is_started_once_and_its_success_is_told(bench: Bench) ->
     assert "all is well" in ended.detail or ended.detail == ""
     assert starts == 1
     assert len(bench.received()) == 1
-    assert bench.alive(PulseId("pulse_1")) == 0
+    assert bench.alive(PULSE) == 0
 
 
 @pytest.mark.spec("WAKE-51", "WAKE-52")
@@ -56,7 +56,7 @@ async def test_a_failure_is_told_without_the_token(bench: Bench) -> None:
     assert not ended.succeeded
     assert "went wrong with [redacted], so there" in ended.detail
     assert starts == 1
-    assert bench.alive(PulseId("pulse_1")) == 0
+    assert bench.alive(PULSE) == 0
 
 
 @pytest.mark.spec("WAKE-51")
@@ -70,7 +70,7 @@ async def test_a_launcher_that_finds_nothing_to_start_says_so_and_starts_nothing
     assert str(told.value)
     assert TOKEN not in str(told.value)
     assert started.calls == 0
-    assert bench.alive(PulseId("pulse_1")) == 0
+    assert bench.alive(PULSE) == 0
 
 
 @pytest.mark.spec("WAKE-51")
@@ -90,7 +90,7 @@ async def test_a_prompt_that_cannot_arrive_whole_is_refused(bench: Bench, prompt
     launcher = bench.launcher("wait")
     with pytest.raises(LaunchFailed):
         await launcher.run(a_launch(prompt=prompt), Started())
-    assert bench.alive(PulseId("pulse_1")) == 0
+    assert bench.alive(PULSE) == 0
 
 
 @pytest.mark.spec("WAKE-52")
@@ -112,7 +112,7 @@ async def test_a_cancelled_agent_is_ended_with_all_that_it_started(bench: Bench)
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: bench.alive(PulseId("pulse_1")) == 0)
+    await until(lambda: bench.alive(PULSE) == 0)
 
 
 @pytest.mark.spec("WAKE-53")
@@ -122,7 +122,7 @@ async def test_a_second_cancellation_leaves_no_orphan_either(bench: Bench) -> No
         task.cancel()
         await asyncio.sleep(0.01)
     assert task.cancelled()
-    await until(lambda: bench.alive(PulseId("pulse_1")) == 0)
+    await until(lambda: bench.alive(PULSE) == 0)
 
 
 @pytest.mark.spec("WAKE-53")
@@ -134,7 +134,7 @@ async def test_a_cancellation_at_any_step_of_the_start_leaves_nothing(bench: Ben
     task.cancel()
     with pytest.raises(asyncio.CancelledError):
         await task
-    await until(lambda: bench.alive(PulseId("pulse_1")) == 0)
+    await until(lambda: bench.alive(PULSE) == 0)
 
 
 @pytest.mark.spec("WAKE-53")
@@ -144,25 +144,25 @@ async def test_an_agent_whose_start_cannot_be_recorded_is_ended(bench: Bench) ->
 
     with pytest.raises(ConnectionError):
         await bench.launcher("wait" if bench.tells_start else "succeed").run(a_launch(), refused)
-    await until(lambda: bench.alive(PulseId("pulse_1")) == 0)
+    await until(lambda: bench.alive(PULSE) == 0)
 
 
 @pytest.mark.spec("WAKE-50", "WAKE-53")
 async def test_clear_ends_earlier_epochs_and_leaves_the_present_one(bench: Bench) -> None:
     launcher = bench.launcher("wait")
     old = await in_the_background(bench, launcher, epoch=1)
-    before = bench.alive(PulseId("pulse_1"))
+    before = bench.alive(PULSE)
     present = asyncio.create_task(launcher.run(a_launch(epoch=2), Started()))
-    await until(lambda: bench.alive(PulseId("pulse_1")) > before)
-    await launcher.clear(PulseId("pulse_1"), below_epoch=2)
+    await until(lambda: bench.alive(PULSE) > before)
+    await launcher.clear(PULSE, below_epoch=2)
     async with asyncio.timeout(20):
         ended = await old
     assert not ended.succeeded
-    await until(lambda: 0 < bench.alive(PulseId("pulse_1")) <= before)
+    await until(lambda: 0 < bench.alive(PULSE) <= before)
     assert not present.done()
     present.cancel()
     await asyncio.gather(present, return_exceptions=True)
-    await until(lambda: bench.alive(PulseId("pulse_1")) == 0)
+    await until(lambda: bench.alive(PULSE) == 0)
 
 
 @pytest.mark.spec("WAKE-50")
@@ -171,7 +171,7 @@ async def test_clear_of_a_pulse_that_left_nothing_does_nothing(bench: Bench) -> 
     task = await in_the_background(bench, launcher)
     await launcher.clear(PulseId("another_pulse"), below_epoch=9)
     assert not task.done()
-    assert bench.alive(PulseId("pulse_1")) > 0
+    assert bench.alive(PULSE) > 0
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
 
@@ -182,5 +182,5 @@ async def test_many_runs_leave_no_file_descriptor_open(bench: Bench) -> None:
     await launcher.run(a_launch(), Started())
     before = len(os.listdir("/proc/self/fd"))
     for number in range(5):
-        await bench.launcher("succeed").run(a_launch(f"pulse_{number + 2}"), Started())
+        await bench.launcher("succeed").run(a_launch(f"{PULSE}_{number}"), Started())
     await until(lambda: len(os.listdir("/proc/self/fd")) <= before + 1)

@@ -9,15 +9,13 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import ConfigError
-from circadia.ids import PulseId
 from circadia.wake.launchers.base import LaunchFailed
 from circadia.wake.launchers.environment import named_environment, program_environment
 from circadia.wake.launchers.output import TAIL_BYTES, Tail
-from tests.wake.launchers.benches import TOKEN, WAIT_SECONDS, SubprocessBench, a_launch, processes, until
+from tests.wake.launchers.benches import PULSE, TOKEN, WAIT_SECONDS, SubprocessBench, a_launch, processes, until
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = (sys.executable, "-m", "tests.wake.launchers.server_program")
-PULSE = PulseId("pulse_1")
 
 
 @pytest.fixture
@@ -103,7 +101,7 @@ async def test_an_environment_that_no_program_can_get_is_refused(bench: Subproce
 @pytest.mark.parametrize("mode", ["stdin", "file"])
 async def test_what_a_killed_server_left_behind_is_cleared(tmp_path: Path, loop: str, mode: str) -> None:
     bench = SubprocessBench(tmp_path, in_file=mode == "file")
-    server = await asyncio.create_subprocess_exec(*PROGRAM, loop, mode, str(tmp_path), cwd=ROOT)
+    server = await asyncio.create_subprocess_exec(*PROGRAM, PULSE, loop, mode, str(tmp_path), cwd=ROOT)
     await until(lambda: bench.waiting() > 0)
     server.send_signal(signal.SIGKILL)
     await asyncio.wait_for(server.wait(), WAIT_SECONDS)

@@ -16,7 +16,7 @@ from circadia.errors import ConfigError, Unauthenticated
 from circadia.testing.clock import ManualClock
 from circadia.wake.launchers.base import LaunchFailed
 from circadia.wake.launchers.signature import signature, signing_key
-from tests.wake.launchers.benches import TOKEN, a_launch, until
+from tests.wake.launchers.benches import PULSE, TOKEN, a_launch, until
 from tests.wake.launchers.webhook_bench import SECRET, WebhookBench, serving, webhook_bench
 
 pytestmark = pytest.mark.spec("WAKE-51")
@@ -49,13 +49,13 @@ async def answered(bench: WebhookBench, *answers: web.Response, retries: int = 0
 async def test_the_request_is_signed_as_the_standard_says(bench: WebhookBench) -> None:
     await bench.launcher("succeed").run(a_launch(epoch=2), Starts())
     ((headers, body),) = bench.heard
-    assert headers["webhook-id"] == "pulse_1-2"
+    assert headers["webhook-id"] == f"{PULSE}-2"
     content = f"{headers['webhook-id']}.{headers['webhook-timestamp']}.".encode() + body
     key = base64.b64decode(SECRET.removeprefix("whsec_"))
     expected = base64.b64encode(hmac.new(key, content, hashlib.sha256).digest()).decode()
     assert headers["webhook-signature"] == f"v1,{expected}"
     said = json.loads(body)
-    assert (said["type"], said["pulse"], said["attempt"], said["epoch"]) == ("pulse.start", "pulse_1", 2, 2)
+    assert (said["type"], said["pulse"], said["attempt"], said["epoch"]) == ("pulse.start", PULSE, 2, 2)
     assert (said["agent"], said["token"], said["timeout_seconds"]) == ("default:worker", TOKEN, 60.0)
 
 
@@ -157,7 +157,7 @@ async def test_a_cancelled_pulse_is_asked_to_stop_by_a_signed_request(bench: Web
     task.cancel()
     await asyncio.gather(task, return_exceptions=True)
     said = json.loads(bench.heard[-1][1])
-    assert said == {"type": "pulse.stop", "pulse": "pulse_1", "below_epoch": 5}
+    assert said == {"type": "pulse.stop", "pulse": PULSE, "below_epoch": 5}
 
 
 @pytest.mark.parametrize(

@@ -37,14 +37,10 @@ class Stdin:
         self._response = response
 
     def write(self, content: bytes) -> None:
-        """Hand over all that it will read; call it once the container was started.
-
-        Raises:
-            EngineAway: the engine has closed the connection.
-        """
+        """Hand over all that it will read, if it has not ended yet; call it once the container was started."""
         connection = self._response.connection
-        if connection is None or connection.transport is None:
-            raise EngineAway("the engine closed the connection to the container's standard input")
+        if connection is None or connection.transport is None or connection.transport.is_closing():
+            return
         transport = cast("asyncio.WriteTransport", connection.transport)
         transport.write(content)
         transport.write_eof()
