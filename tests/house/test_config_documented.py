@@ -33,9 +33,9 @@ def fields_below(model: type[BaseModel]) -> Iterator[tuple[Field, str | None]]:
             yield from fields_below(inner)
 
 
-def sections() -> dict[str, type[BaseModel] | None]:
-    """Return the top-level keys of the file with the model of each."""
-    return {info.alias or name: next(models_in(info.annotation), None) for name, info in Settings.model_fields.items()}
+def sections() -> dict[str, list[type[BaseModel]]]:
+    """Return the top-level keys of the file with the models of each; one of several kinds has one for each."""
+    return {info.alias or name: list(models_in(info.annotation)) for name, info in Settings.model_fields.items()}
 
 
 def page_of(section: str) -> str:
@@ -46,9 +46,10 @@ def page_of(section: str) -> str:
 def homes() -> dict[Field, set[str]]:
     """Return the sections that each field may be documented in; an inherited field needs one of them."""
     found: dict[Field, set[str]] = {}
-    for section, model in sections().items():
-        for field, _ in fields_below(model) if model else ():
-            found.setdefault(field, set()).add(section)
+    for section, models in sections().items():
+        for model in models:
+            for field, _ in fields_below(model):
+                found.setdefault(field, set()).add(section)
     return found
 
 

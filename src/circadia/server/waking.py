@@ -1,6 +1,7 @@
 """Joins the wake tier: the second half of `wiring`, which picks its classes."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 
 from circadia.agents.sleep import SleepState
@@ -74,10 +75,13 @@ def wake_worker(
     Raises:
         ConfigError: a launcher's function, variable or secret is not there.
     """
+    ground = _Ground(
+        settings=settings, environment=environment, data=data, clock=clock, reports=tier.reports, address=address
+    )  # fmt: skip
     launchers = {
         name: launcher
         for name, each in settings.launchers.items()
-        if (launcher := _launcher(name, each, settings, environment, data, clock, tier.reports, address)) is not None
+        if (launcher := _launcher(name, each, ground)) is not None
     }
     parts = WorkerParts(
         store=store, signals=signals, requests=tier.requests, pulses=tier.pulses, routines=tier.routines,
@@ -86,65 +90,80 @@ def wake_worker(
     return Worker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 
 
-def _launcher(
-    name: str,
-    chosen: LauncherSettings,
-    settings: Settings,
-    environment: Mapping[str, str],
-    data: Path,
-    clock: Clock,
-    reports: PulseReports,
-    address: tuple[str, int],
-) -> Launcher | None:
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Ground:
+    """What launchers stand on."""
+
+    settings: Settings
+    environment: Mapping[str, str]
+    data: Path
+    clock: Clock
+    reports: PulseReports
+    address: tuple[str, int]
+
+
+def _launcher(name: str, chosen: LauncherSettings, ground: _Ground) -> Launcher | None:
     where = f"launchers.{name}"
     match chosen:
         case SubprocessLauncherSettings():
-            named = named_environment(where, environment, chosen.env, chosen.env_from, _kept_back(settings))
-            return SubprocessLauncher(
-                chosen.command,
-                environment=program_environment(environment, named),
-                folder=chosen.cwd,
-                prompt=chosen.prompt,
-                prompts=data / "prompts",
-                secrets=[environment[variable] for variable in chosen.env_from],
-                grace_seconds=chosen.grace_seconds,
-            )
+            return _subprocess(where, chosen, ground)
         case ContainerLauncherSettings():
-            named = named_environment(where, environment, chosen.env, chosen.env_from, _kept_back(settings))
-            box = Box(**{field: getattr(chosen, field) for field in Box.__dataclass_fields__})
-            return ContainerLauncher(
-                chosen.image,
-                command=chosen.command,
-                engine=chosen.engine,
-                pull=chosen.pull,
-                environment=named,
-                prompt=chosen.prompt,
-                box=box,
-                gateway=address,
-                clock=clock,
-                secrets=[environment[variable] for variable in chosen.env_from],
-                grace_seconds=chosen.grace_seconds,
-            )
+            return _container(where, chosen, ground)
         case WebhookLauncherSettings():
-            secret = environment.get(chosen.secret_env)
-            if not secret:
-                raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
-            return WebhookLauncher(
-                chosen.url,
-                secret=secret,
-                reports=reports,
-                clock=clock,
-                allowed_networks=chosen.allowed_networks,
-                connect_timeout_seconds=chosen.connect_timeout_seconds,
-                answer_timeout_seconds=chosen.answer_timeout_seconds,
-                retries=chosen.retries,
-                retry_max_seconds=chosen.retry_max_seconds,
-                grace_seconds=chosen.grace_seconds,
-            )
+            return _webhook(where, chosen, ground)
         case CallableLauncherSettings():
             return CallableLauncher(agent_function(chosen.function), grace_seconds=chosen.grace_seconds)
         case _:
             return None
+
+
+def _subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _Ground) -> Launcher:
+    own = ground.environment
+    named = named_environment(where, own, chosen.env, chosen.env_from, _kept_back(ground.settings))
+    return SubprocessLauncher(
+        chosen.command,
+        environment=program_environment(own, named),
+        folder=chosen.cwd,
+        prompt=chosen.prompt,
+        prompts=ground.data / "prompts",
+        secrets=[own[variable] for variable in chosen.env_from],
+        grace_seconds=chosen.grace_seconds,
+    )
+
+
+def _container(where: str, chosen: ContainerLauncherSettings, ground: _Ground) -> Launcher:
+    own = ground.environment
+    return ContainerLauncher(
+        chosen.image,
+        command=chosen.command,
+        engine=chosen.engine,
+        pull=chosen.pull,
+        environment=named_environment(where, own, chosen.env, chosen.env_from, _kept_back(ground.settings)),
+        prompt=chosen.prompt,
+        box=Box(**{field: getattr(chosen, field) for field in Box.__dataclass_fields__}),
+        gateway=ground.address,
+        clock=ground.clock,
+        secrets=[own[variable] for variable in chosen.env_from],
+        grace_seconds=chosen.grace_seconds,
+    )
+
+
+def _webhook(where: str, chosen: WebhookLauncherSettings, ground: _Ground) -> Launcher:
+    secret = ground.environment.get(chosen.secret_env)
+    if not secret:
+        raise ConfigError(f"{where}.secret_env: the environment has no {chosen.secret_env!r}; set it")
+    return WebhookLauncher(
+        chosen.url,
+        secret=secret,
+        reports=ground.reports,
+        clock=ground.clock,
+        allowed_networks=chosen.allowed_networks,
+        connect_timeout_seconds=chosen.connect_timeout_seconds,
+        answer_timeout_seconds=chosen.answer_timeout_seconds,
+        retries=chosen.retries,
+        retry_max_seconds=chosen.retry_max_seconds,
+        grace_seconds=chosen.grace_seconds,
+    )
 
 
 def _kept_back(settings: Settings) -> frozenset[str]:

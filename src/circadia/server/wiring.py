@@ -142,7 +142,6 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
     presence = Presence(store, signals)
     tier = wake_tier(settings, clock, basis.ids, signals)
-    sleep = tier.sleep
     registry = Registry(clock, basis.ids, signals, PolicySettings.policy(settings.defaults))
     threads = Threads(
         clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
@@ -165,8 +164,8 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     await _prepare(basis, sessions, registry, waits, tier)
     own = McpServer(
         McpParts(
-            store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
-            settings=settings, wake=tier,
+            store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
+            presence=presence, settings=settings, wake=tier,
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
@@ -175,12 +174,10 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     api = create_api(
         ApiParts(
             store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
-            threads=threads, sleep=sleep, presence=presence, settings=settings, holds=gate,
-            wake=tier,
+            threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
         )
     )  # fmt: skip
-    hosts = Hosts((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
-    front = Front(hosts, {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
+    front = Front(_hosts(settings), {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
     sweeps = Sweeps(clock, store, waits, sessions, stall_seconds=settings.defaults.stall_seconds)
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
@@ -191,6 +188,10 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting,
         drain=lambda: worker.drain(settings.fleet.drain_seconds),
     )  # fmt: skip
+
+
+def _hosts(settings: Settings) -> Hosts:
+    return Hosts((*settings.server.allowed_hosts, settings.server.host), settings.server.allowed_origins)
 
 
 async def _model_door(

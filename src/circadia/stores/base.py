@@ -8,17 +8,15 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
-from circadia.ids import AgentId, CallId, ConversationId, MessageId, PulseId, SessionId, ThreadId, WakeId
+from circadia.ids import AgentId, CallId, ConversationId, MessageId, PulseId, SessionId, ThreadId
 from circadia.records.agent import Agent
 from circadia.records.call import Call, Spent, UsageGroup
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState, Message
-from circadia.records.pulse import Pulse, PulseStatus
-from circadia.records.schedule import Routine
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
-from circadia.records.wake import Charge, Decision, Tally, Wake
+from circadia.stores.waking import Pulses, Routines, Wakes
 
 
 class Sessions(Protocol):
@@ -296,167 +294,6 @@ class Conversations(Protocol):
 
     async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
         """Return them, the last seen first."""
-        ...
-
-
-class Wakes(Protocol):
-    """Wake requests: the ledger of decisions, from which all budgets are counted (WAKE-13)."""
-
-    async def add(self, wake: Wake) -> None:
-        """Store a new one. Raises Conflict if there is one of its idempotency key."""
-        ...
-
-    async def save(self, wake: Wake) -> bool:
-        """Write the new decision of a deferred one; return whether it was deferred."""
-        ...
-
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origins: Collection[Charge]) -> None:
-        """Move what the pulse's requests count as."""
-        ...
-
-    async def get(self, wake_id: WakeId) -> Wake | None: ...
-
-    async def by_key(self, key: str) -> Wake | None:
-        """Return the request of this idempotency key."""
-        ...
-
-    async def of_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
-        """Return the requests that started or joined the pulse, in order."""
-        ...
-
-    async def of_root(self, root_id: str) -> Sequence[Wake]:
-        """Return the requests of a chain, in order."""
-        ...
-
-    async def deferred(self, agent_id: AgentId) -> Sequence[Wake]:
-        """Return the agent's deferred requests, oldest first."""
-        ...
-
-    async def due(self, now: datetime | None) -> Sequence[AgentId]:
-        """Return agents with deferred requests to be looked at again, or to expire; without `now` all with any."""
-        ...
-
-    async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
-        """Return how many requests each rule has refused since then."""
-        ...
-
-    async def every(
-        self,
-        *,
-        agent_id: AgentId | None = None,
-        sender_id: AgentId | None = None,
-        decision: Decision | None = None,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        before: WakeId | None = None,
-        limit: int = 100,
-    ) -> Sequence[Wake]:
-        """Return requests, the newest first; `before` is the last one of the page before."""
-        ...
-
-    async def tally(
-        self,
-        agent_id: AgentId,
-        *,
-        wake_id: WakeId,
-        sender_id: AgentId | None,
-        sender_pulse: PulseId | None,
-        asked_since: datetime,
-        root_id: str,
-        day: datetime,
-        utc_day: datetime,
-        now: datetime,
-    ) -> Tally:
-        """Count what admission of `wake_id` asks for, without it.
-
-        `day` is the start of the target's day; `asked_since` that of the sender's pulse or time awake.
-        """
-        ...
-
-
-class Pulses(Protocol):
-    """Pulses: rows that are the truth, and the outbox of the engine (WAKE-50)."""
-
-    async def add(self, pulse: Pulse) -> None: ...
-
-    async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
-        """Write where the pulse stands now if it stands as in `origin`, epoch and all; return whether it did."""
-        ...
-
-    async def get(self, pulse_id: PulseId) -> Pulse | None: ...
-
-    async def by_token(self, token_hash: str) -> Pulse | None:
-        """Return the open pulse whose agent was started with this token."""
-        ...
-
-    async def open_of(self, agent_id: AgentId) -> Sequence[Pulse]:
-        """Return the agent's pulses that have not ended, oldest first."""
-        ...
-
-    async def of_root(self, root_id: str) -> Sequence[Pulse]:
-        """Return the pulses of a chain, in order."""
-        ...
-
-    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
-        """Return pending ones whose time has come, oldest first."""
-        ...
-
-    async def overdue(self, now: datetime) -> Sequence[Pulse]:
-        """Return running ones that no process has taken (times awake) whose time is up."""
-        ...
-
-    async def taken(self) -> Sequence[Pulse]:
-        """Return those that processes have taken."""
-        ...
-
-    async def beat(self, owner: str, until: datetime) -> None:
-        """Renew the leases of a process."""
-        ...
-
-    async def every(
-        self,
-        *,
-        agent_id: AgentId | None = None,
-        status: PulseStatus | None = None,
-        since: datetime | None = None,
-        before: PulseId | None = None,
-        limit: int = 100,
-    ) -> Sequence[Pulse]:
-        """Return pulses, the newest first; `before` is the last one of the page before."""
-        ...
-
-    async def failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
-        """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
-        ...
-
-    async def counts(self) -> Mapping[PulseStatus, int]:
-        """Return how many open ones stand where."""
-        ...
-
-
-class Routines(Protocol):
-    """The routines of agents."""
-
-    async def add(self, routine: Routine) -> None:
-        """Store a new one. Raises Conflict if the agent has one of its name."""
-        ...
-
-    async def save(self, routine: Routine, *, origin: Routine) -> bool:
-        """Write it if its next_at is still that of `origin`; return whether it was."""
-        ...
-
-    async def remove(self, agent_id: AgentId, name: str) -> bool:
-        """Delete it; return whether there was one."""
-        ...
-
-    async def get(self, agent_id: AgentId, name: str) -> Routine | None: ...
-
-    async def of_agent(self, agent_id: AgentId) -> Sequence[Routine]:
-        """Return the agent's routines by name."""
-        ...
-
-    async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
-        """Return enabled ones whose next_at has come, the longest due first."""
         ...
 
 

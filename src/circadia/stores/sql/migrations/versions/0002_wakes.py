@@ -92,6 +92,10 @@ def _wakes() -> None:
         sa.UniqueConstraint("id"),
         sqlite_autoincrement=True,
     )
+    _wake_indexes()
+
+
+def _wake_indexes() -> None:
     op.create_index("wakes_agent", "wakes", ["agent_id", "at"])
     op.create_index("wakes_asked", "wakes", ["sender_id", "at"])
     op.create_index(
