@@ -94,6 +94,7 @@ def podman() -> Generator[Podman]:
         service = subprocess.Popen(
             [*command, "system", "service", "--time", "0", f"unix://{socket}"],
             env=environment,
+            cwd=folder,  # its monitors drop files there
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

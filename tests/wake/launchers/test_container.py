@@ -3,6 +3,7 @@
 import asyncio
 import signal
 import sys
+import tempfile
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -134,6 +135,7 @@ async def test_what_a_killed_server_left_behind_is_cleared(bench: ContainerBench
     await bench.launcher("wait").clear(PULSE, below_epoch=4)
     assert await left(bench) == []
     await until(lambda: processes(PULSE) == [])
+    assert list(Path(tempfile.gettempdir()).glob(f"circadia-{PULSE[-12:]}-*")) == []
 
 
 @asynccontextmanager

@@ -1,5 +1,6 @@
 """A pulse as a container at a Docker or Podman engine."""
 
+import asyncio
 import logging
 import math
 from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
@@ -14,7 +15,7 @@ from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
 from circadia.wake.launchers.engine import Engine, EngineAway, EngineError, engine_at
 from circadia.wake.launchers.environment import prompt_bytes, pulse_environment
 from circadia.wake.launchers.finish import finish
-from circadia.wake.launchers.gateway_socket import gateway_socket
+from circadia.wake.launchers.gateway_socket import gateway_socket, remove_sockets
 from circadia.wake.launchers.output import Tail
 
 _logger = logging.getLogger(__name__)
@@ -107,7 +108,7 @@ class ContainerLauncher:
                 raise LaunchFailed(f"a prompt of {len(prompt)} bytes is too long for the environment; use stdin")
             environment[PROMPT] = launch.prompt
         name = f"circadia-{launch.pulse_id}-{launch.epoch}"
-        async with engine_at(self._engine) as engine, self._way_out(environment) as socket:
+        async with engine_at(self._engine) as engine, self._way_out(launch, environment) as socket:
             body = self._body(launch, environment, socket)
             polite = True
             try:
@@ -137,14 +138,15 @@ class ContainerLauncher:
                         await engine.remove(name)
         except (EngineError, EngineAway) as error:
             raise LaunchFailed(self._unreached(error)) from error
+        await asyncio.to_thread(remove_sockets, pulse_id, below_epoch)
 
     @asynccontextmanager
-    async def _way_out(self, environment: dict[str, str]) -> AsyncGenerator[Path | None]:
+    async def _way_out(self, launch: Launch, environment: dict[str, str]) -> AsyncGenerator[Path | None]:
         """Yield the socket that the container gets in place of a network, if it gets none."""
         if self._box.network != "none":
             yield None
             return
-        async with gateway_socket(*self._gateway) as path:
+        async with gateway_socket(*self._gateway, launch.pulse_id, launch.epoch) as path:
             environment[GATEWAY_SOCKET] = _SOCKET_IN_CONTAINER
             yield path
 

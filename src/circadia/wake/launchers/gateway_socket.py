@@ -16,7 +16,7 @@ _CHUNK: Final = 2**16
 
 
 @asynccontextmanager
-async def gateway_socket(host: str, port: int) -> AsyncGenerator[Path]:
+async def gateway_socket(host: str, port: int, pulse_id: str, epoch: int) -> AsyncGenerator[Path]:
     """Yield a socket file whose connections are carried to the gateway, for as long as the block lasts.
 
     It lies in a folder that only this user can enter, since whoever can open it can knock at the gateway; a container
@@ -25,17 +25,32 @@ async def gateway_socket(host: str, port: int) -> AsyncGenerator[Path]:
     Raises:
         LaunchFailed: the file cannot be made.
     """
-    door = _Door(host, port)
+    door = _Door(host, port, _prefix(pulse_id) + f"{epoch}-")
     try:
         yield await finish(door.open())
     finally:
         await finish(door.close())
 
 
+def remove_sockets(pulse_id: str, below_epoch: int) -> None:
+    """Remove what a killed server has left of a pulse's earlier epochs. Blocks on the disk."""
+    prefix = _prefix(pulse_id)
+    for folder in Path(tempfile.gettempdir()).glob(f"{prefix}*-*"):
+        epoch = folder.name.removeprefix(prefix).partition("-")[0]
+        if epoch.isdigit() and int(epoch) < below_epoch:
+            shutil.rmtree(folder, ignore_errors=True)
+
+
+def _prefix(pulse_id: str) -> str:
+    """Return how the names of the pulse's folders begin: with the end of its id, since a socket's path is short."""
+    return f"circadia-{pulse_id[-12:]}-"
+
+
 class _Door:
     """Listens on a socket file and carries the bytes of each connection, both ways, until either side is done."""
 
-    def __init__(self, host: str, port: int) -> None:
+    def __init__(self, host: str, port: int, prefix: str) -> None:
+        self._prefix = prefix
         self._host = host
         self._port = port
         self._folder: str | None = None
@@ -46,7 +61,7 @@ class _Door:
         """Listen, and return the file."""
         try:
             # Not in the data folder: the path of a socket has 107 bytes at most (unix(7)).
-            self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix="circadia-")
+            self._folder = await asyncio.to_thread(tempfile.mkdtemp, prefix=self._prefix)
             path = Path(self._folder, "gateway.sock")
             self._server = await asyncio.start_unix_server(self._carry, path)
             os.chmod(path, 0o666)  # noqa: S103 - the container's user is another
