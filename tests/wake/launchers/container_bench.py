@@ -74,7 +74,7 @@ class Podman:
 @contextmanager
 def podman() -> Generator[Podman]:
     """Start an engine with the image in it."""
-    needed = ("podman", "busybox")
+    needed = ("podman", "busybox", "catatonit")
     missing = [name for name in needed if shutil.which(name) is None]
     hint = "run `make containers`, or set CIRCADIA_TEST_NO_CONTAINERS=1"
     assert not missing, f"{missing} are not installed; {hint}"

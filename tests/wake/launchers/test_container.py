@@ -75,7 +75,24 @@ async def test_a_container_that_takes_too_much_memory_is_told_so(bench: Containe
 async def test_a_flood_of_output_is_kept_to_its_limit(bench: ContainerBench) -> None:
     ended = await bench.launcher("flood").run(a_launch(), nothing)
     assert ended.succeeded
+    assert ended.detail.endswith("the end of the flood")
     assert len(ended.detail) < 5000
+
+
+@pytest.mark.spec("WAKE-51")
+async def test_a_last_line_without_its_end_is_told_too(bench: ContainerBench) -> None:
+    assert (await said(bench, "echo one; echo -n two")).detail.endswith("\none\ntwo")
+    assert (await said(bench, "echo -n three >&2")).detail.endswith("\nthree")
+
+
+@pytest.mark.spec("WAKE-51")
+async def test_a_first_process_of_the_engines_own_passes_the_polite_stop_on(bench: ContainerBench) -> None:
+    launcher = bench.with_command("sh", "/agent.sh", "polite", "/notes", init=True)
+    task = asyncio.create_task(launcher.run(a_launch(), nothing))
+    await until(lambda: bench.waiting() > 0)
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    assert (bench.folder / "farewell").read_text() == "stopped politely\n"
 
 
 @pytest.mark.spec("WAKE-51")
