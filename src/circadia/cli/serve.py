@@ -115,7 +115,7 @@ class Run:
         served = importlib.import_module("circadia.server.app").serve
         on_ready: OnReady = self._ready
         try:
-            await served(self._settings, self._data, role=self._role.value, on_ready=on_ready)
+            await served(self._settings, self._data, role=self._role.value, on_ready=on_ready, config=self._file)
         except asyncio.CancelledError:
             if not stopped:
                 raise

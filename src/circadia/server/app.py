@@ -28,10 +28,13 @@ _SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 OnReady = Callable[[str, str | None], None]
 
 
-async def serve(settings: Settings, data: Path, *, on_ready: OnReady, role: str = "all") -> None:
+async def serve(
+    settings: Settings, data: Path, *, on_ready: OnReady, role: str = "all", config: Path | None = None
+) -> None:
     """Serve until SIGTERM or SIGINT.
 
-    `on_ready` is called once with the URL, and with the operator's token if it was made just now.
+    `on_ready` is called once with the URL, and with the operator's token if it was made just now. `config` is the file
+    that the settings came from; what it says of agents is read again when it changes.
 
     Raises:
         StartError: port, data folder, lock or database. ConfigError: a variable that the settings name is not set.
@@ -45,7 +48,7 @@ async def serve(settings: Settings, data: Path, *, on_ready: OnReady, role: str 
         raise_file_limit()
         chosen = settings.server
         with bound_to(chosen.host, chosen.port) as bound:
-            async with wired(settings, data, environment, token, address=reachable(bound)) as server:
+            async with wired(settings, data, environment, token, address=reachable(bound), config=config) as server:
                 settle_garbage_collection()
                 listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
                 telling = asyncio.create_task(_tell(listener, on_ready, token if made else None))

@@ -6,6 +6,7 @@ import logging
 from collections.abc import AsyncGenerator, Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -45,7 +46,9 @@ from circadia.gateway.wire_dial import tls_context
 from circadia.gateway.wire_pool import Pool
 from circadia.ids import IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
+from circadia.records.session import DEFAULT_SESSION
 from circadia.server.front import Front, Hosts
+from circadia.server.reload import Reload
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
@@ -54,7 +57,9 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
+from circadia.wake.alerts import Alerts, Post
 from circadia.wake.tier import WakeTier
+from circadia.wake.worker import Worker
 
 _logger = logging.getLogger(__name__)
 
@@ -97,6 +102,8 @@ class Basis:
     """Connections to MCP servers."""
     address: tuple[str, int]
     """Host and port at which this server can be reached from this machine."""
+    config: Path | None = None
+    """The file that the settings came from."""
 
 
 @asynccontextmanager
@@ -107,6 +114,7 @@ async def wired(
     admin_token: str,
     *,
     address: tuple[str, int] | None = None,
+    config: Path | None = None,
 ) -> AsyncGenerator[Server]:
     """Build a server; on exit end its tasks, write what is left, and close the database.
 
@@ -122,7 +130,7 @@ async def wired(
         basis = Basis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
-            address=address or (settings.server.host, settings.server.port),
+            address=address or (settings.server.host, settings.server.port), config=config,
         )  # fmt: skip
         yield await _built(basis, admin_token, stack)
 
@@ -148,9 +156,9 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     )  # fmt: skip
     sessions = Sessions(clock, basis.ids, signals, registry, threads)
     waits = Waits(clock, store, signals, presence)
+    metrics_token = _hashed(basis, settings.server.metrics_token_env)
     identity = Identity(
-        store, signals, admin_token_hash=hash_token(admin_token),
-        metrics_token_hash=_hashed(basis, settings.server.metrics_token_env),
+        store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token
     )  # fmt: skip
     metrics = Metrics()
     journal = Journal(clock, store, signals, metrics.saw)
@@ -158,9 +166,6 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     parking = Parking(basis.data / "held", settings.limits)
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
-    metrics.gauge("circadia_held_calls", "Calls held now.", lambda: gate.held_in_all)
-    metrics.gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
-    metrics.gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
     await _prepare(basis, sessions, registry, waits, tier)
     own = McpServer(
         McpParts(
@@ -182,12 +187,36 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    metrics.gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running)
-    await _started(stack, own, stdio, journal, (ticker.run(), sweeps.run(), worker.run()))
+    _gauge(metrics, gate, parking, journal, worker)
+    works = [ticker.run(), sweeps.run(), worker.run(), Alerts(clock, store, _poster(basis)).run()]
+    if basis.config is not None:
+        works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
+    await _started(stack, own, stdio, journal, works)
     return Server(
         app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting,
         drain=lambda: worker.drain(settings.fleet.drain_seconds),
     )  # fmt: skip
+
+
+def _gauge(metrics: Metrics, gate: Gate, parking: Parking, journal: Journal, worker: Worker) -> None:
+    metrics.gauge("circadia_held_calls", "Calls held now.", lambda: gate.held_in_all)
+    metrics.gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
+    metrics.gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
+    metrics.gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running)
+
+
+def _poster(basis: Basis) -> Post | None:
+    """Return what posts alerts to the fleet's webhook, if there is one."""
+    url = basis.settings.fleet.alert_webhook_url
+    if url is None:
+        return None
+
+    async def post(alert: Mapping[str, object]) -> None:
+        limit = aiohttp.ClientTimeout(total=10)
+        async with basis.session.post(url, json=alert, timeout=limit, allow_redirects=False) as answer:
+            answer.raise_for_status()
+
+    return post
 
 
 def _hosts(settings: Settings) -> Hosts:
@@ -264,8 +293,17 @@ def _mcp_door(
 async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: Waits, tier: WakeTier) -> None:
     """Make what the file names: the session `default` and its agents; free what a dead process had leased."""
     async with basis.store.write() as tx:
-        default = await sessions.ensure_default(tx)
-        for name, each in basis.settings.agents.items():
+        await sessions.ensure_default(tx)
+    await _file_agents(basis, registry, tier, basis.settings)
+    await waits.sweep(all_leases=True)
+
+
+async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, settings: Settings) -> None:
+    """Make the agents that the file names, and set those that are there to what it says."""
+    async with basis.store.write() as tx:
+        default = await tx.sessions.by_name(DEFAULT_SESSION)
+        assert default is not None
+        for name, each in settings.agents.items():
             token = _secret(basis, f"agents.{name}", each.token_env)
             found = await tx.agents.by_name(default.id, name)
             policy = {key: getattr(each, key) for key in PolicySettings.model_fields}
@@ -284,7 +322,6 @@ async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: 
                 )  # fmt: skip
             found = await tier.coordinations.read_file(tx, found, each.stated_coordination())
             await tier.routines.read_file(tx, found, each.routine_specs())
-    await waits.sweep(all_leases=True)
 
 
 def _secret(basis: Basis, where: str, variable: str | None) -> str | None:

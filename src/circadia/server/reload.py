@@ -1,0 +1,60 @@
+"""Reads the configuration file again when it changes: what it says of agents holds at once (WAKE-16)."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError
+from circadia.settings import Settings, load_settings
+
+_logger = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 1.0
+_AT_START: Final = ("server", "upstreams", "mcp_servers", "defaults", "limits", "launchers", "fleet")
+"""Sections that are read at the start only."""
+
+
+class Reload:
+    """Watches the file. One that cannot be read, or is wrong, changes nothing, and the log says why."""
+
+    def __init__(
+        self, clock: Clock, path: Path, settings: Settings, apply: Callable[[Settings], Awaitable[None]]
+    ) -> None:
+        self._clock = clock
+        self._path = path
+        self._settings = settings
+        self._apply = apply
+        self._seen = self._mark()
+
+    async def run(self) -> None:
+        """Watch until cancelled."""
+        while True:
+            await self._clock.sleep(EVERY_SECONDS)
+            mark = self._mark()
+            if mark is not None and mark != self._seen:
+                self._seen = mark
+                await self._read()
+
+    def _mark(self) -> tuple[int, int, int] | None:
+        """Return what changes when the file does; none while there is no file, as when an editor replaces it."""
+        try:
+            status = self._path.stat()
+        except OSError:
+            return None
+        return status.st_mtime_ns, status.st_size, status.st_ino
+
+    async def _read(self) -> None:
+        try:
+            settings = await asyncio.to_thread(load_settings, self._path)
+            await self._apply(settings)
+        except CircadiaError as error:
+            _logger.warning("%s has changed and is not taken over: %s", self._path, error)
+            return
+        later = [name for name in _AT_START if getattr(settings, name) != getattr(self._settings, name)]
+        self._settings = settings
+        _logger.info("%s is read again; its agents are as it says", self._path)
+        if later:
+            _logger.warning("%s: a change of %s holds after a restart", self._path, ", ".join(later))

@@ -1,0 +1,89 @@
+"""A configuration file that changes while the server runs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from circadia.errors import InvalidRequest
+from circadia.server.reload import EVERY_SECONDS, Reload
+from circadia.settings import Settings, load_settings
+from circadia.testing.clock import ManualClock
+
+pytestmark = pytest.mark.spec("WAKE-16")
+
+
+class Watched:
+    """A file under watch, and what was applied of it."""
+
+    def __init__(self, folder: Path) -> None:
+        self.file = folder / "circadia.yaml"
+        self.write(3)
+        self.clock = ManualClock()
+        self.applied: list[int | None] = []
+        self.reload = Reload(self.clock, self.file, load_settings(self.file), self._apply)
+
+    def write(self, most: int, more: str = "") -> None:
+        limits = f"{{max_wakes_per_day: {most}}}"
+        text = f"agents:\n  ann:\n    coordination:\n      wake_guardrails: {limits}\n{more}"
+        fresh = self.file.with_suffix(".new")
+        fresh.write_text(text, "utf-8")
+        fresh.rename(self.file)
+
+    async def _apply(self, settings: Settings) -> None:
+        most = settings.agents["ann"].coordination.wake_guardrails.max_wakes_per_day
+        if most == 13:
+            raise InvalidRequest("not this one")
+        self.applied.append(most)
+
+    async def look(self, watching: "asyncio.Task[None]") -> None:
+        """Let the watcher look once."""
+        await self.clock.until_sleepers(1)
+        self.clock.advance(EVERY_SECONDS)
+        async with asyncio.timeout(10):
+            await self.clock.until_sleepers(1)
+        assert not watching.done()
+
+
+@pytest.fixture
+def watched(tmp_path: Path) -> Watched:
+    return Watched(tmp_path)
+
+
+async def test_a_change_of_the_file_is_taken_over_once(watched: Watched) -> None:
+    watching = asyncio.create_task(watched.reload.run())
+    await watched.look(watching)
+    assert watched.applied == []
+    watched.write(7)
+    await watched.look(watching)
+    await watched.look(watching)
+    assert watched.applied == [7]
+    watching.cancel()
+
+
+async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching = asyncio.create_task(watched.reload.run())
+    watched.file.write_text("agents: [", "utf-8")
+    await watched.look(watching)
+    watched.write(13)
+    await watched.look(watching)
+    watched.file.unlink()
+    await watched.look(watching)
+    assert watched.applied == []
+    assert "not taken over" in caplog.text
+    assert "not this one" in caplog.text
+    watched.write(8)
+    await watched.look(watching)
+    assert watched.applied == [8]
+    watching.cancel()
+
+
+async def test_a_change_that_needs_a_restart_is_named(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    watching = asyncio.create_task(watched.reload.run())
+    watched.write(9, "limits: {max_holds: 5}\n")
+    await watched.look(watching)
+    assert watched.applied == [9]
+    assert "a change of limits holds after a restart" in caplog.text
+    watching.cancel()

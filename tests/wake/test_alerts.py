@@ -1,0 +1,106 @@
+"""What people are told, and how often."""
+
+from collections.abc import AsyncIterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import pytest
+
+from circadia.agents.registry import NewAgent, Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.threads import Threads
+from circadia.clock import system_milliseconds
+from circadia.ids import RandomIds
+from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.event import Event, EventType
+from circadia.server.waking import wake_tier
+from circadia.settings import settings_from
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+from circadia.testing.clock import ManualClock
+from circadia.wake.alerts import Alerts
+
+HOUR = 3600.0
+
+
+@dataclass
+class Stand:
+    clock: ManualClock
+    store: Store
+    agent: Agent
+    alerts: Alerts
+    posted: list[Mapping[str, object]] = field(default_factory=list[Mapping[str, object]])
+
+    async def happens(self, cause: str, **data: object) -> None:
+        """Write an alert event, and let the alerts look."""
+        event = Event(
+            type=EventType.ALERT, at=self.clock.now(), session="default", agent="ann", data={"cause": cause, **data}
+        )  # fmt: skip
+        async with self.store.write() as tx:
+            await tx.events.add([event])
+        await self.alerts.step()
+
+    @property
+    def causes(self) -> list[object]:
+        return [alert["cause"] for alert in self.posted]
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    clock, signals, ids = ManualClock(), LocalSignals(), RandomIds(system_milliseconds)
+    store = await open_sqlite(tmp_path / "circadia.db")
+    tier = wake_tier(settings_from({}), clock, ids, signals)
+    registry = Registry(clock, ids, signals, AgentPolicy())
+    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
+    async with store.write() as tx:
+        session = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)
+        agent, _ = await registry.add(tx, session, NewAgent(name="ann"))
+
+    posted: list[Mapping[str, object]] = []
+
+    async def post(alert: Mapping[str, object]) -> None:
+        posted.append(alert)
+
+    alerts = Alerts(clock, store, post)
+    await alerts.step()
+    yield Stand(clock, store, agent, alerts, posted)
+    await store.close()
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_the_same_cause_of_the_same_agent_is_told_once_an_hour(stand: Stand) -> None:
+    await stand.happens("dead_letter", pulse="pls_1")
+    await stand.happens("dead_letter", pulse="pls_2")
+    await stand.happens("routine_skipped")
+    await stand.alerts.settled()
+    assert stand.causes == ["dead_letter", "routine_skipped"]
+    stand.clock.advance(HOUR)
+    await stand.happens("dead_letter", pulse="pls_3")
+    await stand.alerts.settled()
+    assert stand.causes == ["dead_letter", "routine_skipped", "dead_letter"]
+    assert stand.posted[-1]["detail"] == {"cause": "dead_letter", "pulse": "pls_3"}
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_what_happened_before_the_start_is_not_told_again(stand: Stand) -> None:
+    await stand.happens("dead_letter")
+    later = Alerts(stand.clock, stand.store, None)
+    await later.step()
+    await stand.alerts.settled()
+    assert stand.causes == ["dead_letter"]
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_a_webhook_that_fails_stops_no_alert(stand: Stand, caplog: pytest.LogCaptureFixture) -> None:
+    async def post(_: Mapping[str, object]) -> None:
+        raise OSError("refused, with a secret in the URL")
+
+    alerts = Alerts(stand.clock, stand.store, post)
+    await alerts.step()
+    stand.alerts = alerts
+    await stand.happens("dead_letter")
+    await alerts.settled()
+    assert "alert dead_letter of default:ann" in caplog.text
+    assert "an alert could not be posted: OSError" in caplog.text
+    assert "secret" not in caplog.text
