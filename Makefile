@@ -8,7 +8,7 @@ WORKERS ?= auto
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 
 .DEFAULT_GOAL := help
-.PHONY: help check test test-slow demo bench clean
+.PHONY: help check containers test test-slow demo bench clean
 
 help: ## List the targets
 	@grep -hE '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | awk -F ':.*## ' '{printf "make %-10s %s\n", $$1, $$2}'
@@ -35,7 +35,13 @@ check: $(VENV)/dev.stamp ## Lint, format, types, layers
 	$(BIN)/pyright --pythonpath $(BIN)/python
 	$(BIN)/lint-imports
 
-test: check $(NODE)/node_modules/.stamp ## check, then every test but the slow ones; WORKERS=1 to run them one by one
+containers: ## Podman for the tests of containers, by apt; CIRCADIA_TEST_NO_CONTAINERS=1 does without
+	@if [ -z "$$CIRCADIA_TEST_NO_CONTAINERS" ] && ! { command -v podman && command -v runc && command -v catatonit && \
+	  command -v busybox; } >/dev/null; then \
+	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
+	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
+
+test: check $(NODE)/node_modules/.stamp containers ## check, then every test but the slow ones; WORKERS=1 to run them one by one
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
