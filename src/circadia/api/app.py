@@ -4,7 +4,24 @@ from typing import Any, Final
 
 from fastapi import FastAPI
 
-from circadia.api import agents, events, holds, messages, sessions, sleeping, threads, usage
+from circadia.api import (
+    agents,
+    chains,
+    coordination,
+    direct_messages,
+    events,
+    holds,
+    inbox,
+    messages,
+    pulses,
+    schedule,
+    sessions,
+    sleeping,
+    threads,
+    usage,
+    wake_stats,
+    wakes,
+)
 from circadia.api.guard import Guard
 from circadia.api.parts import ApiParts, HoldList
 from circadia.api.problems import handle_errors
@@ -15,12 +32,18 @@ __all__ = ["ApiParts", "HoldList", "create_api", "openapi_document"]
 OPENAPI_PATH: Final = "/api/openapi.json"
 
 
+_NOUNS: Final = (
+    sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
+    coordination, wake_stats, events, usage,
+)  # fmt: skip
+
+
 class Api(FastAPI):
     """The endpoints of all nouns, at their whole paths."""
 
     def __init__(self) -> None:
         super().__init__(openapi_url=OPENAPI_PATH, docs_url=None, redoc_url=None, redirect_slashes=False)
-        for noun in (sleeping, sessions, agents, threads, messages, holds, events, usage):
+        for noun in _NOUNS:
             self.router.routes.extend(noun.router.routes)
         handle_errors(self)
 

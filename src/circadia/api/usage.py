@@ -1,14 +1,14 @@
 """Usage: tokens, price and time of the model calls, summed."""
 
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from fastapi import Query
-from pydantic import BaseModel, BeforeValidator, Field
+from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
 from circadia.api.parts import Parts, Who, noun_router
+from circadia.api.references import Instant
 from circadia.records.call import UsageGroup
 
 router = noun_router("usage")
@@ -16,21 +16,6 @@ router = noun_router("usage")
 GroupBy = Literal["agent", "model", "tier", "session", "upstream", "end_user", "conversation", "day"]
 
 _NANO = 10**9
-
-
-def _instant(given: Any) -> Any:
-    """Return the instant that a date or a time stands for; without a zone it is UTC."""
-    if not isinstance(given, str):
-        return given
-    try:
-        instant = datetime.fromisoformat(given.strip().replace(" ", "+"))  # a bare + in a query is a space
-        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
-        return aware.astimezone(UTC)
-    except (ValueError, OverflowError) as error:
-        raise ValueError("write a date or a time as in 2026-01-31 or 2026-01-31T12:00:00Z") from error
-
-
-Instant = Annotated[datetime | None, BeforeValidator(_instant)]
 
 
 class UsageLine(BaseModel):

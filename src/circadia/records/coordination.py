@@ -10,6 +10,9 @@ from pydantic import Field, TypeAdapter
 
 from circadia.records.schedule import Blackout, BlackoutPolicies
 
+MOST: Final = 10**9
+"""Largest limit; none means no limit."""
+
 
 class PairMode(StrEnum):
     """What a pair is, for the limit of wakes a day."""
@@ -31,21 +34,21 @@ class OnBlock(StrEnum):
 class Guardrails:
     """Limits of wakes. 0 allows none, none means no limit (WAKE-16)."""
 
-    cooldown_seconds: Annotated[float, Field(ge=0)] | None = 300.0
+    cooldown_seconds: Annotated[float, Field(ge=0, le=MOST)] | None = 300.0
     """Least time between two wakes of the agent."""
-    max_daily_session_minutes: Annotated[float, Field(ge=0)] | None = 120.0
+    max_daily_session_minutes: Annotated[float, Field(ge=0, le=MOST)] | None = 120.0
     """Minutes that its pulses may run in a day of its zone."""
-    max_wakes_per_day: Annotated[int, Field(ge=0)] | None = 12
+    max_wakes_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = 12
     """Wakes of the agent in a day of its zone."""
-    max_wakes_per_pair_per_day: Annotated[int, Field(ge=0)] | None = 5
+    max_wakes_per_pair_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = 5
     """Of these, wakes by the same agent."""
-    max_wakes_per_session: Annotated[int, Field(ge=0)] | None = 3
+    max_wakes_per_session: Annotated[int, Field(ge=0, le=MOST)] | None = 3
     """Wakes that a sender may ask for in one pulse, or in one time awake."""
     pair_mode: PairMode = PairMode.DIRECTED
     """What a pair is."""
-    max_chain_depth: Annotated[int, Field(ge=0)] | None = 24
+    max_chain_depth: Annotated[int, Field(ge=0, le=MOST)] | None = 24
     """Wakes from the root of a chain."""
-    max_chain_visits: Annotated[int, Field(ge=0)] | None = None
+    max_chain_visits: Annotated[int, Field(ge=0, le=MOST)] | None = None
     """Wakes of the same agent in a chain."""
 
 
@@ -59,7 +62,7 @@ class Coordination:
     """How its pulses run."""
     zone: str = "UTC"
     """Its time zone: its day, its blackouts, its crons."""
-    max_concurrent_pulse_sessions: Annotated[int, Field(ge=0)] | None = 2
+    max_concurrent_pulse_sessions: Annotated[int, Field(ge=0, le=MOST)] | None = 2
     """Its pulses at the same time."""
     wake_guardrails: Guardrails = field(default_factory=Guardrails)
     """Limits."""

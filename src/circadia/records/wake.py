@@ -169,3 +169,17 @@ class Tally:
     """Open pulses of all agents that a wake, a routine or a person started."""
     fleet_wakes_today: int
     """Counted wakes of all agents in the UTC day."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class WakeCount:
+    """How often one asked to wake another, with one decision."""
+
+    sender: str
+    """Who asked, as people read it."""
+    agent: str
+    """Reference of the target."""
+    decision: Decision
+    """What became of the requests."""
+    count: int
+    """Their number."""

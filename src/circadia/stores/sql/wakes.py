@@ -6,11 +6,11 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, func, insert, or_, select, text, update
+from sqlalchemy import Row, bindparam, func, insert, literal_column, or_, select, text, update
 
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
-from circadia.records.wake import Charge, Checked, Decision, Tally, Wake, WakeSource
+from circadia.records.wake import Charge, Checked, Decision, Tally, Wake, WakeCount, WakeSource
 from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, wakes
@@ -35,7 +35,8 @@ _GET = select(wakes).where(wakes.c.id == bindparam("key_id"))
 _BY_KEY = select(wakes).where(wakes.c.key == bindparam("idempotency"))
 _OF_PULSE = select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number)
 _OF_ROOT = select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number)
-_IS_DEFERRED = wakes.c.decision == Decision.DEFERRED.value
+_IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'")
+"""Written out, not bound: SQLite takes a partial index only where it sees that the condition holds."""
 _DEFERRED = select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
 _DUE = (
     select(wakes.c.agent_id)
@@ -43,6 +44,13 @@ _DUE = (
     .distinct()
 )
 _WAITING = select(wakes.c.agent_id).where(_IS_DEFERRED).distinct()
+_BLOCKED = (
+    select(wakes.c.agent_id)
+    .where(_IS_DEFERRED, wakes.c.rule == bindparam("by"))
+    .group_by(wakes.c.agent_id)
+    .order_by(func.max(wakes.c.priority).desc(), func.min(wakes.c.number))
+    .limit(bindparam("most"))
+)
 _RULES = (
     select(wakes.c.rule, func.count())
     .where(
@@ -53,6 +61,17 @@ _RULES = (
     .group_by(wakes.c.rule)
 )
 _COUNTS = "charge IN ('reserved', 'charged')"
+_BY_SENDER = (
+    select(wakes.c.sender, func.count())
+    .where(
+        wakes.c.agent_id == bindparam("agent_id"),
+        text(_COUNTS),
+        wakes.c.decided_at >= bindparam("since"),
+    )
+    .group_by(wakes.c.sender)
+)
+_PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
+_MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
 _TALLY = text(
     f"""
     SELECT
@@ -75,7 +94,7 @@ _TALLY = text(
          WHERE agent_id = :agent AND (ended_at IS NULL OR ended_at > :day)) AS earlier_seconds,
       (SELECT coalesce(sum(coalesce(ended_at, :now) - CASE WHEN started_at > :day THEN started_at ELSE :day END), 0)
          FROM pulses WHERE agent_id = :agent AND started_at IS NOT NULL AND started_at < :now
-         AND (ended_at IS NULL OR ended_at > :day)) AS microseconds,
+         AND coalesce(ended_at, :now) > CASE WHEN started_at > :day THEN started_at ELSE :day END) AS microseconds,
       (SELECT count(*) FROM pulses WHERE ended_at IS NULL AND kind <> 'gate') AS fleet_open,
       (SELECT count(*) FROM wakes WHERE {_COUNTS} AND decided_at >= :utc_day) AS fleet_wakes_today
     """  # noqa: S608 - no value is put into it
@@ -140,11 +159,33 @@ class SqlWakes:
             found = await self._run(lambda connection: connection.execute(_DUE, {"now": now}).scalars().all())
         return [AgentId(each) for each in found]
 
+    async def blocked(self, rule: str, *, limit: int) -> Sequence[AgentId]:
+        """Return agents with requests that this rule defers, the most pressing first."""
+        values = {"by": rule, "most": limit}
+        found = await self._run(lambda connection: connection.execute(_BLOCKED, values).scalars().all())
+        return [AgentId(each) for each in found]
+
     async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many requests each rule has refused since then."""
         values = {"agent_id": agent_id, "since": since}
         rows = await self._run(lambda connection: connection.execute(_RULES, values).all())
         return {str(row[0]): int(row[1]) for row in rows}
+
+    async def by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
+        """Return how many of the agent's wakes since then count, by who asked."""
+        values = {"agent_id": agent_id, "since": since}
+        rows = await self._run(lambda connection: connection.execute(_BY_SENDER, values).all())
+        return {str(row[0]): int(row[1]) for row in rows}
+
+    async def matrix(self, *, since: datetime | None = None, until: datetime | None = None) -> Sequence[WakeCount]:
+        """Return how often who asked to wake whom in that time, by decision."""
+        statement = _MATRIX
+        if since is not None:
+            statement = statement.where(wakes.c.at >= since)
+        if until is not None:
+            statement = statement.where(wakes.c.at < until)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return [WakeCount(sender=row[0], agent=row[1], decision=Decision(row[2]), count=int(row[3])) for row in rows]
 
     async def every(
         self,

@@ -1,0 +1,124 @@
+"""A chain: the tree of wakes, pulses and messages that grew from one of them (WAKE-60, WAKE-71)."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Literal
+
+from pydantic import BaseModel, Field
+
+from circadia.agents.access import require_operator
+from circadia.api.parts import Parts, Who, noun_router
+from circadia.errors import NotFound
+from circadia.records.message import Message
+from circadia.records.pulse import Pulse
+from circadia.records.wake import Wake
+
+router = noun_router("chains")
+
+_TEXT = 500
+
+
+class ChainNode(BaseModel):
+    """One thing in a chain, and what came of it."""
+
+    kind: Literal["message", "wake", "pulse"] = Field(description="What it is.")
+    id: str = Field(description="Its key.", examples=["wak_0cwd…"])
+    at: datetime = Field(description="When it came to be.")
+    agent: str = Field(
+        description="Whose wake or pulse it is; of a message, who wrote it.", examples=["writer"]
+    )  # fmt: skip
+    by: str = Field(description="Who caused it.", examples=["lead"])
+    state: str = Field(description="Decision of the wake, or status of the pulse; empty for a message.")
+    detail: str = Field(description="Why, in words; of a message, the beginning of its text.")
+    depth: int = Field(description="Wakes from the root.")
+    parent: str | None = Field(description="Key of what it came of, null for what has no cause within the chain.")
+
+
+class Chain(BaseModel):
+    """A chain."""
+
+    root: str = Field(description="Its first wake, pulse or message.", examples=["msg_0cwd…"])
+    wakes: int = Field(description="Number of its wake requests.")
+    pulses: int = Field(description="Number of its pulses.")
+    messages: int = Field(description="Number of its messages.")
+    depth: int = Field(description="Its greatest depth.")
+    nodes: list[ChainNode] = Field(
+        description="The tree: each cause before what came of it, and before the next of its siblings. A message leads "
+        "to its wake, a wake to its pulse, and a pulse to what its agent said and asked for."
+    )
+
+
+@router.get("/chains/{root}")
+async def show_chain(root: str, who: Who, parts: Parts) -> Chain:
+    """Show a chain as a tree. The operator only."""
+    require_operator(who)
+    async with parts.store.read() as tx:
+        wakes = await tx.wakes.of_root(root)
+        pulses = await tx.pulses.of_root(root)
+        messages = await tx.messages.of_root(root)
+    if not wakes and not pulses and not messages:
+        raise NotFound(f"no chain {root!r}; a wake, a pulse and a message tell their `root`")
+    depths = [each.depth for each in (*wakes, *pulses, *messages)]
+    return Chain(
+        root=root,
+        wakes=len(wakes),
+        pulses=len(pulses),
+        messages=len(messages),
+        depth=max(depths),
+        nodes=_nodes(wakes, pulses, messages),
+    )
+
+
+def _nodes(wakes: Sequence[Wake], pulses: Sequence[Pulse], messages: Sequence[Message]) -> list[ChainNode]:
+    """Return the tree in the order in which it is read; without recursion, since a chain may be long."""
+    # What an agent did in a pulse knows the wake behind it; the pulse stands between.
+    opened: Mapping[str, str] = {each.wake_id: each.id for each in pulses if each.wake_id is not None}
+    known = {each.id for each in (*wakes, *pulses, *messages)}
+
+    def cause(*candidates: str | None) -> str | None:
+        return next((each for each in candidates if each in known), None)
+
+    nodes = [
+        *(_message(each, cause(opened.get(each.parent_id or ""), each.parent_id)) for each in messages),
+        *(
+            _wake(each, cause(each.message_id, each.sender_pulse, opened.get(each.parent_id or ""), each.parent_id))
+            for each in wakes
+        ),
+        *(_pulse(each, cause(each.wake_id)) for each in pulses),
+    ]
+    below: dict[str | None, list[ChainNode]] = {}
+    for node in sorted(nodes, key=lambda each: (each.at, _ORDER[each.kind], each.id), reverse=True):
+        below.setdefault(node.parent, []).append(node)
+    ordered: list[ChainNode] = []
+    waiting = below.pop(None, [])
+    while waiting:
+        node = waiting.pop()
+        ordered.append(node)
+        waiting.extend(below.pop(node.id, []))
+    return ordered
+
+
+_ORDER: Mapping[str, int] = {"message": 0, "wake": 1, "pulse": 2}
+
+
+def _message(message: Message, parent: str | None) -> ChainNode:
+    text = message.content if len(message.content) <= _TEXT else f"{message.content[:_TEXT]}…"
+    return ChainNode(
+        kind="message", id=message.id, at=message.at, agent=message.sender, by=message.sender, state="", detail=text,
+        depth=message.depth, parent=parent,
+    )  # fmt: skip
+
+
+def _wake(wake: Wake, parent: str | None) -> ChainNode:
+    detail = f"{wake.reason}: {wake.detail}" if wake.detail else wake.reason
+    return ChainNode(
+        kind="wake", id=wake.id, at=wake.at, agent=wake.agent, by=wake.sender, state=wake.decision.value,
+        detail=detail, depth=wake.depth, parent=parent,
+    )  # fmt: skip
+
+
+def _pulse(pulse: Pulse, parent: str | None) -> ChainNode:
+    return ChainNode(
+        kind="pulse", id=pulse.id, at=pulse.created_at, agent=pulse.agent, by=pulse.by, state=pulse.status.value,
+        detail=pulse.detail, depth=pulse.depth, parent=parent,
+    )  # fmt: skip

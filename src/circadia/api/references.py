@@ -1,0 +1,77 @@
+"""Agents as paths and bodies of the wake tier name them, and instants as queries do."""
+
+from datetime import UTC, datetime
+from typing import Annotated, Any
+
+from pydantic import BeforeValidator
+
+from circadia.agents.directory import agent_by_reference
+from circadia.errors import Conflict, Ended, Forbidden
+from circadia.records.agent import Agent
+from circadia.records.principal import Principal
+from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
+from circadia.stores.base import Tx
+
+
+async def home_of(tx: Tx, principal: Principal) -> Session:
+    """Return the session in which the principal's bare names are; the operator's is `default`.
+
+    Raises:
+        Ended: it is closed.
+    """
+    own = principal.agent
+    session = await (tx.sessions.by_name(DEFAULT_SESSION) if own is None else tx.sessions.get(own.session_id))
+    if session is None or session.status is SessionStatus.CLOSED:
+        raise Ended(f"session {own.session if own else DEFAULT_SESSION!r} is closed")
+    return session
+
+
+async def named_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
+    """Return the agent of `name` (in the caller's session) or `session:name`.
+
+    Raises:
+        NotFound: there is none, with the nearest names. Forbidden: its session is not granted.
+    """
+    return await agent_by_reference(tx, principal, await home_of(tx, principal), reference)
+
+
+async def own_agent(tx: Tx, principal: Principal, reference: str) -> Agent:
+    """Return the agent if the caller is the operator or the agent itself.
+
+    Raises:
+        NotFound: there is none. Forbidden: it is somebody else's.
+    """
+    agent = await named_agent(tx, principal, reference)
+    require_own(principal, agent)
+    return agent
+
+
+def require_own(principal: Principal, agent: Agent) -> None:
+    """Raise Forbidden unless the operator or the agent itself asks."""
+    if not principal.operator and (principal.agent is None or principal.agent.id != agent.id):
+        raise Forbidden(
+            f"{principal.name!r} may not look into the affairs of {agent.reference!r}; use its own token, or the "
+            "operator's"
+        )
+
+
+def require_enabled(agent: Agent) -> None:
+    """Raise Conflict if the agent is disabled."""
+    if not agent.enabled:
+        raise Conflict(f"{agent.reference!r} is disabled; the operator can enable it")
+
+
+def _instant(given: Any) -> Any:
+    """Return the instant that a date or a time stands for; without a zone it is UTC."""
+    if not isinstance(given, str):
+        return given
+    try:
+        instant = datetime.fromisoformat(given.strip().replace(" ", "+"))  # a bare + in a query is a space
+        aware = instant if instant.tzinfo else instant.replace(tzinfo=UTC)
+        return aware.astimezone(UTC)
+    except (ValueError, OverflowError) as error:
+        raise ValueError("write a date or a time as in 2026-01-31 or 2026-01-31T12:00:00Z") from error
+
+
+Instant = Annotated[datetime | None, BeforeValidator(_instant)]
+"""A date or a time of a query."""
