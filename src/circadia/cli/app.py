@@ -11,6 +11,7 @@ import typer
 from circadia.cli import agent, config, events, holds, model, serve, session, sleep, top, usage
 from circadia.cli.demo import demo
 from circadia.cli.doctor import command as doctor
+from circadia.cli.import_djinnbot import command as import_djinnbot
 from circadia.cli.output import shown
 from circadia.errors import EXIT_STATUS, CircadiaError
 
@@ -29,6 +30,7 @@ app.add_typer(top.app)
 app.add_typer(config.app, name="config")
 app.add_typer(doctor.app)
 app.add_typer(model.app, name="model")
+app.add_typer(import_djinnbot.app, name="import")
 demo_command = app.command("demo")(demo)
 
 

@@ -1,0 +1,1 @@
+"""`circadia import djinnbot`: what a DjinnBot agent's configuration is in `circadia.yaml`, told line by line."""

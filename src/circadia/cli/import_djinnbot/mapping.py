@@ -1,0 +1,324 @@
+"""Maps the configuration of one DjinnBot agent to its keys in `circadia.yaml`, and reports on each line."""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime
+from typing import Any, Final, cast
+
+from pydantic import BaseModel, ValidationError
+
+from circadia.agents.directory import nearest
+from circadia.cli.import_djinnbot.reading import CONFIG, PULSE, AgentFolder, Path_
+from circadia.records.schedule import MAX_EVERY_SECONDS, MAX_TIMEOUT_SECONDS, MIN_EVERY_SECONDS
+from circadia.settings.coordination import CoordinationSettings, GuardrailsSettings
+from circadia.settings.schedule import BlackoutSettings
+
+_MINUTES: Final = 30
+"""What DjinnBot takes for an interval that is not given."""
+_DAY_MINUTES: Final = 24 * 60
+_WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
+_GUARDRAILS: Final = "wake_guardrails"
+_MODELS: Final = (
+    "model", "thinking_model", "thinkingModel", "planning_model", "planningModel", "executor_model", "executorModel",
+)  # fmt: skip
+_BOARD: Final = "DjinnBot's board of tasks; Circadia has none: tell the agent in its instructions"
+_PROGRAM: Final = "the agent's own program decides it"
+_LEFT: Final[Mapping[str, str]] = {
+    "pulse_columns": _BOARD,
+    "pulse_transitions_to": _BOARD,
+    "thinking_level": _PROGRAM,
+    "thinking_model_thinking_level": _PROGRAM,
+    "tools": _PROGRAM,
+    "skills_disabled": _PROGRAM,
+    "max_concurrent_steps": "steps of DjinnBot's pipelines; Circadia has none",
+    "thread_mode": "of DjinnBot's channels to people; Circadia has none",
+    "threadMode": "of DjinnBot's channels to people; Circadia has none",
+    "slack_decision_timeout_ms": "of DjinnBot's channels to people; Circadia has none",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Line:
+    """What became of one line.
+
+    Attributes:
+        agent: Whose.
+        file: In which file of its folder.
+        line: Its number; none for a whole file, or a key that is not there.
+        key: The key there.
+        value: Its value.
+        to: The keys of `circadia.yaml` that it became, below the agent; none if it was not mapped.
+        note: Why not, or what is different.
+    """
+
+    agent: str
+    file: str
+    line: int | None
+    key: str
+    value: Any
+    to: str | None
+    note: str = ""
+
+
+class AgentMapping:
+    """The mapping of one agent: `settings` are its keys in `circadia.yaml`, `lines` the report."""
+
+    def __init__(self, folder: AgentFolder, *, zone: str, hold_to_models: bool) -> None:
+        self.settings: dict[str, Any] = {"timezone": zone} if zone != "UTC" else {}
+        self.lines: list[Line] = []
+        self._folder = folder
+        self._zone = zone
+        self._hold = hold_to_models
+        self._models: list[str] = []
+        self._coordination: dict[str, Any] = {}
+        if folder.fault is not None:
+            self._say((), None, None, f"the file {folder.fault}")
+            return
+        self._map()
+        self.lines.sort(key=lambda each: (each.file != CONFIG, each.line is None, each.line or 0))
+
+    def _map(self) -> None:
+        known: dict[str, Callable[[str, Any], None]] = {
+            "pulse_blackouts": self._blackouts,
+            "pulse_container_timeout_ms": self._timeout,
+            "pulse_max_consecutive_skips": self._skips,
+            "coordination": self._coordinate,
+            **dict.fromkeys(_MODELS, self._model),
+            **dict.fromkeys(_LEFT, self._left),
+        }
+        routine = ("pulse_enabled", "pulse_interval_minutes", "pulse_offset_minutes", "pulse_one_offs")
+        for key, value in self._folder.config.items():
+            if key in known:
+                known[key](key, value)
+            elif key not in routine:
+                self._say((key,), value, None, f"unknown key{nearest(key, [*known, *routine])}")
+        if any(key in self._folder.config for key in routine):
+            self._routines()
+        elif self._folder.pulse is not None:
+            self._say_file(PULSE, None, f"no pulse_* key in {CONFIG} says when")
+        if self._models:
+            self.settings["models"] = self._models
+        if self._coordination:
+            self.settings["coordination"] = self._coordination
+        for name in self._folder.channels:
+            self._say_file(name, None, "a channel to people; Circadia has none")
+
+    def _routines(self) -> None:
+        """Write the routine `pulse`, and `pulse one-offs` for single instants."""
+        config = self._folder.config
+        on = config.get("pulse_enabled") is not False
+        every = self._every(config.get("pulse_interval_minutes"))
+        routine: dict[str, Any] = {"name": "pulse", "every_seconds": every}
+        offset = self._offset(config.get("pulse_offset_minutes"), every)
+        if offset:
+            routine["offset_seconds"] = offset
+        if self._zone != "UTC":
+            routine["anchor"] = "2024-01-01T00:00:00+00:00"  # DjinnBot counts from midnight UTC
+        more: dict[str, Any] = {} if on else {"enabled": False}
+        if self._folder.pulse:
+            more["instructions"] = self._folder.pulse
+            fields = "; its {{…}} stay as they are" if "{{" in self._folder.pulse else ""
+            told = f"DjinnBot's own tools that it names are not there{fields}"
+            self._say_file(PULSE, "routines[pulse].instructions", told)
+        if "pulse_enabled" in config:
+            note = "" if self._folder.pulse else f"without {PULSE}: runs only while something is unread"
+            self._say(("pulse_enabled",), config["pulse_enabled"], "routines[pulse].enabled", note)
+        elif self._folder.pulse is None:
+            told = f"no {PULSE}: the routine runs only while something is unread"
+            self._say_file(PULSE, None, told)
+        routines = [{**routine, **more}]
+        instants = self._one_offs(config.get("pulse_one_offs"))
+        if instants:
+            routines.append({"name": "pulse one-offs", "at": instants, **more})
+        self.settings["routines"] = routines
+
+    def _every(self, minutes: object) -> int:
+        """Return the interval in seconds."""
+        path, to = ("pulse_interval_minutes",), "routines[pulse].every_seconds"
+        number = _number(minutes)
+        if not number:
+            if minutes is not None:
+                self._say(path, minutes, None, f"no number; {_MINUTES} minutes, as in DjinnBot")
+            return _MINUTES * 60
+        seconds = min(max(round(number * 60), MIN_EVERY_SECONDS), MAX_EVERY_SECONDS)
+        note = f"out of range; {seconds} s" if seconds != round(number * 60) else ""
+        if not note and _DAY_MINUTES * 60 % seconds:
+            note = "goes on over midnight; DjinnBot begins anew at each midnight UTC"
+        self._say(path, minutes, to, note)
+        return seconds
+
+    def _offset(self, minutes: object, every: int) -> int:
+        path, to = ("pulse_offset_minutes",), "routines[pulse].offset_seconds"
+        if minutes is None:
+            return 0
+        number = _number(minutes)
+        if number is None or number < 0:
+            self._say(path, minutes, None, "no number of minutes")
+            return 0
+        offset = round(number * 60) % every
+        self._say(path, minutes, to, "" if offset == round(number * 60) else f"longer than the interval; {offset} s")
+        return offset
+
+    def _one_offs(self, given: object) -> list[str]:
+        instants: list[str] = []
+        for number, each in enumerate(_list(given)):
+            path = ("pulse_one_offs", number)
+            instant = _instant(each)
+            if instant is None:
+                self._say(path, each, None, "no date and time; write one as in 2026-12-23T09:00:00Z")
+            else:
+                instants.append(instant)
+                self._say(path, each, "routines[pulse one-offs].at")
+        if not _list(given) and "pulse_one_offs" in self._folder.config:
+            self._say(("pulse_one_offs",), given, None, "empty")
+        return instants
+
+    def _blackouts(self, key: str, value: object) -> None:
+        kept: list[dict[str, Any]] = []
+        for number, each in enumerate(_list(value)):
+            blackout, note = _blackout(each)
+            told = note or _refused(BlackoutSettings, blackout)
+            if told:
+                self._say((key, number), each, None, told)
+                continue
+            kept.append(blackout)
+            overnight = "weekdays" in blackout and blackout["end_time"] <= blackout["start_time"]
+            note = "its weekdays are those on which it starts; in DjinnBot those of each instant" if overnight else ""
+            self._say((key, number), each, f"blackouts[{len(kept) - 1}]", note)
+        if not _list(value):
+            self._say((key,), value, None, "empty")
+        if kept:
+            self.settings["blackouts"] = kept
+
+    def _timeout(self, key: str, value: object) -> None:
+        number = _number(value)
+        if number is None or not 0 < number / 1000 <= MAX_TIMEOUT_SECONDS:
+            self._say((key,), value, None, "no number of milliseconds up to a day")
+            return
+        self._coordination["pulse_timeout_seconds"] = number / 1000
+        self._say((key,), value, "coordination.pulse_timeout_seconds", "in seconds; of wakes too")
+
+    def _skips(self, key: str, value: object) -> None:
+        if not isinstance(value, int) or isinstance(value, bool) or value < 1:
+            self._say((key,), value, None, "no number of 1 or more")
+            return
+        self.settings["max_consecutive_skips"] = value
+        self._say((key,), value, "max_consecutive_skips")
+
+    def _coordinate(self, key: str, value: object) -> None:
+        if not isinstance(value, Mapping):
+            self._say((key,), value, None, "holds no keys")
+            return
+        for name, inner in cast("Mapping[str, object]", value).items():
+            if name == _GUARDRAILS and isinstance(inner, Mapping):
+                for limit, number in cast("Mapping[str, object]", inner).items():
+                    self._set((key, name, str(limit)), number, GuardrailsSettings)
+            else:
+                self._set((key, str(name)), inner, CoordinationSettings)
+
+    def _set(self, path: tuple[str, ...], value: object, section: type[BaseModel]) -> None:
+        """Take a key over that is called the same here."""
+        name = path[-1]
+        if name not in section.model_fields:
+            self._say(path, value, None, f"unknown key{nearest(name, list(section.model_fields))}")
+            return
+        told = _refused(section, {name: value})
+        if told:
+            self._say(path, value, None, told)
+            return
+        into = self._coordination
+        for group in path[1:-1]:
+            into = into.setdefault(group, {})
+        into[name] = value
+        self._say(path, value, ".".join(path))
+
+    def _model(self, key: str, value: object) -> None:
+        provider, slash, model = value.partition("/") if isinstance(value, str) else ("", "", "")
+        if not slash:
+            self._say((key,), value, None, "the agent's own program names its model")
+        elif not self._hold:
+            self._say(
+                (key,), value, None, f"its program names it, through /llm/{provider}; --hold-to-models allows no other"
+            )
+        else:
+            if model not in self._models:
+                self._models.append(model)
+            self._say((key,), value, "models", f"asked through /llm/{provider}")
+
+    def _left(self, key: str, value: object) -> None:
+        self._say((key,), value, None, _LEFT[key])
+
+    def _say(self, path: Path_, value: object, to: str | None, note: str = "") -> None:
+        key = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in path).removeprefix(".")
+        line = self._folder.lines.get(path)
+        self.lines.append(Line(agent=self._folder.name, file=CONFIG, line=line, key=key, value=value, to=to, note=note))
+
+    def _say_file(self, file: str, to: str | None, note: str) -> None:
+        self.lines.append(Line(agent=self._folder.name, file=file, line=None, key="", value=None, to=to, note=note))
+
+
+def providers_of(folders: Sequence[AgentFolder]) -> list[str]:
+    """Return the providers that models are named with."""
+    named = (each.config.get(key) for each in folders for key in _MODELS)
+    return sorted({name.split("/")[0] for name in named if isinstance(name, str) and "/" in name})
+
+
+def _blackout(given: object) -> tuple[dict[str, Any], str]:
+    """Return the blackout in our words, and what is wrong with it."""
+    if not isinstance(given, Mapping):
+        return {}, "holds no keys"
+    each = {str(key): value for key, value in cast("Mapping[object, Any]", given).items()}
+    start = each.get("start_time", each.get("startTime", each.get("start")))
+    end = each.get("end_time", each.get("endTime", each.get("end")))
+    if start is None or end is None:
+        return {}, "has no start and end"
+    label = {"label": str(each["label"])} if each.get("label") else {}
+    dates = _instant(start), _instant(end)
+    if dates[0] is not None and dates[1] is not None:
+        return {**label, "start": dates[0], "end": dates[1]}, ""
+    start, end = _time(start), _time(end)
+    if start == end:
+        return {}, "starts when it ends: in DjinnBot it is empty, here it would be a whole day"
+    days = each.get("days_of_week", each.get("daysOfWeek"))
+    if days is None:
+        return {**label, "start_time": start, "end_time": end}, ""
+    if not all(isinstance(day, int) and 0 <= day <= 6 for day in _list(days)) or not _list(days):
+        return {}, "its days_of_week are not 0 (Sunday) to 6"
+    return {**label, "start_time": start, "end_time": end, "weekdays": [_WEEKDAYS[day] for day in _list(days)]}, ""
+
+
+def _time(value: object) -> str:
+    """Return HH:MM, also of the number that YAML 1.1 makes of an unquoted 23:00."""
+    if isinstance(value, int) and 0 <= value <= _DAY_MINUTES:
+        return f"{value // 60:02d}:{value % 60:02d}"
+    hour, colon, minute = str(value).partition(":")
+    return f"{hour:0>2}:{minute}" if colon else str(value)
+
+
+def _instant(value: object) -> str | None:
+    """Return a date and time as ISO 8601, or none."""
+    if isinstance(value, date):
+        return value.isoformat() if isinstance(value, datetime) else f"{value.isoformat()}T00:00:00"
+    if not isinstance(value, str) or "-" not in value:
+        return None
+    try:
+        return datetime.fromisoformat(value).isoformat()
+    except ValueError:
+        return None
+
+
+def _refused(section: type[BaseModel], given: Mapping[str, object]) -> str:
+    """Return what the section has against these keys."""
+    try:
+        section.model_validate(given)
+    except ValidationError as error:
+        return str(error.errors()[0]["msg"])
+    return ""
+
+
+def _number(value: object) -> float | None:
+    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+
+
+def _list(value: object) -> list[Any]:
+    return cast("list[Any]", value) if isinstance(value, list) else []
