@@ -9,7 +9,7 @@ from typing import Annotated
 import typer
 
 from circadia.cli import agent, config, events, holds, model, serve, session, sleep, top, usage
-from circadia.cli.demo import demo
+from circadia.cli.demo import app as demo_app
 from circadia.cli.doctor import command as doctor
 from circadia.cli.import_djinnbot import command as import_djinnbot
 from circadia.cli.output import shown
@@ -31,7 +31,7 @@ app.add_typer(config.app, name="config")
 app.add_typer(doctor.app)
 app.add_typer(model.app, name="model")
 app.add_typer(import_djinnbot.app, name="import")
-demo_command = app.command("demo")(demo)
+app.add_typer(demo_app, name="demo")
 
 
 def _print_version(wanted: bool) -> None:

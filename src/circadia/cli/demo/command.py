@@ -47,6 +47,7 @@ class Plan:
 
 
 def demo(
+    context: typer.Context,
     upstream: Annotated[
         str | None, typer.Option(help="Base URL of an OpenAI-compatible provider, in place of the local model.")
     ] = None,
@@ -76,6 +77,8 @@ def demo(
     as_json: Annotated[bool, typer.Option("--json", help="Print the details as JSON and nothing else.")] = False,
 ) -> None:
     """Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent."""
+    if context.invoked_subcommand is not None:
+        return
     scale = story.Scale(run_seconds=seconds, client_wait_seconds=wait_seconds)
     plan = Plan(
         upstream=_base_url(upstream),

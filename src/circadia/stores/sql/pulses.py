@@ -33,7 +33,8 @@ _SAVE = (
 )
 _IS_OPEN = pulses.c.ended_at.is_(None)
 _GET = select(pulses).where(pulses.c.id == bindparam("key_id"))
-_OPEN_OF = select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN).order_by(pulses.c.created_at)
+# Not ordered here: SQLite would then go through all that the agent ever had.
+_OPEN_OF = select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN)
 _BY_TOKEN = select(pulses).where(pulses.c.token_hash == bindparam("token_hash"), _IS_OPEN)
 _OF_ROOT = select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id)
 _STARTABLE = (
@@ -55,7 +56,7 @@ _OVERDUE = select(pulses).where(
 )
 _BEAT = (
     update(pulses)
-    .where(_TAKEN, pulses.c.owner == bindparam("by"), pulses.c.lease_until.is_not(None))
+    .where(_TAKEN, pulses.c.owner == bindparam("owner_id"), pulses.c.lease_until.is_not(None))
     .values(lease_until=bindparam("until"))
 )
 _OWNED = select(pulses).where(_TAKEN, pulses.c.owner.is_not(None))
@@ -96,7 +97,7 @@ class SqlPulses:
     async def open_of(self, agent_id: AgentId) -> Sequence[Pulse]:
         """Return the agent's pulses that have not ended, oldest first."""
         rows = await self._run(lambda connection: connection.execute(_OPEN_OF, {"agent_id": agent_id}).all())
-        return [_pulse(row) for row in rows]
+        return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def of_root(self, root_id: str) -> Sequence[Pulse]:
         """Return the pulses of a chain, in order."""
@@ -121,7 +122,7 @@ class SqlPulses:
 
     async def beat(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
-        await self._run(lambda connection: connection.execute(_BEAT, {"by": owner, "until": until}))
+        await self._run(lambda connection: connection.execute(_BEAT, {"owner_id": owner, "until": until}))
 
     async def every(
         self,

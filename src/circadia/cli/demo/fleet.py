@@ -1,0 +1,45 @@
+"""Makes the agents of `circadia demo wakes`: launched ones, asleep."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from types import ModuleType
+
+from circadia.agents.registry import NewAgent, Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.threads import Threads
+from circadia.clock import system_milliseconds
+from circadia.ids import RandomIds
+from circadia.records.agent import Agent, AgentPolicy, SleepEvent
+from circadia.settings import settings_from
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.testing.clock import ManualClock
+from circadia.wake.tier import WakeTier
+
+_LAUNCHER = {"kind": "callable", "function": "circadia.cli.demo.wakes:wakes"}
+
+
+async def fleet(
+    store: Store, clock: ManualClock, waking: ModuleType, stated: Mapping[str, Mapping[str, object]]
+) -> tuple[WakeTier, LocalSignals, dict[str, Agent]]:
+    """Return the wake tier on this store, its signals, and the agents by name."""
+    settings, signals, ids = (
+        settings_from({"launchers": {"demo": _LAUNCHER}}),
+        LocalSignals(),
+        RandomIds(system_milliseconds),
+    )
+    tier: WakeTier = waking.wake_tier(settings, clock, ids, signals)
+    registry = Registry(clock, ids, signals, AgentPolicy())
+    threads = Threads(
+        clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
+    )
+    agents: dict[str, Agent] = {}
+    async with store.write() as tx:
+        session = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)
+        for name, coordination in stated.items():
+            new = NewAgent(name=name, sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
+            agent, _ = await registry.add(tx, session, new)
+            agents[name] = replace(
+                await tier.coordinations.patch(tx, agent, {**coordination, "launcher": "demo"}, by="demo")
+            )
+    return tier, signals, agents

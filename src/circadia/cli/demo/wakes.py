@@ -1,0 +1,278 @@
+"""`circadia demo wakes`: a day of a fleet of five on a fast clock, with each decision and its reason.
+
+Inbox, guardrails, schedules and pulses are the server's own, on a database in a folder of its own; only the clock and
+what the agents do are made up. Three stories: a blocker that wakes a colleague, a ping-pong that stops at the limit of
+the pair, and an incident in which one agent is woken by many.
+"""
+
+import asyncio
+import contextlib
+import importlib
+import json
+import tempfile
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from circadia.ids import AgentId, PulseId
+from circadia.records.agent import Agent
+from circadia.records.event import Event, EventType
+from circadia.records.message import DeliveryState
+from circadia.records.principal import Principal
+from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.wake import Decision, WakeReason
+from circadia.stores.base import Store
+from circadia.testing.clock import ManualClock
+from circadia.wake.inbox import Letter
+from circadia.wake.launchers.base import Ended, Launch
+from circadia.wake.tier import WakeTier
+
+MORNING: Final = datetime(2026, 3, 2, 8, 0, tzinfo=UTC)
+EVENING: Final = MORNING + timedelta(hours=16)
+STEP_SECONDS: Final = 60.0
+"""Story time between two looks; the server itself looks each second, and at once where something ends."""
+_COLOURS: Final = {
+    Decision.ADMITTED.value: "green", Decision.COALESCED.value: "cyan", Decision.DEFERRED.value: "yellow",
+    Decision.REFUSED.value: "red", Decision.EXPIRED.value: "magenta",
+}  # fmt: skip
+_FLEET: Final[Mapping[str, Mapping[str, object]]] = {
+    "yuki": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
+    "chieko": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
+    "finn": {
+        "blackouts": [{"start": "18:00", "end": "08:00", "label": "evening"}],
+        "wake_guardrails": {"max_wakes_per_session": None},
+    },
+    "stas": {"wake_guardrails": {"max_wakes_per_session": None}},
+    "grace": {
+        "wake_guardrails": {
+            "cooldown_seconds": 240,
+            "max_wakes_per_pair_per_day": None,
+            "max_wakes_per_session": None,
+        }
+    },
+}
+"""The agents, and how their coordination differs from the default."""
+
+
+@dataclass(frozen=True, slots=True)
+class Beat:
+    """One thing that happens in the story."""
+
+    at: str
+    """HH:MM."""
+    sender: str
+    """Who asks; `operator` is a person."""
+    to: str
+    """Whom."""
+    text: str
+    """What for."""
+    reason: WakeReason
+    """Why now."""
+
+
+def _story() -> list[Beat]:
+    beats = [
+        Beat("09:10", "yuki", "finn", "the auth middleware refuses all tokens since the upgrade", WakeReason.BLOCKER)
+    ]
+    for turn in range(7):
+        one, other = ("chieko", "yuki") if turn % 2 == 0 else ("yuki", "chieko")
+        text = "the test fails again" if turn % 2 == 0 else "fixed, please test again"
+        beats.append(Beat(f"11:{4 * turn:02d}", one, other, text, WakeReason.BLOCKER))
+    senders = ("stas", "yuki", "chieko", "finn")
+    for number in range(15):
+        at = 14 * 60 + 6 * number
+        text = f"service {number + 1} is down"
+        beats.append(
+            Beat(f"{at // 60:02d}:{at % 60:02d}", senders[number % 4], "grace", text, WakeReason.CRITICAL_FINDING)
+        )
+    beats.append(Beat("18:30", "stas", "finn", "please look at the postmortem", WakeReason.USER_REQUEST))
+    beats.append(Beat("19:00", "operator", "grace", "one more look before the night", WakeReason.USER_REQUEST))
+    return beats
+
+
+class Scripted:
+    """The launcher of the demo: an agent works some minutes of story time and is done."""
+
+    kind = "demo"
+
+    def __init__(self, clock: ManualClock) -> None:
+        self._clock = clock
+
+    async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
+        """Work for two minutes."""
+        await started()
+        await self._clock.sleep(120)
+        return Ended(succeeded=True, detail=f"read a prompt of {len(launch.prompt)} characters")
+
+    async def clear(self, pulse_id: PulseId, *, below_epoch: int) -> None:
+        """Nothing outlives this process."""
+
+
+@dataclass(kw_only=True)
+class Fleet:
+    """The agents, and what moves them."""
+
+    store: Store
+    clock: ManualClock
+    tier: WakeTier
+    worker: Any
+    agents: dict[str, Agent] = field(default_factory=dict[str, Agent])
+
+    async def happens(self, beat: Beat) -> None:
+        """Let somebody ask for a wake."""
+        async with self.store.write() as tx:
+            home = await tx.sessions.by_name("default")
+            assert home is not None
+            sender = Principal() if beat.sender == "operator" else Principal(agent=self.agents[beat.sender])
+            override = "the evening is quiet" if beat.sender == "operator" else None
+            letter = Letter(to=beat.to, content=beat.text, wake=beat.reason, override=override)
+            await self.tier.inbox.send(tx, sender, home, letter)
+
+    async def settle(self) -> None:
+        """Do all that is due at this moment."""
+        for _ in range(4):
+            await self.worker.step()
+            for _ in range(50):  # what was started writes its start, each commit a trip to a thread
+                await asyncio.sleep(0.0005)
+                if self.clock.sleepers >= self.worker.running:
+                    break
+
+
+@contextlib.asynccontextmanager
+async def _fleet(folder: Path) -> AsyncGenerator[Fleet]:
+    # The server's libraries take a second to load, which no other command should wait for.
+    waking = importlib.import_module("circadia.server.waking")
+    opened = importlib.import_module("circadia.stores.sqlite")
+    parts = importlib.import_module("circadia.wake.attempts")
+    workers = importlib.import_module("circadia.wake.worker")
+    made = importlib.import_module("circadia.cli.demo.fleet")
+    clock = ManualClock(MORNING)
+    store: Store = await opened.open_sqlite(folder / "circadia.db")
+    try:
+        tier, signals, agents = await made.fleet(store, clock, waking, _FLEET)
+        await _routines(store, tier, agents)
+        worker_parts = parts.WorkerParts(
+            store=store, signals=signals, requests=tier.requests, pulses=tier.pulses, routines=tier.routines,
+            inbox=tier.inbox, launchers={"demo": Scripted(clock)}, environment=_no_environment,
+        )  # fmt: skip
+        worker = workers.Worker(clock, worker_parts, owner="demo", alone=True)
+        yield Fleet(store=store, clock=clock, tier=tier, worker=worker, agents=agents)
+        await worker.drain(0)
+    finally:
+        await store.close()
+
+
+def _no_environment(agent: Agent, token: str, pulse_id: PulseId) -> Mapping[str, str]:
+    """Return nothing: the demo's agents are functions."""
+    return {}
+
+
+async def _routines(store: Store, tier: WakeTier, agents: Mapping[str, Agent]) -> None:
+    nightly = RoutineSpec(name="stand-up", recurrence=Recurrence(cron="30 9,17 * * *"), instructions="Read your inbox.")
+    for name in ("yuki", "chieko"):
+        async with store.write() as tx:
+            await tier.routines.replace(tx, agents[name], [nightly], by="demo")
+
+
+class Teller:
+    """Prints what the record says, as it is written."""
+
+    def __init__(self, console: Console, *, pause_seconds: float) -> None:
+        self._console = console
+        self._pause_seconds = pause_seconds
+        self._read = 0
+
+    async def tell(self, fleet: Fleet) -> None:
+        """Print what has happened since the last call."""
+        async with fleet.store.read() as tx:
+            events = await tx.events.after(self._read, types=(EventType.WAKE, EventType.PULSE, EventType.ROUTINE))
+        for event in events:
+            self._read = event.number
+            line = self._line(event)
+            if line is not None:
+                self._console.print(line, highlight=False)
+                await asyncio.sleep(self._pause_seconds)
+
+    def _line(self, event: Event) -> str | None:
+        data, at = event.data, f"[dim]{event.at:%H:%M}[/dim]"
+        if event.type is EventType.WAKE and data["source"] != "schedule":
+            decision = str(data["decision"])
+            colour = _COLOURS.get(decision, "white")
+            who = f"{data['from']} → {event.agent}"
+            why = f"  [dim]{data['detail']}[/dim]" if data["detail"] else ""
+            return f"{at}  {who:<20} [{colour}]{decision:<10}[/{colour}] {data['reason']}{why}"
+        if event.type is EventType.PULSE and data["status"] in ("running", "succeeded"):
+            told = "works" if data["status"] == "running" else f"is done ({data['detail']})"
+            return f"{at}    [blue]{event.agent}[/blue] {told}"
+        return None
+
+
+async def _play(folder: Path, console: Console, *, pause_seconds: float) -> dict[str, Any]:
+    beats = {beat: MORNING.replace(hour=int(beat.at[:2]), minute=int(beat.at[3:])) for beat in _story()}
+    left: Sequence[Beat] = sorted(beats, key=lambda beat: beats[beat])
+    async with _fleet(folder) as fleet:
+        teller = Teller(console, pause_seconds=pause_seconds)
+        while fleet.clock.now() < EVENING:
+            while left and beats[left[0]] <= fleet.clock.now():
+                await fleet.happens(left[0])
+                left = left[1:]
+            await fleet.settle()
+            await teller.tell(fleet)
+            fleet.clock.advance(STEP_SECONDS)
+        return await _summary(fleet)
+
+
+async def _summary(fleet: Fleet) -> dict[str, Any]:
+    rows: dict[str, Any] = {}
+    async with fleet.store.read() as tx:
+        for name, agent in fleet.agents.items():
+            wakes = await tx.wakes.every(agent_id=AgentId(agent.id), limit=1000)
+            counts = await tx.deliveries.counts(AgentId(agent.id))
+            refused: dict[str, int] = {}
+            for wake in wakes:
+                if wake.decision is Decision.REFUSED:
+                    refused[wake.rule or ""] = refused.get(wake.rule or "", 0) + 1
+            rows[name] = {
+                "asked": len(wakes),
+                **{each.value: sum(wake.decision is each for wake in wakes) for each in Decision},
+                "refused_by": refused,
+                "messages_handled": counts[DeliveryState.HANDLED],
+                "messages_unread": counts[DeliveryState.UNREAD],
+            }
+    return rows
+
+
+def _table(rows: Mapping[str, Any]) -> Table:
+    table = Table(title="The day", title_justify="left", show_edge=False)
+    for column in ("agent", "asked", "admitted", "deferred", "refused", "by", "read", "unread"):
+        table.add_column(column, justify="left" if column in ("agent", "by") else "right")
+    for name, row in rows.items():
+        by = ", ".join(f"{rule} {count}" for rule, count in row["refused_by"].items())
+        counts = (row["asked"], row["admitted"], row["deferred"], row["refused"])
+        table.add_row(name, *map(str, counts), by, str(row["messages_handled"]), str(row["messages_unread"]))
+    return table
+
+
+def wakes(
+    pause_seconds: Annotated[
+        float, typer.Option("--pause-seconds", min=0, help="Pause behind each line, for people who read along.")
+    ] = 0.15,
+    as_json: Annotated[bool, typer.Option("--json", help="Print the counts as JSON and nothing else.")] = False,
+) -> None:
+    """Play a day of a fleet of five on a fast clock: each wake, what was decided, and why."""
+    console = Console(stderr=as_json, quiet=as_json)
+    with tempfile.TemporaryDirectory(prefix="circadia-demo-") as folder:
+        rows = asyncio.run(_play(Path(folder), console, pause_seconds=0 if as_json else pause_seconds))
+    if as_json:
+        typer.echo(json.dumps(rows, indent=2))
+        return
+    console.print(_table(rows))
+    console.print(
+        "A wake that was refused left its message in the inbox: it was read in a later pulse, or waits there."
+    )
