@@ -38,6 +38,7 @@ from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
+from circadia.wake.inbox import Inbox
 
 ADMIN = "operator-token-of-the-tests"
 MODERN = "2026-07-28"
@@ -154,6 +155,7 @@ class Stand:
     sleep: SleepState
     threads: Threads
     waits: Waits
+    inbox: Inbox
     tokens: dict[str, str] = field(default_factory=dict[str, str])
 
     async def agent(
@@ -299,6 +301,6 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)
     try:
         async with server.run(), listening(door) as url:
-            yield Stand(url, door, store, registry, sessions, sleep, threads, waits)
+            yield Stand(url, door, store, registry, sessions, sleep, threads, waits, tier.inbox)
     finally:
         await store.close()

@@ -3,13 +3,23 @@
 from typing import Final
 
 from circadia.mcp_server.tools.agents import AGENT_TOOLS
+from circadia.mcp_server.tools.inbox import INBOX_TOOLS
 from circadia.mcp_server.tools.messages import MESSAGE_TOOLS
 from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
 from circadia.mcp_server.tools.threads import THREAD_TOOLS
 from circadia.mcp_server.tools.tool import Tool
 from circadia.mcp_server.tools.waits import WAIT_TOOLS
+from circadia.mcp_server.tools.wakes import WAKE_TOOLS
 
-TOOLS: Final[tuple[Tool, ...]] = (*AGENT_TOOLS, *THREAD_TOOLS, *MESSAGE_TOOLS, *WAIT_TOOLS, *SLEEP_TOOLS)
+TOOLS: Final[tuple[Tool, ...]] = (
+    *AGENT_TOOLS,
+    *THREAD_TOOLS,
+    *MESSAGE_TOOLS,
+    *WAIT_TOOLS,
+    *WAKE_TOOLS,
+    *INBOX_TOOLS,
+    *SLEEP_TOOLS,
+)
 """All tools, in the order in which `tools/list` shows them."""
 
 __all__ = ["TOOLS", "Tool"]
