@@ -56,8 +56,9 @@ async def test_where_a_budget_is_spent_the_answer_says_that_the_message_is_kept_
     async with stand(tmp_path) as at:
         _, bob = await asleep_pair(at)
         async with at.client("ann") as ann:
-            for number in range(4):
-                told = await sent(ann, "wake_agent", to="bob", message=f"n{number}", reason="blocker")
+            for number in range(3):
+                await sent(ann, "wake_agent", to="bob", message=f"n{number}", reason="blocker")
+            told = await sent(ann, "wake_agent", to="bob", message="n3", reason="blocker")
         assert (told["decision"], told["rule"]) == ("refused", "max_wakes_per_session")
         assert "message is in its inbox" in told["told"]
         assert "message_agent stays free" in told["told"]

@@ -18,10 +18,11 @@ from circadia.client.answers import (
     UsageReportAnswer,
 )
 from circadia.client.connection import Connection
+from circadia.client.waking import WakeCalls
 from circadia.clock import Clock, SystemClock
 
 
-class Client:
+class Client(WakeCalls):
     """Speaks to a Circadia server over REST.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, for each call.

@@ -1,0 +1,372 @@
+"""What the client's methods on wakes return: the server's answers, typed. Times are strings, ISO 8601 in UTC."""
+
+from typing import Any, TypedDict
+
+WakeAnswer = TypedDict(
+    "WakeAnswer",
+    {
+        "id": str,
+        "at": str,
+        "agent": str,
+        "source": str,
+        "from": str,
+        "reason": str,
+        "priority": str,
+        "message": str | None,
+        "routine": str | None,
+        "decision": str,
+        "rule": str | None,
+        "detail": str,
+        "not_before": str | None,
+        "expires_at": str | None,
+        "decided_at": str,
+        "charge": str,
+        "pulse": str | None,
+        "root": str,
+        "parent": str | None,
+        "depth": int,
+        "overridden_by": str | None,
+    },
+)
+"""A wake request and its decision."""
+
+
+class CheckedAnswer(TypedDict):
+    """What one guardrail said."""
+
+    rule: str
+    passed: bool
+    limit: float | None
+    value: float | None
+    detail: str
+
+
+WakeShownAnswer = TypedDict(
+    "WakeShownAnswer",
+    {
+        "id": str,
+        "at": str,
+        "agent": str,
+        "source": str,
+        "from": str,
+        "reason": str,
+        "priority": str,
+        "message": str | None,
+        "routine": str | None,
+        "decision": str,
+        "rule": str | None,
+        "detail": str,
+        "not_before": str | None,
+        "expires_at": str | None,
+        "decided_at": str,
+        "charge": str,
+        "pulse": str | None,
+        "root": str,
+        "parent": str | None,
+        "depth": int,
+        "overridden_by": str | None,
+        "trace": list[CheckedAnswer],
+    },
+)
+"""A wake request with what each guardrail said."""
+
+
+class BudgetAnswer(TypedDict):
+    """A limit and what is left of it."""
+
+    limit: float | None
+    used: float
+    left: float | None
+
+
+class BudgetsAnswer(TypedDict):
+    """What is left of the budgets after the decision."""
+
+    session: BudgetAnswer | None
+    day: BudgetAnswer
+    pair: BudgetAnswer | None
+
+
+class OutcomeAnswer(TypedDict):
+    """What became of a message, and of the wake that was asked with it."""
+
+    to: str
+    message: str | None
+    wake: str | None
+    decision: str | None
+    rule: str | None
+    detail: str
+    retry_at: str | None
+    pulse: str | None
+    root: str | None
+    budgets: BudgetsAnswer
+    told: str
+
+
+class WakeOutcomeAnswer(TypedDict):
+    """What became of a wake request, with what each guardrail said."""
+
+    to: str
+    message: str | None
+    wake: str | None
+    decision: str | None
+    rule: str | None
+    detail: str
+    retry_at: str | None
+    pulse: str | None
+    root: str | None
+    budgets: BudgetsAnswer
+    told: str
+    trace: list[CheckedAnswer]
+    dry_run: bool
+
+
+class WakeListAnswer(TypedDict):
+    """Wake requests."""
+
+    wakes: list[WakeAnswer]
+    before: str | None
+
+
+WakeMatrixLine = TypedDict(
+    "WakeMatrixLine",
+    {
+        "from": str,
+        "to": str,
+        "decisions": dict[str, int],
+        "total": int,
+    },
+)
+"""How often one asked to wake another."""
+
+
+class ChainNodeAnswer(TypedDict):
+    """One thing in a chain, and what came of it."""
+
+    kind: str
+    id: str
+    at: str
+    agent: str
+    by: str
+    state: str
+    detail: str
+    depth: int
+    parent: str | None
+
+
+class ChainAnswer(TypedDict):
+    """A chain."""
+
+    root: str
+    wakes: int
+    pulses: int
+    messages: int
+    depth: int
+    nodes: list[ChainNodeAnswer]
+
+
+class WakeStatsAnswer(TypedDict):
+    """An agent's wakes in its present day, against its limits; null is no limit, or never."""
+
+    agent: str
+    wakes_today: int
+    max_wakes_per_day: int | None
+    cooldown_seconds: float | None
+    last_wake_time: int | None
+    max_daily_session_minutes: float | None
+    date: str
+    timezone: str
+    resets_at: str
+    cooldown_remaining_seconds: float
+    session_minutes_today: float
+    per_source: dict[str, int]
+    refused_today: dict[str, int]
+    deferred: int
+    active_pulses: int
+
+
+class SettingAnswer(TypedDict):
+    """One setting."""
+
+    value: Any
+    source: str
+    at: str | None
+
+
+class CoordinationAnswer(TypedDict):
+    """How an agent may be woken."""
+
+    agent: str
+    settings: dict[str, SettingAnswer]
+
+
+InboxItemAnswer = TypedDict(
+    "InboxItemAnswer",
+    {
+        "id": str,
+        "from": str,
+        "content": str,
+        "type": str,
+        "priority": str,
+        "at": str,
+        "thread": str,
+        "thread_name": str,
+        "mentioned": bool,
+        "reply_to": str | None,
+        "root": str | None,
+        "depth": int,
+        "state": str,
+        "until": str | None,
+        "pulse": str | None,
+        "seen_at": str | None,
+        "ended_at": str | None,
+    },
+)
+"""A message in an inbox, and where it stands."""
+
+
+class InboxAnswer(TypedDict):
+    """A page of an inbox, and how much there is in all."""
+
+    agent: str
+    counts: dict[str, int]
+    messages: list[InboxItemAnswer]
+    after: str | None
+
+
+class AckedAnswer(TypedDict):
+    """What an acknowledgement did."""
+
+    message: str
+    state: str
+    changed: bool
+
+
+class SnoozedAnswer(TypedDict):
+    """A message that was put away."""
+
+    message: str
+    until: str
+
+
+class SentItemAnswer(TypedDict):
+    """A message that an agent sent, and what became of it."""
+
+    id: str
+    to: str
+    content: str
+    type: str
+    priority: str
+    at: str
+    thread: str
+    thread_name: str
+    reply_to: str | None
+    state: str
+    seen_at: str | None
+    ended_at: str | None
+
+
+class SentAnswer(TypedDict):
+    """What became of messages."""
+
+    messages: list[SentItemAnswer]
+    before: str | None
+
+
+class PulseAnswer(TypedDict):
+    """One bounded run of an agent."""
+
+    id: str
+    agent: str
+    kind: str
+    status: str
+    launcher: str
+    wake: str | None
+    by: str
+    reason: str
+    routine: str | None
+    attempt: int
+    epoch: int
+    created_at: str
+    not_before: str | None
+    started_at: str | None
+    ended_at: str | None
+    run_seconds: float
+    timeout_seconds: float | None
+    detail: str
+    root: str
+    depth: int
+
+
+class PulseListAnswer(TypedDict):
+    """Pulses of an agent."""
+
+    pulses: list[PulseAnswer]
+    before: str | None
+
+
+class RoutineAnswer(TypedDict):
+    """A routine, and where it stands."""
+
+    name: str
+    instructions: str
+    every_seconds: int | None
+    anchor: str | None
+    offset_seconds: int
+    cron: str | None
+    at: list[str]
+    zone: str
+    jitter_seconds: int
+    stagger_seconds: int
+    timeout_seconds: float | None
+    enabled: bool
+    blackout_policy: str | None
+    misfire_grace_seconds: int | None
+    next_at: str | None
+    deferred_from: str | None
+    last_at: str | None
+    skips: int
+    missed: int
+
+
+class BlackoutAnswer(TypedDict):
+    """A blackout, with the keys that a change takes."""
+
+    type: str
+    label: str
+    start_time: str | None
+    end_time: str | None
+    weekdays: list[str] | None
+    start: str | None
+    end: str | None
+
+
+class OccurrenceAnswer(TypedDict):
+    """A time at which a routine is due."""
+
+    at: str
+    routine: str
+    policy: str
+    runs_at: str | None
+
+
+class SpanAnswer(TypedDict):
+    """A stretch of blackouts that overlap or touch."""
+
+    start: str
+    end: str
+    labels: list[str]
+
+
+class ScheduleAnswer(TypedDict):
+    """An agent's schedule, and what it comes to in a window of time."""
+
+    agent: str
+    zone: str
+    routines: list[RoutineAnswer]
+    blackouts: list[BlackoutAnswer]
+    since: str
+    until: str
+    occurrences: list[OccurrenceAnswer]
+    spans: list[SpanAnswer]
+    complete: bool

@@ -1,0 +1,194 @@
+"""The client's methods on wakes: inbox, requests, pulses, schedules, coordination."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from circadia.client.connection import Connection
+from circadia.client.wake_answers import (
+    AckedAnswer,
+    ChainAnswer,
+    CoordinationAnswer,
+    InboxAnswer,
+    OutcomeAnswer,
+    PulseAnswer,
+    PulseListAnswer,
+    ScheduleAnswer,
+    SentAnswer,
+    SnoozedAnswer,
+    WakeAnswer,
+    WakeListAnswer,
+    WakeMatrixLine,
+    WakeOutcomeAnswer,
+    WakeShownAnswer,
+    WakeStatsAnswer,
+)
+
+
+class WakeCalls:
+    """One method for each endpoint of the wake tier. Agents are named `name` or `session:name`."""
+
+    _http: Connection
+
+    async def send_direct(
+        self,
+        to: str,
+        content: str,
+        *,
+        priority: str = "normal",
+        type: str = "info",
+        wake: str | None = None,
+        reply_to: str | None = None,
+        key: str | None = None,
+    ) -> OutcomeAnswer:
+        """Put a message into an inbox; with `wake`, a reason, or a high priority it asks for a wake.
+
+        `key` makes a repeat harmless.
+        """
+        body = {
+            "to": to, "content": content, "priority": priority, "type": type, "wake": wake, "reply_to": reply_to,
+            "key": key,
+        }  # fmt: skip
+        return await self._http.call("POST", "messages", body=body)
+
+    async def wake_agent(
+        self,
+        to: str,
+        reason: str,
+        message: str | None = None,
+        *,
+        override: str | None = None,
+        dry_run: bool = False,
+        sender: str | None = None,
+        key: str | None = None,
+    ) -> WakeOutcomeAnswer:
+        """Ask to wake an agent; with `dry_run` only learn what would be decided, of the operator `sender` too."""
+        body = {
+            "to": to, "reason": reason, "message": message, "override": override, "dry_run": dry_run, "from": sender,
+            "key": key,
+        }  # fmt: skip
+        return await self._http.call("POST", "wakes", body=body)
+
+    async def list_wakes(
+        self,
+        *,
+        agent: str | None = None,
+        sender: str | None = None,
+        decision: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> WakeListAnswer:
+        """Return wake requests, the newest first; the answer's `before` is for the next page."""
+        query = {
+            "agent": agent, "sender": sender, "decision": decision, "since": since, "until": until, "before": before,
+            "limit": str(limit),
+        }  # fmt: skip
+        return await self._http.call("GET", "wakes", query=query)
+
+    async def show_wake(self, wake: str) -> WakeShownAnswer:
+        """Return a request with what each guardrail said."""
+        return await self._http.call("GET", "wakes", wake)
+
+    async def cancel_wake(self, wake: str) -> WakeAnswer:
+        """Take back a deferred request; its message stays."""
+        return await self._http.call("POST", "wakes", wake, "cancel")
+
+    async def wake_matrix(self, *, since: str | None = None, until: str | None = None) -> list[WakeMatrixLine]:
+        """Return who asked to wake whom, with numbers by decision."""
+        return (await self._http.call("GET", "wakes", "matrix", query={"since": since, "until": until}))["pairs"]
+
+    async def show_chain(self, root: str) -> ChainAnswer:
+        """Return the tree of what grew from a wake or a message."""
+        return await self._http.call("GET", "chains", root)
+
+    async def wake_stats(self, agent: str) -> WakeStatsAnswer:
+        """Return an agent's wakes of its present day, against its limits."""
+        return await self._http.call("GET", "agents", agent, "wake-stats")
+
+    async def show_coordination(self, agent: str) -> CoordinationAnswer:
+        """Return each setting of how an agent may be woken, with its source."""
+        return await self._http.call("GET", "agents", agent, "coordination")
+
+    async def change_coordination(self, agent: str, changes: Mapping[str, Any]) -> CoordinationAnswer:
+        """Change settings, nested as in the file or by flat name."""
+        return await self._http.call("PATCH", "agents", agent, "coordination", body=dict(changes))
+
+    async def show_inbox(
+        self,
+        agent: str,
+        *,
+        states: Sequence[str] = (),
+        words: str | None = None,
+        order: str = "urgent",
+        after: str | None = None,
+        limit: int = 50,
+    ) -> InboxAnswer:
+        """Return a page of an inbox, unread messages by default; the answer's `after` is for the next page."""
+        query = {"state": list(states), "q": words, "order": order, "after": after, "limit": str(limit)}
+        return await self._http.call("GET", "agents", agent, "inbox", query=query)
+
+    async def ack_message(self, agent: str, message: str) -> AckedAnswer:
+        """Mark a message of an inbox as handled."""
+        return await self._http.call("POST", "agents", agent, "inbox", message, "ack")
+
+    async def snooze_message(self, agent: str, message: str, seconds: float) -> SnoozedAnswer:
+        """Put a message of an inbox away for some time."""
+        body = {"seconds": seconds}
+        return await self._http.call("POST", "agents", agent, "inbox", message, "snooze", body=body)
+
+    async def list_sent(self, agent: str, *, before: str | None = None, limit: int = 50) -> SentAnswer:
+        """Return what became of an agent's messages, the newest first; the answer's `before` is for the next page."""
+        query = {"before": before, "limit": str(limit)}
+        return await self._http.call("GET", "agents", agent, "sent", query=query)
+
+    async def list_pulses(
+        self,
+        agent: str,
+        *,
+        status: str | None = None,
+        since: str | None = None,
+        before: str | None = None,
+        limit: int = 100,
+    ) -> PulseListAnswer:
+        """Return an agent's pulses, the newest first; the answer's `before` is for the next page."""
+        query = {"status": status, "since": since, "before": before, "limit": str(limit)}
+        return await self._http.call("GET", "agents", agent, "pulses", query=query)
+
+    async def start_pulse(
+        self, agent: str, reason: str = "manual", *, timeout_seconds: float | None = None, override: str | None = None
+    ) -> WakeOutcomeAnswer:
+        """Start a pulse by hand; it passes the guardrails unless `override` says why not."""
+        body = {"reason": reason, "timeout_seconds": timeout_seconds, "override": override}
+        return await self._http.call("POST", "agents", agent, "pulses", body=body)
+
+    async def show_pulse(self, pulse: str) -> PulseAnswer:
+        """Return a pulse."""
+        return await self._http.call("GET", "pulses", pulse)
+
+    async def cancel_pulse(self, pulse: str) -> PulseAnswer:
+        """Stop a pulse; what was in its prompt is unread again."""
+        return await self._http.call("POST", "pulses", pulse, "cancel")
+
+    async def end_pulse(self, pulse: str, status: str, detail: str = "", *, epoch: int | None = None) -> PulseAnswer:
+        """Report the end of a run that a webhook started: `succeeded` or `failed`."""
+        body = {"status": status, "detail": detail, "epoch": epoch}
+        return await self._http.call("POST", "pulses", pulse, "end", body=body)
+
+    async def show_schedule(self, agent: str, *, since: str | None = None, until: str | None = None) -> ScheduleAnswer:
+        """Return an agent's routines and blackouts, and what is due in a window, by default of a week."""
+        return await self._http.call("GET", "agents", agent, "schedule", query={"since": since, "until": until})
+
+    async def set_schedule(
+        self,
+        agent: str,
+        *,
+        routines: Sequence[Mapping[str, Any]] | None = None,
+        blackouts: Sequence[Mapping[str, Any]] | None = None,
+    ) -> ScheduleAnswer:
+        """Set all routines of an agent, all blackouts, or both; what is left out stays."""
+        body = {
+            "routines": None if routines is None else [dict(each) for each in routines],
+            "blackouts": None if blackouts is None else [dict(each) for each in blackouts],
+        }
+        return await self._http.call("PUT", "agents", agent, "schedule", body=body)
