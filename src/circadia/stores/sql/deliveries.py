@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, String, Update, and_, bindparam, func, literal, or_, select, update
+from sqlalchemy import Connection, Row, String, Update, and_, bindparam, func, literal, or_, select, text, update
 
 from circadia.ids import AgentId, MessageId, PulseId, ThreadId
 from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
@@ -80,11 +80,15 @@ _SEE = (
     .values(seen_at=bindparam("now"))
 )
 _OF_PULSE = select(deliveries.c.message_id).where(
-    deliveries.c.pulse_id == bindparam("pulse"), deliveries.c.state == DeliveryState.LEASED.value
+    deliveries.c.pulse_id == bindparam("pulse"),
+    deliveries.c.state == DeliveryState.LEASED.value,
+    deliveries.c.leased_until.is_(None),  # else it is snoozed, or on its way to a caller, and no longer the pulse's
 )
 _EXPIRE = (
     update(deliveries)
-    .where(deliveries.c.state == DeliveryState.LEASED.value, deliveries.c.leased_until <= bindparam("now"))
+    # Written out, not bound: SQLite takes a partial index only where it sees that the condition holds.
+    .where(deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'"))
+    .where(deliveries.c.leased_until <= bindparam("now"))
     .values(state=DeliveryState.UNREAD.value, leased_until=None)
     .returning(deliveries.c.agent_id)
 )

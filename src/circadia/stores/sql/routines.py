@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, bindparam, delete, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, select, text, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, RoutineId
@@ -29,7 +29,8 @@ _ONE = _OF_AGENT.where(routines.c.name == bindparam("name"))
 _REMOVE = delete(routines).where(routines.c.agent_id == bindparam("agent_id"), routines.c.name == bindparam("name"))
 _DUE = (
     select(routines)
-    .where(routines.c.enabled, routines.c.next_at <= bindparam("now"))
+    # As the partial index has it: SQLite does not see that `enabled = 1` is the same.
+    .where(text("routines.enabled"), routines.c.next_at <= bindparam("now"))
     .order_by(routines.c.next_at)
     .limit(bindparam("most"))
 )
