@@ -47,6 +47,10 @@ class Wakes(Protocol):
         """Return agents with deferred requests to be looked at again, or to expire; without `now` all with any."""
         ...
 
+    async def blocked(self, rule: str, *, limit: int) -> Sequence[AgentId]:
+        """Return agents with requests that this rule defers, the most pressing first."""
+        ...
+
     async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many requests each rule has refused since then."""
         ...

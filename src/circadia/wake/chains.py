@@ -52,5 +52,5 @@ def _place(pulse: Pulse) -> Place:
         parent_id=pulse.wake_id,
         depth=pulse.depth,
         pulse_id=pulse.id,
-        since=pulse.started_at or pulse.created_at,
+        since=pulse.created_at,  # not of the present attempt: what it asked for before counts
     )

@@ -51,6 +51,8 @@ class Facts:
     """When the last of them ended."""
     fleet: FleetLimits = FleetLimits()
     """Limits of all agents together."""
+    asker: Guardrails | None = None
+    """The limits of the agent that asks, if an agent does."""
 
     @property
     def limits(self) -> Guardrails:
@@ -120,12 +122,12 @@ def judge(facts: Facts, *, to_the_end: bool = False) -> Verdict:
             if not to_the_end:
                 break
     if first is None:
-        return Verdict(decision=Decision.ADMITTED, trace=trace)
+        return Verdict(decision=Decision.ADMITTED, trace=tuple(trace))
     rule, found = first
     if found.on_block is OnBlock.DEFER:
         until = found.until or facts.now + timedelta(seconds=LOOK_AGAIN_SECONDS)
-        return Verdict(decision=Decision.DEFERRED, rule=rule, detail=found.detail, not_before=until, trace=trace)
-    return Verdict(decision=Decision.REFUSED, rule=rule, detail=found.detail, trace=trace)
+        return Verdict(decision=Decision.DEFERRED, rule=rule, detail=found.detail, not_before=until, trace=tuple(trace))
+    return Verdict(decision=Decision.REFUSED, rule=rule, detail=found.detail, trace=tuple(trace))
 
 
 def _enabled(facts: Facts) -> Finding:
@@ -139,10 +141,11 @@ def _enabled(facts: Facts) -> Finding:
 def _session(facts: Facts) -> Finding:
     if facts.source not in (WakeSource.AGENT, WakeSource.THREAD):
         return _FINE
+    # The one limit that is the sender's own: it keeps in what one run of it may set off.
     return _count(
-        facts.limits.max_wakes_per_session,
+        (facts.asker or facts.limits).max_wakes_per_session,
         facts.tally.asked_in_session,
-        "wakes that its sender may ask for in one pulse, or time awake",
+        "wakes that an agent may ask for in one pulse, or time awake",
     )
 
 

@@ -26,13 +26,12 @@ class Openings:
         wake: Wake | None = None,
         timeout_seconds: float | None = None,
     ) -> Pulse:
-        """Make the pulse. A resident agent that is awake already goes on in the pulse that it has."""
+        """Make the pulse, with this limit. A resident agent that is awake already goes on in the pulse that it has."""
         resident = target.coordination.launcher == RESIDENT
         if resident and not target.asleep:
             running = [each for each in await tx.pulses.open_of(target.id) if each.launcher == RESIDENT]
             if running:
                 return running[-1]
-        limit = timeout_seconds or target.coordination.pulse_timeout_seconds
         pulse = await self._rows.add(
             tx,
             target,
@@ -42,7 +41,7 @@ class Openings:
             running=resident,
             root_id=wake.root_id if wake else None,
             depth=wake.depth if wake else 0,
-            timeout_seconds=limit,
+            timeout_seconds=timeout_seconds,
             wake_id=wake.id if wake else None,
             routine=wake.routine if wake else None,
         )

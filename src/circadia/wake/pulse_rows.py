@@ -17,7 +17,6 @@ from circadia.stores.signals.base import Signals
 
 RESIDENT = "resident"
 """The launcher of an agent whose pulses are its times awake."""
-_COUNTS = (Charge.RESERVED, Charge.CHARGED)
 
 
 class PulseRows:
@@ -86,8 +85,8 @@ class PulseRows:
             raise Conflict(f"pulse {pulse.id!r} was moved by another process")
         if to is PulseStatus.RUNNING:
             await tx.wakes.charge(pulse.id, Charge.CHARGED, origins=[Charge.RESERVED])
-        elif not PULSE_MOVES[to] and pulse.started_at is None and pulse.run_seconds == 0.0:
-            await tx.wakes.charge(pulse.id, Charge.RELEASED, origins=_COUNTS)
+        elif not PULSE_MOVES[to]:  # what is reserved still has never run
+            await tx.wakes.charge(pulse.id, Charge.RELEASED, origins=[Charge.RESERVED])
         session, _, name = moved.agent.rpartition(":")
         await self._tell(tx, session or "default", name, moved)
         return moved

@@ -1,25 +1,25 @@
 """What happens to a pulse: taken, started, ended, recovered; each is one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from datetime import timedelta
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.agents.sleep import SleepState
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import AgentId, hash_token, new_token
+from circadia.ids import AgentId, WakeId, hash_token, new_token
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
-from circadia.records.wake import WakeSource
+from circadia.records.wake import Tally, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.inbox import Inbox
 from circadia.wake.prompt import prompt_of
 from circadia.wake.pulse_rows import RESIDENT, PulseRows
-from circadia.wake.requests import day_of
+from circadia.wake.requests import day_of, spare_seconds
 
 LEASE_SECONDS: Final = 15.0
 """A process that says nothing for so long counts as dead."""
@@ -27,6 +27,8 @@ ATTEMPTS: Final = 4
 """Starts of a pulse: the first, and three after interruptions (WAKE-23)."""
 BACK_OFF_SECONDS: Final = 5.0
 """Pause before the second start; doubled for each later one."""
+LEAST_SECONDS: Final = 1.0
+"""Limit of an attempt for which no minutes are left: it ends as one that took too long."""
 _MOST_SHOWN: Final = 200
 """Unread messages that are looked at for a prompt."""
 
@@ -61,6 +63,11 @@ class Pulses:
         if agent is None or agent.deleted_at is not None or not agent.enabled:
             await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its agent is gone or disabled")
             return None
+        wakes = await tx.wakes.of_pulse(pulse.id)
+        instructions = await self._instructions(tx, pulse.agent_id, wakes)
+        if instructions is None:
+            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its routine was taken away or switched off")
+            return None
         now = self._clock.now()
         token = new_token("pulse")
         taken = await self._rows.move(
@@ -75,20 +82,25 @@ class Pulses:
             prompted_at=now,
             token_hash=hash_token(token),
         )
-        waking = await self._waking(tx, taken)
+        waking = await self._waking(tx, taken, wakes)
+        spare = spare_seconds(agent, await _tally(tx, agent, taken, now))
         unread = await tx.deliveries.inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN)
         prompt = prompt_of(
             taken,
             waking,
             unread,
             await tx.deliveries.count_unread(agent.id),
-            instructions=await self._instructions(tx, taken),
-            budgets=await self._budgets(tx, agent),
+            instructions=instructions,
+            budgets=_budgets(agent, spare, now),
             now=now,
             max_tokens=agent.coordination.prompt_tokens,
         )
         shown = [each.message.id for each in prompt.shown]
         await tx.deliveries.lease(agent.id, shown, None, now=now, pulse_id=taken.id)
+        if spare is not None and not any(wake.overridden_by for wake in wakes):
+            # Attempts before, and pulses beside it, may have used up some of the minutes that were left at admission.
+            limit = max(LEAST_SECONDS, min(taken.timeout_seconds or spare, spare))
+            taken = replace(taken, timeout_seconds=limit)
         return Taken(pulse=taken, agent=agent, prompt=prompt.text, token=token)
 
     async def started(self, tx: Tx, pulse: Pulse) -> Pulse:
@@ -103,7 +115,7 @@ class Pulses:
         """End a pulse: what was in its prompt is handled if it succeeded, else unread again."""
         ended = await self._rows.move(tx, pulse, status, detail=detail)
         await self._settle_messages(tx, ended, handled=status is PulseStatus.SUCCEEDED)
-        await self._close_gate(tx, ended)
+        await self._close_gate(tx, pulse)
         if status not in (PulseStatus.SUCCEEDED, PulseStatus.CANCELLED):
             await self._tell_wakers(tx, ended)
         return ended
@@ -117,7 +129,7 @@ class Pulses:
             tx, pulse, PulseStatus.PENDING, epoch=pulse.epoch + 1, not_before=self._clock.now() + pause, detail=detail
         )
         await self._settle_messages(tx, again, handled=False)
-        await self._close_gate(tx, again)
+        await self._close_gate(tx, pulse)
         return again
 
     async def time_out(self, tx: Tx, pulse: Pulse) -> Pulse:
@@ -126,6 +138,7 @@ class Pulses:
         agent = await tx.agents.get(pulse.agent_id)
         if agent is not None and agent.deleted_at is None:
             await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor="time limit of its pulse")
+        await self._tell_wakers(tx, ended)
         return ended
 
     async def cancel(self, tx: Tx, pulse: Pulse, *, by: str) -> Pulse:
@@ -146,7 +159,7 @@ class Pulses:
     async def _bury(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
         ended = await self._rows.move(tx, pulse, PulseStatus.INTERRUPTED, detail=detail)
         dead = await tx.deliveries.kill(pulse.agent_id, await tx.deliveries.leased_by(pulse.id), self._clock.now())
-        await self._close_gate(tx, ended)
+        await self._close_gate(tx, pulse)
         await self._tell_wakers(tx, ended)
         session, _, name = pulse.agent.rpartition(":")
         data = {"cause": "dead_letter", "pulse": pulse.id, "messages": list(dead), "detail": detail}
@@ -155,30 +168,24 @@ class Pulses:
         tx.after_commit(lambda: self._signals.publish("event", session or "default"))
         return ended
 
-    async def _waking(self, tx: Tx, pulse: Pulse) -> Sequence[Delivery]:
+    async def _waking(self, tx: Tx, pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Delivery]:
         """Return the messages behind the requests that the pulse serves, if nobody has handled them."""
         found: list[Delivery] = []
-        for wake in await tx.wakes.of_pulse(pulse.id):
+        for wake in wakes:
             if wake.message_id is not None:
                 delivery = await tx.deliveries.get(pulse.agent_id, wake.message_id)
                 if delivery is not None and delivery.ended_at is None:
                     found.append(delivery)
         return found
 
-    async def _instructions(self, tx: Tx, pulse: Pulse) -> str:
-        if pulse.routine is None:
-            return ""
-        routine = await tx.routines.get(pulse.agent_id, pulse.routine)
-        return "" if routine is None else routine.instructions
-
-    async def _budgets(self, tx: Tx, agent: Agent) -> str:
-        now = self._clock.now()
-        limits = agent.coordination.wake_guardrails
-        asked = "any number of" if limits.max_wakes_per_session is None else f"at most {limits.max_wakes_per_session}"
-        minutes = limits.max_daily_session_minutes
-        day = day_of(agent.coordination.zone, now)[1].isoformat(timespec="seconds")
-        spare = "no limit of minutes a day" if minutes is None else f"{minutes:g} minutes of pulses a day (until {day})"
-        return f"Budgets: {asked} wake_agent calls in this run; {spare}."
+    async def _instructions(self, tx: Tx, agent_id: AgentId, wakes: Sequence[Wake]) -> str | None:
+        """Return what the routines say that the pulse is for; none if it was only for routines that are gone."""
+        names = [wake.routine for wake in wakes if wake.routine is not None]
+        found = [await tx.routines.get(agent_id, name) for name in dict.fromkeys(names)]
+        there = [routine for routine in found if routine is not None and routine.enabled]
+        if names and not there and len(names) == len(wakes):
+            return None
+        return "\n\n".join(routine.instructions.strip() for routine in there if routine.instructions.strip())
 
     async def _settle_messages(self, tx: Tx, pulse: Pulse, *, handled: bool) -> None:
         leased = await tx.deliveries.leased_by(pulse.id)
@@ -189,8 +196,8 @@ class Pulses:
             tx.after_commit(lambda: self._signals.publish("delivery", pulse.agent_id))
 
     async def _close_gate(self, tx: Tx, pulse: Pulse) -> None:
-        """Put a launched agent to sleep at the end of its last pulse."""
-        if pulse.launcher == RESIDENT or pulse.attempt == 0:
+        """Put a launched agent to sleep at the end of its last pulse; `pulse` is as it was before its end."""
+        if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
         others = [each for each in await tx.pulses.open_of(pulse.agent_id) if each.status is PulseStatus.RUNNING]
         agent = await tx.agents.get(pulse.agent_id)
@@ -211,3 +218,26 @@ class Pulses:
                     f"{pulse.detail}. Your message {wake.message_id} is in its inbox."
                 )
                 await self._inbox.notify(tx, sender, text, root_id=wake.root_id)
+
+
+async def _tally(tx: Tx, agent: Agent, pulse: Pulse, now: datetime) -> Tally:
+    return await tx.wakes.tally(
+        agent.id,
+        wake_id=pulse.wake_id or WakeId(""),
+        sender_id=None,
+        sender_pulse=None,
+        asked_since=now,
+        root_id=pulse.root_id,
+        day=day_of(agent.coordination.zone, now)[0],
+        utc_day=now,
+        now=now,
+    )
+
+
+def _budgets(agent: Agent, spare: float | None, now: datetime) -> str:
+    """Return what is left for a run that begins now."""
+    most = agent.coordination.wake_guardrails.max_wakes_per_session
+    asked = "any number of" if most is None else f"at most {most}"
+    day = day_of(agent.coordination.zone, now)[1].isoformat(timespec="seconds")
+    left = "no limit of minutes a day" if spare is None else f"{spare / 60:.0f} minutes of pulses until {day}"
+    return f"Budgets left: {asked} wake_agent calls in this run; {left}."

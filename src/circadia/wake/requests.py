@@ -13,6 +13,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
+from circadia.records.coordination import Guardrails
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
@@ -29,14 +30,11 @@ from circadia.wake.wall import first_instant, wall_at
 
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
+_ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
 _KINDS: Final = {
     WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
     WakeSource.PERSON: PulseKind.MANUAL,
 }  # fmt: skip
-_NO_COUNTS: Final = Tally(
-    wakes_today=0, by_sender_today=0, of_sender_today=0, last_wake_at=None, asked_in_session=0, visits=0,
-    joinable=None, under_way=0, open_pulses=0, run_seconds_today=0.0, fleet_open=0, fleet_wakes_today=0,
-)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,9 +85,11 @@ class Requests:
             known = await tx.wakes.by_key(ask.key)
             if known is not None:
                 return known
-        wake = await self._decided(tx, self._new(ask), ask.target, ask.place.since, ask.overridden_by)
+        wake = self._new(ask)
+        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place.since)
+        wake = self._decided(wake, facts, ask.overridden_by)
         if wake.decision is Decision.ADMITTED:
-            wake = await self._admitted(tx, wake, ask.target, ask.timeout_seconds)
+            wake = await self._admitted(tx, wake, facts, ask.timeout_seconds)
         elif wake.decision is not Decision.DEFERRED:
             wake = replace(wake, expires_at=None)
         await tx.wakes.add(wake)
@@ -99,7 +99,7 @@ class Requests:
     async def explain(self, tx: Tx, ask: Ask) -> Wake:
         """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
         wake = self._new(ask)
-        facts = await self._facts(tx, wake, ask.target, ask.place.since)
+        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place.since)
         return self._with(wake, judge(facts, to_the_end=True), facts.tally, ask.target)
 
     async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
@@ -156,15 +156,12 @@ class Requests:
             key=ask.key,
         )
 
-    async def _decided(
-        self, tx: Tx, wake: Wake, target: Agent, since: datetime | None, overridden_by: str | None
-    ) -> Wake:
-        facts = await self._facts(tx, wake, target, since)
+    def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None) -> Wake:
         verdict = judge(facts, to_the_end=overridden_by is not None)
         if overridden_by is not None and verdict.decision is not Decision.ADMITTED:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
             wake = replace(wake, overridden_by=overridden_by)
-        return self._with(wake, verdict, facts.tally, target)
+        return self._with(wake, verdict, facts.tally, facts.target)
 
     async def _again(self, tx: Tx, wake: Wake, agent: Agent | None, opened: PulseId | None, now: datetime) -> Wake:
         if agent is None or agent.deleted_at is not None:
@@ -175,9 +172,22 @@ class Requests:
             return self._moved(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
         if opened is not None:
             return replace(self._moved(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
-        again = await self._decided(tx, wake, agent, wake.at, None)
+        timeout_seconds = None
+        if wake.routine is not None:
+            routine = await tx.routines.get(agent.id, wake.routine)
+            if routine is None or not routine.enabled:
+                return self._moved(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
+            timeout_seconds = routine.timeout_seconds
+        facts = await self._facts(tx, wake, agent, None, wake.at)
+        # Its sender was free to ask when it asked; what the sender has asked for since then does not count against it.
+        tally = replace(facts.tally, asked_in_session=0)
+        if wake.rule == "cooldown_seconds" and wake.not_before is not None and wake.not_before <= now:
+            last = tally.last_wake_at  # in the future only where the clock was set back: then once is enough
+            tally = replace(tally, last_wake_at=None if last is not None and last > now else last)
+        facts = replace(facts, tally=tally, asker=_ANY_NUMBER)
+        again = self._decided(wake, facts, None)
         if again.decision is Decision.ADMITTED:
-            again = await self._admitted(tx, again, agent, None)
+            again = await self._admitted(tx, again, facts, timeout_seconds)
         return again
 
     async def _is_read(self, tx: Tx, wake: Wake) -> bool:
@@ -206,8 +216,13 @@ class Requests:
             raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
         return replace(wake, decision=to, rule=None, detail=detail, not_before=None, decided_at=self._clock.now())
 
-    async def _admitted(self, tx: Tx, wake: Wake, target: Agent, timeout_seconds: float | None) -> Wake:
+    async def _admitted(self, tx: Tx, wake: Wake, facts: Facts, timeout_seconds: float | None) -> Wake:
         counts = wake.source is not WakeSource.SCHEDULE
+        target = facts.target
+        limit = timeout_seconds or target.coordination.pulse_timeout_seconds
+        spare = spare_seconds(target, facts.tally)
+        if spare is not None and wake.overridden_by is None:
+            limit = min(limit or spare, spare)
         pulse = await self._openings.open(
             tx,
             target,
@@ -215,13 +230,13 @@ class Requests:
             by=wake.sender,
             reason=wake.reason,
             wake=wake,
-            timeout_seconds=timeout_seconds,
+            timeout_seconds=limit,
         )
         started = pulse.launcher == RESIDENT
         charge = (Charge.CHARGED if started else Charge.RESERVED) if counts else Charge.NONE
         return replace(wake, pulse_id=pulse.id, charge=charge, expires_at=None)
 
-    async def _facts(self, tx: Tx, wake: Wake, target: Agent, since: datetime | None) -> Facts:
+    async def _facts(self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, since: datetime | None) -> Facts:
         now = self._clock.now()
         coordination = target.coordination
         starts, ends = day_of(coordination.zone, now)
@@ -256,6 +271,7 @@ class Requests:
             failures=failures,
             failed_at=failed_at,
             fleet=self._fleet,
+            asker=None if sender is None else sender.coordination.wake_guardrails,
         )
 
     async def _tell(self, tx: Tx, wake: Wake, target: Agent) -> None:
@@ -286,6 +302,12 @@ def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
     zone = zone_named(zone_name)
     midnight = wall_at(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
     return first_instant(midnight, zone), first_instant(midnight + timedelta(days=1), zone)
+
+
+def spare_seconds(agent: Agent, tally: Tally) -> float | None:
+    """Return how long its pulses may still run in its day; none means without a limit."""
+    minutes = agent.coordination.wake_guardrails.max_daily_session_minutes
+    return None if minutes is None else max(0.0, minutes * 60 - tally.run_seconds_today)
 
 
 def _pressing(wake: Wake, now: datetime) -> int:

@@ -13,23 +13,18 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
-from circadia.records.agent import Agent
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
+from circadia.records.schedule import Routine
 from circadia.records.wake import Decision
-from circadia.stores.base import Store
-from circadia.stores.signals.base import Signals
-from circadia.wake.inbox import Inbox
-from circadia.wake.launchers.base import Ended, Launch, Launcher, LaunchFailed
-from circadia.wake.pulses import LEASE_SECONDS, Pulses, Taken
-from circadia.wake.requests import Requests
-from circadia.wake.routines import Routines
+from circadia.stores.base import Tx
+from circadia.wake.attempts import Attempt, WorkerParts
+from circadia.wake.pulses import LEASE_SECONDS, Taken
 
 _logger = logging.getLogger(__name__)
 
@@ -40,28 +35,8 @@ AT_ONCE: Final = 100
 """Pulses, and routines, that one look takes up."""
 RETRY_SECONDS: Final = 1.0
 """Time until the end of a pulse is written again when the database was away."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class WorkerParts:
-    """What the worker moves."""
-
-    store: Store
-    """The database."""
-    signals: Signals
-    """Hints."""
-    requests: Requests
-    """Wake requests."""
-    pulses: Pulses
-    """Pulses."""
-    routines: Routines
-    """Schedules."""
-    inbox: Inbox
-    """Tells senders."""
-    launchers: Mapping[str, Launcher]
-    """Ways to run agents, by name."""
-    environment: Callable[[Agent, str, PulseId], Mapping[str, str]]
-    """What a launched agent gets as environment, with this token in this pulse."""
+CLOCK_SET_SECONDS: Final = 5.0
+"""What the wall clock may gain or lose between two looks until it counts as set."""
 
 
 class Worker:
@@ -74,18 +49,19 @@ class Worker:
         self._alone = alone
         self._bell = asyncio.Event()
         self._ended: set[AgentId] = set()
-        self._settings_changed = False
+        self._look_at_all = True
+        self._took_over = False
+        self._offset = _offset(clock)
+        self._clearing: set[asyncio.Task[None]] = set()
         self._running: dict[PulseId, asyncio.Task[None]] = {}
         self._draining = False
         self._beat_at = 0.0
         self._leases: dict[tuple[PulseId, int, datetime | None], float] = {}
-        for topic in ("pulse", "wake", "routine", "coordination"):
+        for topic in ("pulse", "wake", "routine", "coordination", "sleep"):
             parts.signals.listen(topic, self._heard(topic))
 
     async def run(self) -> None:
         """Work until cancelled; a failing step is told and tried again."""
-        if self._alone:
-            await self._guarded(self._take_over)
         while True:
             self._bell.clear()
             await self.step()
@@ -103,8 +79,7 @@ class Worker:
             await asyncio.wait(self._running.values(), timeout=seconds)
         for task in tuple(self._running.values()):
             task.cancel("the server is stopping")
-        if self._running:
-            await asyncio.gather(*self._running.values(), return_exceptions=True)
+        await asyncio.gather(*self._running.values(), *self._clearing, return_exceptions=True)
 
     @property
     def running(self) -> int:
@@ -117,8 +92,8 @@ class Worker:
                 if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
                     self._ended.add(AgentId(str(data["agent"])))
                     self._stop_if_running(PulseId(key), str(data["status"]))
-            elif topic == "coordination":
-                self._ended.add(AgentId(key))
+            elif topic == "coordination" or (topic == "sleep" and data["asleep"]):
+                self._ended.add(AgentId(key))  # it may have been awake outside of all pulses
             self._bell.set()
 
         return heard
@@ -145,49 +120,77 @@ class Worker:
         except Exception:  # the next look may pass, and nobody else does this work
             _logger.exception("the wake worker failed in a step")
 
-    async def _take_over(self) -> None:
-        """Put back what an earlier process of this data folder had taken: it is dead."""
-        async with self._parts.store.write() as tx:
-            for pulse in await tx.pulses.taken():
-                if pulse.owner != self._owner:
-                    await self._parts.pulses.give_back(tx, pulse, "the server died")
-
     async def _recover(self) -> None:
         """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
 
-        By our own monotonic clock, so that a clock that is set kills nobody. Alone there is nobody to look after.
+        By our own monotonic clock, so that a clock that is set kills nobody. Who works alone on the database needs to
+        look once: what was taken before it started was taken by the dead.
         """
-        if self._alone:
+        if self._alone and self._took_over:
             return
         now = self._clock.monotonic()
-        async with self._parts.store.read() as tx:
-            others = [pulse for pulse in await tx.pulses.taken() if pulse.owner != self._owner]
+        try:
+            async with self._parts.store.read() as tx:
+                others = [pulse for pulse in await tx.pulses.taken() if pulse.owner != self._owner]
+        except StorageUnavailable:
+            self._leases.clear()  # nobody could renew a lease meanwhile
+            raise
         seen = {(pulse.id, pulse.epoch, pulse.lease_until): pulse for pulse in others}
         self._leases = {key: self._leases.get(key, now) for key in seen}
         for key, since in self._leases.items():
-            if now - since >= LEASE_SECONDS:
-                with suppress(Conflict):  # somebody else was first
-                    async with self._parts.store.write() as tx:
-                        await self._parts.pulses.give_back(tx, seen[key], "its process died")
+            if self._alone or now - since >= LEASE_SECONDS:
+                await self._put_back(seen[key])
+        self._took_over = True
+
+    async def _put_back(self, pulse: Pulse) -> None:
+        with suppress(Conflict):  # somebody else was first
+            async with self._parts.store.write() as tx:
+                await self._parts.pulses.give_back(tx, pulse, "its process died")
+            clearing = asyncio.create_task(self._clear(pulse))
+            self._clearing.add(clearing)
+            clearing.add_done_callback(self._clearing.discard)
+
+    async def _clear(self, pulse: Pulse) -> None:
+        """End at once what a dead process has left running: its next attempt comes later, or never."""
+        launcher = self._parts.launchers.get(pulse.launcher)
+        if launcher is not None:
+            await self._guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
 
     async def _time_out(self) -> None:
         async with self._parts.store.read() as tx:
             overdue = await tx.pulses.overdue(self._clock.now())
         for pulse in overdue:
-            with suppress(Conflict):
-                async with self._parts.store.write() as tx:
-                    await self._parts.pulses.time_out(tx, pulse)
+            await self._guarded(lambda pulse=pulse: self._time_out_pulse(pulse))
+
+    async def _time_out_pulse(self, pulse: Pulse) -> None:
+        with suppress(Conflict):
+            async with self._parts.store.write() as tx:
+                await self._parts.pulses.time_out(tx, pulse)
 
     async def _reconsider(self) -> None:
-        ended, self._ended = self._ended, set()
-        async with self._parts.store.read() as tx:
-            due = {*await tx.wakes.due(self._clock.now()), *(ended & set(await tx.wakes.due(None)) if ended else ())}
-        for agent_id in due:
-            await self._reconsider_agent(agent_id)
-
-    async def _reconsider_agent(self, agent_id: AgentId) -> None:
+        """Decide again what is due, and what waits for an agent whose pulse has ended, or for a place in the fleet."""
         if self._draining:
             return
+        everything = self._look_at_all or self._clock_was_set()
+        ended, self._ended = self._ended, set()
+        try:
+            async with self._parts.store.read() as tx:
+                due = list(await tx.wakes.due(None if everything else self._clock.now()))
+                if ended and not everything:
+                    due += [each for each in await tx.wakes.due(None) if each in ended]
+                    due += await tx.wakes.blocked("fleet", limit=AT_ONCE)
+        except CircadiaError:
+            self._ended |= ended
+            raise
+        self._look_at_all = False
+        for agent_id in dict.fromkeys(due):
+            await self._guarded(lambda agent_id=agent_id: self._reconsider_agent(agent_id))
+
+    def _clock_was_set(self) -> bool:
+        before, self._offset = self._offset, _offset(self._clock)
+        return abs(self._offset - before) > CLOCK_SET_SECONDS
+
+    async def _reconsider_agent(self, agent_id: AgentId) -> None:
         async with self._parts.store.write() as tx:
             agent = await tx.agents.get(agent_id)
             moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.deferred(agent_id))
@@ -204,31 +207,38 @@ class Worker:
         async with self._parts.store.read() as tx:
             due = await tx.routines.due(self._clock.now(), limit=AT_ONCE)
         for routine in due:
-            with suppress(Conflict):
-                async with self._parts.store.write() as tx:
-                    await self._parts.routines.fire(tx, routine)
+            await self._guarded(lambda routine=routine: self._fire_routine(routine))
         if len(due) == AT_ONCE:
             self._bell.set()
 
+    async def _fire_routine(self, routine: Routine) -> None:
+        with suppress(Conflict):
+            async with self._parts.store.write() as tx:
+                await self._parts.routines.fire(tx, routine)
+
     async def _start(self) -> None:
-        if self._draining:
-            return
         async with self._parts.store.read() as tx:
             found = await tx.pulses.startable(self._clock.now(), limit=AT_ONCE)
         for pulse in found:
-            if pulse.id in self._running:
-                continue
-            try:
-                async with self._parts.store.write() as tx:
-                    taken = await self._parts.pulses.take(tx, pulse, self._owner)
-            except Conflict:
-                continue  # another process was first
-            if taken is not None:
-                task = asyncio.create_task(self._run(taken))
-                self._running[pulse.id] = task
-                task.add_done_callback(lambda _, pulse_id=pulse.id: self._running.pop(pulse_id, None))
+            if not self._draining and pulse.id not in self._running:
+                await self._guarded(lambda pulse=pulse: self._start_pulse(pulse))
         if len(found) == AT_ONCE:
             self._bell.set()
+
+    async def _start_pulse(self, pulse: Pulse) -> None:
+        try:
+            async with self._parts.store.write() as tx:
+                taken = await self._parts.pulses.take(tx, pulse, self._owner)
+        except Conflict:
+            return  # another process was first
+        if taken is None:
+            return
+        if self._draining:
+            await self._interrupted(taken.pulse, "the server stopped", at_once=True)
+            return
+        task = asyncio.create_task(self._run(taken))
+        self._running[pulse.id] = task
+        task.add_done_callback(lambda _: self._running.pop(pulse.id, None))
 
     async def _beat(self) -> None:
         """Say that this process lives, and stop what has been taken away from it."""
@@ -246,95 +256,62 @@ class Worker:
                 task.cancel()
 
     async def _run(self, taken: Taken) -> None:
-        pulse = taken.pulse
-        launcher = self._parts.launchers.get(pulse.launcher)
+        launcher = self._parts.launchers.get(taken.pulse.launcher)
         if launcher is None:
-            await self._end(pulse, PulseStatus.FAILED, f"there is no launcher {pulse.launcher!r} in the configuration")
+            detail = f"there is no launcher {taken.pulse.launcher!r} in the configuration"
+            await asyncio.shield(self._end(taken.pulse, PulseStatus.FAILED, detail))
             return
-        run = _Run(self, taken, launcher)
+        attempt = Attempt(self._parts, taken, launcher)
         try:
-            status, detail = await run.outcome()
+            status, detail = await attempt.outcome()
         except asyncio.CancelledError:
-            await asyncio.shield(self._interrupted(run.pulse))
+            await asyncio.shield(self._interrupted(attempt.pulse, "the server stopped", at_once=True))
             raise
-        await asyncio.shield(self._end(run.pulse, status, detail))
+        except StorageUnavailable as error:
+            await asyncio.shield(self._interrupted(attempt.pulse, error.message))
+            return
+        await asyncio.shield(self._end(attempt.pulse, status, detail))
 
-    async def _interrupted(self, pulse: Pulse) -> None:
+    async def _interrupted(self, pulse: Pulse, detail: str, *, at_once: bool = False) -> None:
         """Put the pulse back, unless it was ended or taken away, which is why it was interrupted."""
-        try:
-            async with self._parts.store.write() as tx:
-                present = await tx.pulses.get(pulse.id)
-                if present is not None and present.epoch == pulse.epoch and PULSE_MOVES[present.status]:
-                    await self._parts.pulses.give_back(tx, present, "the server stopped")
-        except CircadiaError as error:
-            _logger.warning("pulse %s is recovered when its lease has run out: %s", pulse.id, error)
+
+        async def back(tx: Tx, present: Pulse) -> None:
+            await self._parts.pulses.give_back(tx, present, detail)
+
+        await self._settled(pulse, back, at_once=at_once)
 
     async def _end(self, pulse: Pulse, status: PulseStatus, detail: str) -> None:
+        async def end(tx: Tx, present: Pulse) -> None:
+            if status is PulseStatus.SUCCEEDED and present.status is PulseStatus.STARTING:
+                present = await self._parts.pulses.started(tx, present)  # its launcher has not said so
+            await self._parts.pulses.end(tx, present, status, detail)
+
+        await self._settled(pulse, end)
+
+    async def _settled(
+        self, pulse: Pulse, act: Callable[[Tx, Pulse], Awaitable[None]], *, at_once: bool = False
+    ) -> None:
+        """Do it to the pulse as it stands, if this attempt is still ours; try again until that is written.
+
+        Nobody else would: who works alone on the database looks for what was left behind at its start only. So at its
+        end (`at_once`) once is enough.
+        """
         while True:
             try:
                 async with self._parts.store.write() as tx:
-                    await self._parts.pulses.end(tx, pulse, status, detail)
-            except Conflict as error:
-                _logger.warning("the end of pulse %s does not count: %s", pulse.id, error)
-            except StorageUnavailable as error:
-                _logger.warning("pulse %s has ended, and the database is away: %s", pulse.id, error)
-                await self._clock.sleep(RETRY_SECONDS)
-                continue
-            return
-
-    async def note_started(self, pulse: Pulse) -> Pulse:
-        """Write that the pulse's agent runs; return its row."""
-        async with self._parts.store.write() as tx:
-            return await self._parts.pulses.started(tx, pulse)
-
-    def launch_of(self, taken: Taken, timeout_seconds: float) -> Launch:
-        """Return what the launcher gets."""
-        pulse = taken.pulse
-        return Launch(
-            pulse_id=pulse.id,
-            attempt=pulse.attempt,
-            epoch=pulse.epoch,
-            agent=pulse.agent,
-            prompt=taken.prompt,
-            token=taken.token,
-            environment=self._parts.environment(taken.agent, taken.token, pulse.id),
-            timeout_seconds=timeout_seconds,
-        )
+                    present = await tx.pulses.get(pulse.id)
+                    if present is not None and present.epoch == pulse.epoch and PULSE_MOVES[present.status]:
+                        await act(tx, present)
+                return
+            except CircadiaError as error:
+                _logger.warning("what became of pulse %s is not written yet: %s", pulse.id, error)
+            except Exception:  # a pulse that never ends would keep its agent busy for ever
+                _logger.exception("what became of pulse %s is not written yet", pulse.id)
+            if at_once or self._draining:
+                return  # the next process puts it back
+            await self._clock.sleep(RETRY_SECONDS)
 
 
-class _Run:
-    """One attempt, from its launcher's point of view."""
-
-    def __init__(self, worker: Worker, taken: Taken, launcher: Launcher) -> None:
-        self._worker = worker
-        self._taken = taken
-        self._launcher = launcher
-        self.pulse = taken.pulse
-
-    async def outcome(self) -> tuple[PulseStatus, str]:
-        """Run the agent and return how it ended."""
-        limit = self.pulse.timeout_seconds
-        try:
-            if self.pulse.attempt > 1:
-                await self._launcher.clear(self.pulse.id, below_epoch=self.pulse.epoch)
-            async with asyncio.timeout(limit):
-                ended = await self._launcher.run(
-                    self._worker.launch_of(self._taken, limit or float("inf")), self._started
-                )
-        except LaunchFailed as error:
-            return PulseStatus.FAILED, f"could not be started: {error}"
-        except TimeoutError:
-            return PulseStatus.TIMED_OUT, f"over {limit:g} s"
-        except Conflict as error:  # it was cancelled or taken away before it ran
-            return PulseStatus.CANCELLED, error.message
-        except Exception as error:
-            _logger.exception("launcher %r failed", self._launcher.kind)
-            return PulseStatus.FAILED, f"its launcher failed ({type(error).__name__}); the server's log says why"
-        return _status(ended), ended.detail
-
-    async def _started(self) -> None:
-        self.pulse = await self._worker.note_started(self.pulse)
-
-
-def _status(ended: Ended) -> PulseStatus:
-    return PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED
+def _offset(clock: Clock) -> float:
+    """Return what the wall clock is ahead of the one that cannot be set."""
+    return clock.now().timestamp() - clock.monotonic()
