@@ -46,7 +46,7 @@ class Coordinations:
         now = self._clock.now()
         checked = self._checked(agent, flattened(stated))
         settings = dict(agent.settings)
-        for name in agent.settings.keys() - checked.keys():
+        for name in (agent.settings.keys() & set(KEYS)) - checked.keys():  # the routines of the file stand there too
             old = settings[name]
             if old.source is SettingSource.FILE:
                 del settings[name]
@@ -84,7 +84,7 @@ class Coordinations:
 
     def _checked(self, agent: Agent, flat: Mapping[str, object]) -> dict[str, object]:
         """Return these values ready for JSON; what they make together with the agent's others must be sound."""
-        others = {name: setting.value for name, setting in agent.settings.items()}
+        others = {name: setting.value for name, setting in agent.settings.items() if name in KEYS}
         made = values_of(self.check({**others, **flat}))
         return {name: made[name] for name in flat}
 
