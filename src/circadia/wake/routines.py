@@ -7,7 +7,7 @@ from typing import Final
 from pydantic import TypeAdapter
 
 from circadia.clock import Clock
-from circadia.errors import InvalidRequest
+from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import IdSource, RoutineId
 from circadia.records.agent import Agent
 from circadia.records.coordination import Setting, SettingSource
@@ -77,7 +77,11 @@ class Routines:
         await self.replace(tx, agent, specs, by="file")
 
     async def fire(self, tx: Tx, routine: Routine) -> Plan:
-        """Decide what becomes of a routine that is due, and do it."""
+        """Decide what becomes of a routine that is due, and do it.
+
+        Raises:
+            Conflict: another process was first, or it was changed meanwhile; nothing may be kept of this transaction.
+        """
         now = self._clock.now()
         agent = await tx.agents.get(routine.agent_id)
         if agent is None or agent.deleted_at is not None:
@@ -91,7 +95,7 @@ class Routines:
         if planned.verdict is Verdict.RUN:
             after, told = await self._run(tx, agent, routine, planned)
         if not await tx.routines.save(after, origin=routine):
-            return planned  # another process was first
+            raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
         if told is None and planned.verdict is not Verdict.WAIT:
             told = {"verdict": planned.verdict.value}
         if told is not None:
