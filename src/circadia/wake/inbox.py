@@ -77,7 +77,8 @@ class Inbox:
 
         Raises:
             InvalidRequest: empty or too long, to oneself, a bad key. NotFound: no such agent. Forbidden: it may not be
-            reached, or the sender may not override. Conflict: it is disabled.
+            reached, or the sender may not override. Conflict: it is disabled, or the key stands for a message to
+            another agent.
         """
         self._require_sendable(letter)
         if letter.override is not None and not principal.operator:
@@ -87,6 +88,8 @@ class Inbox:
         key = self._key(principal, letter.key)
         place = await place_of(tx, principal)
         known = await tx.messages.by_key(key) if key is not None else None
+        if known is not None and await tx.deliveries.get(target.id, known.id) is None:
+            raise Conflict(f"the key {letter.key!r} belongs to a message to another agent; take a new one")
         message = known or await self._stored(tx, principal, target, letter, place, key)
         wake = None
         if letter.wake is not None or (letter.priority in _WAKING and target.coordination.wake_on_high_priority):

@@ -84,7 +84,8 @@ def _why(pulse: Pulse) -> str:
 def _fenced(delivery: Delivery) -> str:
     message = delivery.message
     mark = f"message {message.id}"
-    content = message.content.replace("<<<", "< < <").replace(">>>", "> > >")
+    # No NUL: some launchers cannot hand one over, and one message would keep its reader from every run.
+    content = message.content.replace("<<<", "< < <").replace(">>>", "> > >").replace("\0", "\ufffd")
     answers = f", answers {message.reply_to}" if message.reply_to else ""
     return (
         f"<<<{mark} from {message.sender} at {message.at.isoformat(timespec='seconds')}, {message.priority.value} "
