@@ -51,8 +51,9 @@ _TAKEN = and_(_IS_OPEN, pulses.c.status.in_([PulseStatus.STARTING.value, PulseSt
 _OVERDUE = select(pulses).where(
     _TAKEN,
     pulses.c.owner.is_(None),
-    type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000
-    <= type_coerce(bindparam("now", type_=Instant), BigInteger),
+    # The sum is an instant again; were the instant coerced to a number, it would be bound as it stands.
+    type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
+    <= bindparam("now"),
 )
 _BEAT = (
     update(pulses)
