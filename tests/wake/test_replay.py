@@ -120,6 +120,16 @@ def test_settings_may_hold_for_one_agent_only() -> None:
     assert {each.wake.agent for each in outcomes if each.changed} == {"ann"}
 
 
+def test_the_limit_of_wakes_that_one_run_asks_for_is_the_senders_own() -> None:
+    asks = [Asked(minutes=30, target=0, sender=1) for _ in range(3)]
+    ledger = decided(asks, FREE)
+    two = settings_to_replay({"max_wakes_per_session": 2})
+    of_target = replay(ledger, two, coordinations(FREE), only=ledger[0].agent_id)
+    of_sender = replay(ledger, two, coordinations(FREE), only=ledger[0].sender_id)
+    assert [each.changed for each in of_target] == [False] * 3
+    assert [each.rule for each in of_sender] == [None, None, "max_wakes_per_session"]
+
+
 def test_a_longer_cooldown_defers_and_the_deferred_wake_counts_at_its_end() -> None:
     ledger = decided(storm(4, minutes=10), FREE)
     outcomes = replay(ledger, settings_to_replay({"cooldown_seconds": 900}), coordinations(FREE))

@@ -8,7 +8,25 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli import agent, config, events, holds, model, serve, session, sleep, top, usage
+from circadia.cli import (
+    agent,
+    chain,
+    config,
+    coordination,
+    events,
+    holds,
+    inbox,
+    model,
+    pulses,
+    schedule,
+    send,
+    serve,
+    session,
+    sleep,
+    top,
+    usage,
+    wakes,
+)
 from circadia.cli.demo import app as demo_app
 from circadia.cli.doctor import command as doctor
 from circadia.cli.import_djinnbot import command as import_djinnbot
@@ -23,6 +41,13 @@ app.add_typer(serve.app)
 app.add_typer(session.app, name="session")
 app.add_typer(agent.app, name="agent")
 app.add_typer(sleep.app)
+app.add_typer(send.app)
+app.add_typer(inbox.app)
+app.add_typer(wakes.app, name="wakes")
+app.add_typer(chain.app)
+app.add_typer(pulses.app, name="pulses")
+app.add_typer(schedule.app)
+app.add_typer(coordination.app)
 app.add_typer(holds.app)
 app.add_typer(events.app)
 app.add_typer(usage.app)

@@ -38,6 +38,8 @@ _ON_BLOCK: Final = {
 }  # fmt: skip
 SETTABLE: Final = (*_COUNTED, *_RECORDED, "pair_mode", "on_busy", "on_cooldown", "on_concurrency")
 """Settings that a replay can change."""
+_SENDERS: Final = "max_wakes_per_session"
+"""The one limit that is the sender's own."""
 _OF_AGENTS: Final = frozenset({WakeSource.AGENT, WakeSource.THREAD})
 _ASKED: Final = frozenset({Decision.ADMITTED, Decision.DEFERRED, Decision.EXPIRED})
 """What counts as a wake call of its sender's pulse."""
@@ -99,17 +101,14 @@ def replay(
 ) -> Sequence[Outcome]:
     """Return what would become of each request, in the order of the decisions.
 
-    `settings` are those of `settings_to_replay`; they hold from `since` on, for all targets or for `only` one.
-    `coordinations` are the targets' own settings now; they speak where a trace ends before a guardrail. Requests of the
+    `settings` are those of `settings_to_replay`; they hold from `since` on, for all agents or for `only` one.
+    `coordinations` are the agents' own settings now; they speak where a trace ends before a guardrail. Requests of the
     two days before `since` make the counts complete.
     """
     ordered = sorted(requests, key=lambda each: (each.decided_at, each.decision is Decision.COALESCED, each.at))
     led = {each.pulse_id for each in ordered if each.decision is Decision.ADMITTED and each.pulse_id is not None}
-    run = _Run(settings, coordinations, frozenset(led))
-    return [
-        run.step(each, replayed=since is None or each.at >= since, affected=only in (None, each.agent_id))
-        for each in ordered
-    ]
+    run = _Run(settings, coordinations, frozenset(led), only)
+    return [run.step(each, replayed=since is None or each.at >= since) for each in ordered]
 
 
 def _flat(bare: str) -> str:
@@ -152,20 +151,27 @@ class _Run:
     """One replay: the course of events as it was, and as it would be."""
 
     def __init__(
-        self, settings: Mapping[str, object], coordinations: Mapping[AgentId, Coordination], led: frozenset[PulseId]
+        self,
+        settings: Mapping[str, object],
+        coordinations: Mapping[AgentId, Coordination],
+        led: frozenset[PulseId],
+        only: AgentId | None,
     ) -> None:
         self._settings = settings
         self._names = frozenset(name.removeprefix(f"{_GROUP}.") for name in settings)
         self._own = coordinations
         self._changed: dict[AgentId, Coordination] = {}
         self._led = led
+        self._only = only
         self._gone: set[PulseId] = set()
         self._was = _Ledger()
         self._would = _Ledger()
 
-    def step(self, wake: Wake, *, replayed: bool, affected: bool) -> Outcome:
+    def step(self, wake: Wake, *, replayed: bool) -> Outcome:
         same = Outcome(wake=wake, decision=wake.decision, rule=wake.rule)
-        names = self._names if affected else frozenset[str]()
+        names = frozenset(
+            name for name in self._names if self._only in (None, wake.sender_id if name == _SENDERS else wake.agent_id)
+        )
         fixed = not replayed or not wake.trace or wake.overridden_by is not None
         outcome = same if fixed else self._outcome(wake, self._coordination(wake, names), names)
         self._note(wake, outcome)
@@ -209,13 +215,13 @@ class _Run:
         """Return the limit and what is compared with it."""
         if rule not in (*_COUNTED, *_RECORDED) or not _applies(rule, wake.source):
             return (None, None) if check is None else (check.limit, check.value)
-        limit = _limit(coordination, rule) if rule in names or check is None else check.limit
+        limit = self._limit(wake, rule, coordination) if rule in names or check is None else check.limit
         if rule in _RECORDED:
             alone = rule == "max_concurrent_pulse_sessions" and wake.pulse_id in self._gone
             value = None if check is None or check.value is None else check.value - alone
         elif rule == "cooldown_seconds":
             value = self._passed(wake, check)
-        elif check is None or (rule == "max_wakes_per_pair_per_day" and "pair_mode" in names):
+        elif check is None or _asks_anew(wake, rule, names):
             value = self._count(self._would, wake, rule, coordination)
         elif check.value is None:
             value = None
@@ -225,6 +231,14 @@ class _Run:
             )
             value = check.value + moved
         return limit, value
+
+    def _limit(self, wake: Wake, rule: str, coordination: Coordination) -> float | None:
+        if rule == _SENDERS:
+            own = DEFAULT if wake.sender_id is None else self._own.get(wake.sender_id, DEFAULT)
+            changed = _flat(rule) in self._settings and self._only in (None, wake.sender_id)
+            coordination = coordination_of({**values_of(own), **self._settings}) if changed else own
+        holder = coordination if rule == "max_concurrent_pulse_sessions" else coordination.wake_guardrails
+        return getattr(holder, rule)
 
     def _count(self, ledger: _Ledger, wake: Wake, rule: str, coordination: Coordination) -> float:
         if rule == "max_chain_depth":
@@ -297,9 +311,12 @@ def _applies(rule: str, source: WakeSource) -> bool:
     return rule != "circuit" or source is not WakeSource.PERSON
 
 
-def _limit(coordination: Coordination, rule: str) -> float | None:
-    holder = coordination if rule == "max_concurrent_pulse_sessions" else coordination.wake_guardrails
-    return getattr(holder, rule)
+def _asks_anew(wake: Wake, rule: str, names: frozenset[str]) -> bool:
+    """Whether what the trace counted is not what the changed setting counts."""
+    if rule == "max_wakes_per_pair_per_day":
+        return "pair_mode" in names
+    # Of a request that was deferred, the last look no longer counts what its sender asked for.
+    return rule == _SENDERS and rule in names and wake.decided_at > wake.at
 
 
 def _against(rule: str, check: Checked | None, limit: float | None, value: float | None) -> bool:

@@ -1,0 +1,70 @@
+"""`circadia chain`: what came of what."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+from rich.tree import Tree
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, console, local_time, print_json, shown
+from circadia.cli.rest import ask_rest
+from circadia.client.connection import Connection
+
+app = typer.Typer()
+
+_LETTERS = 80
+_NOUNS = {"wak": "wakes", "pls": "pulses"}
+_COLOURS = {
+    "admitted": "green", "coalesced": "green", "succeeded": "green", "running": "cyan", "deferred": "yellow",
+    "refused": "red", "failed": "red", "timed_out": "red",
+}  # fmt: skip
+
+
+@app.command(epilog="Example: circadia chain wak_0cwd4f7k2m")
+def chain(
+    root: Annotated[
+        str, typer.Argument(metavar="ROOT", help="The chain's first message or wake, or any wake or pulse in it.")
+    ],
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a chain of messages, wakes and pulses as a tree: each below what caused it."""
+
+    async def read(rest: Connection) -> dict[str, Any]:
+        noun = _NOUNS.get(root.partition("_")[0])
+        first = root if noun is None else (await rest.call("GET", noun, root))["root"]
+        return await rest.call("GET", "chains", first)
+
+    found = ask_rest(url, token, data, read)
+    if as_json:
+        print_json(found)
+        return
+    counts = ", ".join(f"{found[each]} {each}" for each in ("messages", "wakes", "pulses"))
+    console().print(tree(found, Text(f"{shown(found['root'])}: {counts}, depth {found['depth']}", "bold")))
+
+
+def tree(found: dict[str, Any], title: Text) -> Tree:
+    """Return the nodes of a chain as a tree; what came of nothing in it stands at the top."""
+    top = Tree(title)
+    branches: dict[str, Tree] = {}
+    for node in found["nodes"]:
+        branches[node["id"]] = branches.get(node["parent"] or "", top).add(_line(node))
+    return top
+
+
+def _line(node: dict[str, Any]) -> Text:
+    detail = " ".join(shown(node["detail"]).split())
+    detail = detail if len(detail) <= _LETTERS else f"{detail[:_LETTERS]}…"
+    who = f"{node['by']} → {node['agent']}" if node["kind"] == "wake" else node["agent"]
+    return Text.assemble(
+        (f"{local_time(node['at'])[11:]} ", "dim"),
+        (f"{node['kind']} ", "bold"),
+        f"{shown(who)} ",
+        (f"{node['state']} " if node["state"] else "", _COLOURS.get(node["state"], "")),
+        detail,
+        (f"  {node['id']}", "dim"),
+    )

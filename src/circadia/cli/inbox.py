@@ -1,0 +1,72 @@
+"""`circadia inbox`: what waits for an agent. A person's look marks nothing."""
+
+from typing import Annotated, Any
+
+import typer
+from rich.text import Text
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, console, note, print_json, since, table
+from circadia.cli.reference import Session
+from circadia.cli.rest import ask_rest, pages, whole
+from circadia.clock import SystemClock
+from circadia.records.message import DeliveryState
+
+app = typer.Typer()
+
+_LETTERS = 60
+_COLOURS = {"urgent": "red", "high": "yellow", "low": "dim"}
+
+
+@app.command(epilog="Example: circadia inbox writer --search deploy")
+def inbox(
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose, as `name` or `session:name`.")],
+    every: Annotated[
+        bool, typer.Option("--all", help="In all states, oldest first; else unread, urgent first.")
+    ] = False,
+    search: Annotated[
+        str | None, typer.Option("--search", metavar="WORDS", help="With these words in the text only.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
+    session: Session = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the messages in an agent's inbox and count them by state; a person's look marks nothing."""
+    states = [each.value for each in (DeliveryState if every else (DeliveryState.UNREAD,))]
+    query = {"state": states, "q": search, "order": "oldest" if every else "urgent"}
+    path = ("agents", whole(agent, session), "inbox")
+    found = ask_rest(
+        url,
+        token,
+        data,
+        lambda rest: pages(rest, *path, key="messages", query=query, limit=limit, cursor="after"),
+    )
+    if as_json:
+        print_json(found)
+        return
+    counts = found["counts"]
+    typer.echo(", ".join(f"{counts.get(each.value, 0)} {each.value}" for each in DeliveryState))
+    if not found["messages"]:
+        return
+    now = SystemClock().now()
+    columns = ("message", "from", "priority", "type", "age", "state", "text")
+    console().print(table(columns, [_row(each, now) for each in found["messages"]]))
+    if found["after"] is not None:
+        note(f"more than {limit}; --limit shows them")
+
+
+def _row(item: dict[str, Any], now: Any) -> tuple[object, ...]:
+    text = " ".join(item["content"].split())
+    return (
+        item["id"],
+        item["from"],
+        Text(item["priority"], _COLOURS.get(item["priority"], "")),
+        item["type"],
+        since(item["at"], now),
+        item["state"],
+        text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…",
+    )

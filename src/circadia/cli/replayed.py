@@ -1,0 +1,96 @@
+"""Wake requests of the REST API as records, for a replay."""
+
+import asyncio
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+from circadia.cli.output import instant
+from circadia.cli.rest import pages
+from circadia.client.connection import Connection
+from circadia.errors import NotFound
+from circadia.ids import AgentId, MessageId, PulseId, WakeId
+from circadia.records.coordination import DEFAULT, Coordination, coordination_of
+from circadia.records.message import Priority
+from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
+
+EARLIER: Final = timedelta(days=2)
+"""Requests so long before the first that is replayed make its counts complete."""
+AT_ONCE: Final = 8
+"""Questions at the same time."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Recorded:
+    """What a replay needs.
+
+    Attributes:
+        wakes: The requests, with their traces; agents are known by their references.
+        coordinations: How each target may be woken now.
+        complete: Whether that is all there is.
+    """
+
+    wakes: Sequence[Wake]
+    coordinations: Mapping[AgentId, Coordination]
+    complete: bool
+
+
+async def recorded(rest: Connection, since: datetime, *, limit: int) -> Recorded:
+    """Return the requests since then and those shortly before, with the settings of their targets."""
+    query = {"since": (since - EARLIER).isoformat()}
+    found = await pages(rest, "wakes", key="wakes", query=query, limit=limit)
+    places = asyncio.Semaphore(AT_ONCE)
+
+    async def traced(view: dict[str, Any]) -> dict[str, Any]:
+        async with places:
+            return view if "trace" in view else await rest.call("GET", "wakes", view["id"])
+
+    async def settings(reference: str) -> Coordination:
+        async with places:
+            try:
+                shown = await rest.call("GET", "agents", reference, "coordination")
+            except NotFound:
+                return DEFAULT  # it was deleted
+            return coordination_of({key: each["value"] for key, each in shown["settings"].items()})
+
+    targets = sorted({view["agent"] for view in found["wakes"]})
+    shown = await asyncio.gather(*(traced(view) for view in found["wakes"]))
+    own = await asyncio.gather(*(settings(each) for each in targets))
+    return Recorded(
+        wakes=[wake_of(each) for each in shown],
+        coordinations={AgentId(name): each for name, each in zip(targets, own, strict=True)},
+        complete=found["before"] is None,
+    )
+
+
+def wake_of(view: Mapping[str, Any]) -> Wake:
+    """Return the request of an answer; its agents' ids are their references, which are as good for counting."""
+    source = WakeSource(view["source"])
+    by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view["from"] != "operator"
+    pulse = view.get("sender_pulse", view["parent"])  # the wake behind the sender's pulse tells it apart as well
+    return Wake(
+        id=WakeId(view["id"]),
+        at=instant(view["at"]),
+        agent_id=AgentId(view["agent"]),
+        agent=view["agent"],
+        source=source,
+        sender_id=AgentId(view["from"]) if by_agent else None,
+        sender=view["from"],
+        sender_pulse=None if pulse is None else PulseId(pulse),
+        reason=view["reason"],
+        priority=Priority(view["priority"]),
+        message_id=None if view["message"] is None else MessageId(view["message"]),
+        routine=view["routine"],
+        decision=Decision(view["decision"]),
+        rule=view["rule"],
+        detail=view["detail"],
+        decided_at=instant(view["decided_at"]),
+        charge=Charge(view["charge"]),
+        pulse_id=None if view["pulse"] is None else PulseId(view["pulse"]),
+        root_id=view["root"],
+        parent_id=view["parent"],
+        depth=view["depth"],
+        overridden_by=view["overridden_by"],
+        trace=tuple(Checked(**each) for each in view["trace"]),
+    )

@@ -1,0 +1,65 @@
+"""`circadia send`: a message for an agent's inbox, and a wake for it where it cannot wait."""
+
+import sys
+from typing import Annotated, Any
+
+import typer
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, note, print_json, shown
+from circadia.cli.reference import Session
+from circadia.cli.rest import ask_rest, whole
+from circadia.errors import InvalidRequest
+from circadia.records.message import MessageType, Priority
+from circadia.records.wake import WakeReason
+
+app = typer.Typer()
+
+STDIN = "-"
+
+
+@app.command(epilog="Example: circadia send writer 'the notes for 7.1 can start' --wake user_request")
+def send(
+    to: Annotated[str, typer.Argument(metavar="TO", help="Whom, as `name` or `session:name`.")],
+    text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; `-` reads it from standard input.")],
+    priority: Annotated[
+        Priority, typer.Option("--priority", help="How soon it wants to be read; high and urgent ask for a wake.")
+    ] = Priority.NORMAL,
+    kind: Annotated[MessageType, typer.Option("--type", help="What it is for.")] = MessageType.INFO,
+    wake: Annotated[
+        WakeReason | None, typer.Option("--wake", metavar="REASON", help="Ask to wake its reader for it now, and why.")
+    ] = None,
+    override: Annotated[
+        str | None, typer.Option("--override", metavar="WHY", help="With --wake: let it pass the guardrails, and why.")
+    ] = None,
+    key: Annotated[
+        str | None, typer.Option("--key", metavar="KEY", help="A repeat with the same key does nothing twice.")
+    ] = None,
+    session: Session = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Put a message into an agent's inbox; with --wake, ask to wake the agent for it."""
+    content = sys.stdin.read() if text == STDIN else text
+    body: dict[str, Any] = {"to": whole(to, session), "key": key}
+    if override is None:
+        path = "messages"
+        body |= {"content": content, "priority": priority.value, "type": kind.value}
+        body["wake"] = None if wake is None else wake.value
+    elif wake is None:
+        raise InvalidRequest("--override goes with --wake; say why its reader is to be woken")
+    elif priority is not Priority.NORMAL or kind is not MessageType.INFO:
+        raise InvalidRequest("--override takes neither --priority nor --type; leave them out")
+    else:
+        path = "wakes"
+        body |= {"message": content, "reason": wake.value, "override": override}
+    answer = ask_rest(url, token, data, lambda rest: rest.call("POST", path, body=body))
+    if as_json:
+        print_json(answer)
+        return
+    typer.echo(shown(answer["told"]))
+    ids = {name: answer[name] for name in ("message", "wake", "pulse") if answer[name]}
+    note("  ".join(f"{name} {value}" for name, value in ids.items()))
