@@ -32,6 +32,16 @@ KEYS = sorted(
     | {"sleepEvents", "wakeEvents"}
 )
 
+QUERIES = sorted(
+    {
+        parameter["name"]
+        for item in DOCUMENT["paths"].values()
+        for operation in item.values()
+        for parameter in operation.get("parameters", ())
+        if parameter["in"] == "query"
+    }
+)
+
 NAMES = st.sampled_from(["ann", "bob", "default", "team", "topic", "lead", "nobody", "", "operator", "team:bob", "*"])
 WORDS = st.sampled_from(["mentioned", "agent_started", "forward", "all-but [ann]", "2026-01-01", "\x00", "\ud800", "'"])
 SCALARS = st.one_of(
@@ -128,7 +138,10 @@ Place = tuple[str, str, str]
 def filled(path: str, names: Place) -> str:
     """Return the path with its parameters filled in."""
     session, agent, thread = (quote(name, safe="", errors="surrogatepass") for name in names)
-    return path.replace("{s}", session).replace("{a}", agent).replace("{t}", thread)
+    keys = {"s": session, "a": agent, "t": thread, "m": thread, "w": thread, "p": thread, "root": thread}
+    for key, value in keys.items():
+        path = path.replace(f"{{{key}}}", value)
+    return path
 
 
 FEW = settings(max_examples=10, deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -158,7 +171,7 @@ def test_no_bytes_make_it_fail(running: Running, tries: list[tuple[Operation, Pl
             st.sampled_from(OPERATIONS),
             st.tuples(*[st.text(min_size=1, max_size=12) | NAMES.filter(bool)] * 3),
             st.dictionaries(
-                st.sampled_from(["after", "limit", "type", "group_by", "since", "until", "session", "agent", "closed"]),
+                st.sampled_from(QUERIES),
                 st.text(max_size=12) | st.integers().map(str) | st.datetimes().map(str),
                 max_size=4,
             ),

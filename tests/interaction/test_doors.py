@@ -1,7 +1,8 @@
 """Every door of REST × every principal: one table, and a test that walks it (GATE-07)."""
 
 import asyncio
-from collections.abc import AsyncGenerator
+import json
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -49,6 +50,28 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "POST /api/v1/sessions/{s}/threads/{t}/close": (OWN, None),
     "GET /api/v1/sessions/{s}/threads/{t}/messages": (OWN, None),
     "POST /api/v1/sessions/{s}/threads/{t}/messages": ((201, 201, 403, 403, 401), {"content": "hello"}),
+    "POST /api/v1/messages": ((201, 201, 201, 403, 401), {"to": "{s}:carl", "content": "hello"}),
+    "POST /api/v1/wakes": ((201, 201, 201, 403, 401), {"to": "{s}:carl", "message": "red", "reason": "blocker"}),
+    "GET /api/v1/wakes": (ALL, None),
+    "GET /api/v1/wakes/matrix": (OPERATOR, None),
+    "GET /api/v1/wakes/{w}": ((200, 200, 200, 403, 401), None),
+    "POST /api/v1/wakes/{w}/cancel": ((200, 200, 403, 403, 401), None),
+    "GET /api/v1/chains/{root}": (OPERATOR, None),
+    "GET /api/v1/agents/{a}/wake-stats": (OWN, None),
+    "GET /v1/agents/{a}/wake-stats": (OWN, None),
+    "GET /api/v1/agents/{a}/coordination": (OWN, None),
+    "PATCH /api/v1/agents/{a}/coordination": (OPERATOR, {"zone": "Europe/Berlin"}),
+    "GET /api/v1/agents/{a}/inbox": (OWN, None),
+    "POST /api/v1/agents/{a}/inbox/{m}/ack": (OWN, None),
+    "POST /api/v1/agents/{a}/inbox/{m}/snooze": (OWN, {"seconds": 60}),
+    "GET /api/v1/agents/{a}/sent": (OWN, None),
+    "GET /api/v1/agents/{a}/pulses": (OWN, None),
+    "POST /api/v1/agents/{a}/pulses": ((201, 403, 403, 403, 401), None),
+    "GET /api/v1/agents/{a}/schedule": (OWN, None),
+    "PUT /api/v1/agents/{a}/schedule": (OPERATOR, {"routines": []}),
+    "GET /api/v1/pulses/{p}": (OWN, None),
+    "POST /api/v1/pulses/{p}/cancel": (OPERATOR, None),
+    "POST /api/v1/pulses/{p}/end": ((409, 403, 403, 403, 401), {"status": "succeeded"}),
     "GET /api/v1/holds": (OPERATOR, None),
     "GET /api/v1/events": (OPERATOR, None),
     "GET /api/v1/events/stream": (OPERATOR, None),
@@ -59,10 +82,15 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """A fresh session with ann, who takes part in the thread, and bob, who does not; and a foreign agent."""
+    """A fresh session with ann, who takes part in the thread, and bob, who does not; and a foreign agent.
+
+    Ann is awake, has a message, and has asked to wake bob, who is awake: that is deferred.
+    """
 
     session: str
     tokens: tuple[str | None, ...]
+    keys: Mapping[str, str]
+    """What stands for the parameters of a path."""
 
 
 @pytest.fixture
@@ -72,18 +100,32 @@ async def service(tmp_path: Path) -> AsyncGenerator[Service]:
 
 
 async def fresh(service: Service) -> Place:
-    graph = {"agents": [{"name": "ann"}, {"name": "bob"}], "threads": [{"name": "t", "participants": ["ann"]}]}
+    graph = {
+        "agents": [{"name": each} for each in ("ann", "bob", "carl")],
+        "threads": [{"name": "t", "participants": ["ann"]}],
+    }
     home = await service.ok("POST", "/sessions", graph)
     away = await service.ok("POST", "/sessions", {"agents": [{"name": "ann", "may_wake": ["*"], "may_sleep": ["*"]}]})
-    ann, bob = (agent["token"] for agent in home["agents"])
-    return Place(session=home["name"], tokens=(ADMIN, ann, bob, away["agents"][0]["token"], None))
+    ann, bob = (agent["token"] for agent in home["agents"][:2])
+    name = home["name"]
+    for asleep in (True, False):
+        await service.ok("PUT", f"/sessions/{name}/agents/ann/sleeping", {"sleeping": asleep})
+    letter = await service.ok("POST", "/messages", {"to": f"{name}:ann", "content": "private"})
+    wake = await service.ok("POST", "/wakes", {"to": "bob", "message": "m", "reason": "blocker"}, token=ann)
+    pulse = (await service.ok("GET", f"/agents/{name}:ann/pulses"))["pulses"][0]["id"]
+    keys = {"m": letter["message"], "w": wake["wake"], "root": wake["root"], "p": pulse, "s": name, "t": "t"}
+    tokens = (ADMIN, ann, bob, away["agents"][0]["token"], None)
+    return Place(session=name, tokens=tokens, keys=keys)
 
 
 async def status(service: Service, place: Place, door: str, token: str | None) -> int:
     method, path = door.split(" ")
-    path = path.replace("{s}", place.session).replace("{a}", "ann").replace("{t}", "t")
+    for key, value in place.keys.items():
+        path = path.replace(f"{{{key}}}", value)
+    path = path.replace("{a}", "ann" if "/sessions/" in path or "/sleeping/" in path else f"{place.session}:ann")
+    body = json.loads(json.dumps(DOORS[door][1]).replace("{s}", place.session))
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
-    async with service.http.request(method, service.url + path, json=DOORS[door][1], headers=headers) as answer:
+    async with service.http.request(method, service.url + path, json=body, headers=headers) as answer:
         return answer.status
 
 
