@@ -187,7 +187,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    _gauge(metrics, gate, parking, journal, worker)
+    _gauge(metrics, gate, parking, journal, worker, signals)
     works = [ticker.run(), sweeps.run(), worker.run(), Alerts(clock, store, _poster(basis)).run()]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
@@ -198,11 +198,15 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     )  # fmt: skip
 
 
-def _gauge(metrics: Metrics, gate: Gate, parking: Parking, journal: Journal, worker: Worker) -> None:
+def _gauge(
+    metrics: Metrics, gate: Gate, parking: Parking, journal: Journal, worker: Worker, signals: LocalSignals
+) -> None:
     metrics.gauge("circadia_held_calls", "Calls held now.", lambda: gate.held_in_all)
     metrics.gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
     metrics.gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
     metrics.gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running)
+    for topic in ("wake", "pulse", "routine"):
+        signals.listen(topic, lambda _, data, topic=topic: metrics.count(topic, data))
 
 
 def _poster(basis: Basis) -> Post | None:

@@ -1,6 +1,6 @@
 """Prometheus metrics: their names, and how they follow from what is written down anyway."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
@@ -33,6 +33,14 @@ class Metrics:
         self._cost = Counter(
             "circadia_cost_usd", "Price in US dollars.", ["upstream", "model"], registry=self._registry
         )
+        self._wakes = Counter(
+            "circadia_wakes", "Wake requests by source, decision and rule.", ["source", "decision", "rule"],
+            registry=self._registry,
+        )  # fmt: skip
+        self._pulses = Counter("circadia_pulses", "Moves of pulses by status.", ["status"], registry=self._registry)
+        self._routines = Counter(
+            "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
+        )
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
             buckets=(0.1, 1, 10, 60, 600, 3600, 21_600, 86_400),
@@ -41,6 +49,15 @@ class Metrics:
             "circadia_first_token_seconds", "From admission to the first byte of the answer.", ["upstream"],
             registry=self._registry,
         )  # fmt: skip
+
+    def count(self, topic: str, data: Mapping[str, object]) -> None:
+        """Count what a signal of the wake tier tells: a decision with its rule, a pulse's move, a routine's verdict."""
+        if topic == "wake":
+            self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
+        elif topic == "pulse":
+            self._pulses.labels(str(data["status"])).inc()
+        else:
+            self._routines.labels(str(data["verdict"])).inc()
 
     def gauge(self, name: str, description: str, value: Callable[[], float]) -> None:
         """Add a gauge that is read when it is asked for."""

@@ -293,8 +293,9 @@ class Requests:
         }
         event = Event(type=EventType.WAKE, at=now, session=target.session, agent=target.name, data=data)
         await tx.events.add([event])
+        told = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
         tx.after_commit(lambda: self._signals.publish("event", target.session))
-        tx.after_commit(lambda: self._signals.publish("wake", target.id, {"decision": wake.decision.value}))
+        tx.after_commit(lambda: self._signals.publish("wake", target.id, told))
 
 
 def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:

@@ -151,8 +151,9 @@ class Routines:
             type=EventType.ROUTINE, at=self._clock.now(), session=agent.session, agent=agent.name, data=data
         )  # fmt: skip
         await tx.events.add([event])
+        told = {"verdict": str(data.get("verdict", "changed"))}
         tx.after_commit(lambda: self._signals.publish("event", agent.session))
-        tx.after_commit(lambda: self._signals.publish("routine", agent.id))
+        tx.after_commit(lambda: self._signals.publish("routine", agent.id, told))
 
 
 def _refused(wake: Wake) -> dict[str, object]:
