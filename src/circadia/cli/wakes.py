@@ -38,7 +38,7 @@ def wakes(
     context: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="To wake this one only.")] = None,
     sender: Annotated[str | None, typer.Option("--from", metavar="AGENT", help="Asked by this one only.")] = None,
-    decision: Annotated[Decision | None, typer.Option("--decision", help="Of which this became only.")] = None,
+    decision: Annotated[Decision | None, typer.Option("--decision", help="Decided so only.")] = None,
     since: Since = None,
     limit: Limit = 50,
     session: Session = None,

@@ -1,0 +1,81 @@
+"""`circadia schedule`."""
+
+from typing import Any
+
+import pytest
+
+from circadia.cli.schedule import timeline
+from tests.cli.terminal import refused, run
+from tests.fixtures.server_process import CircadiaProcess
+
+NIGHT = {"label": "night", "start_time": "22:00", "end_time": "06:00"}
+
+
+def window(**more: Any) -> dict[str, Any]:
+    """Return the schedule of two days in Berlin, as the server tells it."""
+    told: dict[str, Any] = {
+        "zone": "Europe/Berlin",
+        "since": "2026-06-01T06:10:00Z",
+        "until": "2026-06-02T22:00:00Z",
+        "spans": [],
+    }
+    return {**told, "occurrences": [], **more}
+
+
+def marks(found: dict[str, Any]) -> dict[str, str]:
+    """Return the marks of each day."""
+    return {line.plain[:9]: line.plain[12:] for line in timeline(found)[1:]}
+
+
+def test_a_day_is_a_line_with_a_mark_for_each_half_hour() -> None:
+    found = marks(window())
+    assert list(found) == ["Mon 06-01", "Tue 06-02", "Wed 06-03"]
+    assert set(found.values()) == {"·" * 48}
+
+
+def test_what_runs_what_does_not_and_blackouts_are_marked_on_the_clock_of_the_zone() -> None:
+    spans = [{"start": "2026-06-01T20:00:00Z", "end": "2026-06-02T04:00:00Z", "labels": ["night"]}]
+    due = [
+        {"at": "2026-06-01T10:05:00Z", "runs_at": "2026-06-01T10:05:00Z"},
+        {"at": "2026-06-01T21:00:00Z", "runs_at": None},
+        {"at": "2026-06-02T01:00:00Z", "runs_at": "2026-06-02T04:00:00Z"},
+    ]
+    found = marks(window(spans=spans, occurrences=due))
+    assert found["Mon 06-01"] == "·" * 24 + "●" + "·" * 19 + "░" * 2 + "○" + "░"
+    assert found["Tue 06-02"] == "░" * 12 + "●" + "·" * 35
+
+
+def test_a_blackout_that_is_cut_off_by_the_window_is_marked_from_there_on() -> None:
+    spans: list[dict[str, Any]] = [{"start": "2026-06-01T06:10:00Z", "end": "2026-06-01T07:00:00Z", "labels": []}]
+    assert marks(window(spans=spans))["Mon 06-01"] == "·" * 16 + "░" * 2 + "·" * 30
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_routines_the_next_occurrences_and_the_picture_are_shown(operator: CircadiaProcess) -> None:
+    await operator.create_session("plan", [{"name": "writer"}])
+    await run("coordination", "plan:writer", "zone=Europe/Berlin")
+    routines = [
+        {"name": "nightly", "cron": "0 3 * * *", "instructions": "tidy up"},
+        {"name": "hourly", "every_seconds": 3600},
+        {"name": "never", "every_seconds": 3600, "enabled": False},
+    ]
+    await operator.call("PUT", "/agents/plan:writer/schedule", {"routines": routines, "blackouts": [NIGHT]})
+    out = (await run("schedule", "writer", "--session", "plan", "--days", "2")).out
+    assert "plan:writer, clock of Europe/Berlin" in out
+    assert "cron 0 3 * * *" in out
+    assert "off (every 1:00:00)" in out
+    assert "tidy up" in out
+    assert "░" in out
+    assert "●" in out
+    found = (await run("schedule", "plan:writer", "--days", "2", "--json")).json
+    nightly = [each for each in found["occurrences"] if each["routine"] == "nightly"]
+    assert len(nightly) == 2
+    assert {each["policy"] for each in nightly} == {"skip"}
+
+
+@pytest.mark.asyncio(loop_scope="module")
+async def test_an_agent_without_routines_is_told_so(operator: CircadiaProcess) -> None:
+    await operator.create_session("idle", [{"name": "writer"}])
+    result = await run("schedule", "idle:writer")
+    assert "no routine" in result.err
+    refused(await run("schedule", "idle:wirter"), 4, "'writer'")
