@@ -99,7 +99,8 @@ class Pulses:
         await tx.deliveries.lease(agent.id, shown, None, now=now, pulse_id=taken.id)
         if spare is not None and not any(wake.overridden_by for wake in wakes):
             # Attempts before, and pulses beside it, may have used up some of the minutes that were left at admission.
-            limit = max(LEAST_SECONDS, min(taken.timeout_seconds or spare, spare))
+            spare = max(LEAST_SECONDS, spare)
+            limit = min(taken.timeout_seconds or spare, spare)
             taken = replace(taken, timeout_seconds=limit)
         return Taken(pulse=taken, agent=agent, prompt=prompt.text, token=token)
 
