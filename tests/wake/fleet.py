@@ -30,16 +30,16 @@ from circadia.testing.launcher import FakeLauncher
 from circadia.wake.attempts import WorkerParts
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Letter, Sent
+from circadia.wake.launchers.base import Launcher
 from circadia.wake.tier import WakeTier
 from circadia.wake.worker import Worker
 
 LAUNCHED = {"launcher": "fake"}
-FREE: Mapping[str, object] = {
-    "wake_guardrails": {
-        "cooldown_seconds": 0, "max_wakes_per_day": None, "max_wakes_per_pair_per_day": None,
-        "max_wakes_per_session": None, "max_daily_session_minutes": None, "max_chain_depth": None,
-    }
+NO_LIMITS: Mapping[str, object] = {
+    "cooldown_seconds": 0, "max_wakes_per_day": None, "max_wakes_per_pair_per_day": None,
+    "max_wakes_per_session": None, "max_daily_session_minutes": None, "max_chain_depth": None,
 }  # fmt: skip
+FREE: Mapping[str, object] = {"wake_guardrails": NO_LIMITS}
 """Guardrails that let everything pass."""
 Document = Mapping[str, object]
 
@@ -83,18 +83,24 @@ class Fleet:
         self.threads = Threads(clock, self.ids, self.signals, self.tier.thread_events, max_message_characters=64_000)
         self.sessions = Sessions(clock, self.ids, self.signals, self.registry, self.threads)
         self.launcher = FakeLauncher()
+        self.launchers: dict[str, Launcher] = {"fake": self.launcher}
         self.workers: list[Worker] = []
         self.worker = self.new_worker()
         self._changed = asyncio.Event()
         for topic in ("pulse", "wake", "delivery", "sleep"):
-            self.signals.listen(topic, lambda *_: self._changed.set())
+            self.signals.listen(topic, self._heard)
+
+    def _heard(self, _: str, __: Document) -> None:
+        self._changed.set()
 
     def new_worker(self, owner: str = "exe_1", *, alone: bool = True) -> Worker:
         """Return a worker, as a process has one."""
         parts = WorkerParts(
             store=self.store, signals=self.signals, requests=self.tier.requests, pulses=self.tier.pulses,
-            routines=self.tier.routines, inbox=self.tier.inbox, launchers={"fake": self.launcher},
-            environment=lambda agent, token, pulse_id: {"CIRCADIA_TOKEN": token, "AGENT": agent.reference, "P": pulse_id},
+            routines=self.tier.routines, inbox=self.tier.inbox, launchers=self.launchers,
+            environment=lambda agent, token, pulse_id: {
+                "CIRCADIA_TOKEN": token, "AGENT": agent.reference, "P": pulse_id,
+            },
         )  # fmt: skip
         self.workers.append(Worker(self.clock, parts, owner=owner, alone=alone))
         return self.workers[-1]
@@ -146,7 +152,7 @@ class Fleet:
         """Send a message that asks for a wake, as an agent or as the operator."""
         home = await self.home()
         who = Principal() if sender is None else Principal(agent=await self.row(sender), pulse_id=pulse)
-        letter = replace(Letter(to=to.reference, content=content, wake=wake), **more)  # type: ignore[arg-type]
+        letter = replace(Letter(to=to.reference, content=content, wake=wake), **more)
         async with self.store.write() as tx:
             return await self.tier.inbox.send(tx, who, home, letter)
 

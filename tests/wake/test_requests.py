@@ -15,16 +15,16 @@ from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.wake.requests import day_of
-from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
+from tests.wake.fleet import FREE, LAUNCHED, NO_LIMITS, Fleet, fleet
 
 
 def rails(**limits: object) -> dict[str, object]:
     return {"wake_guardrails": limits}
 
 
-async def woken_once(team: Fleet, sender: Agent | None, to: Agent, **more: object) -> Decision:
+async def woken_once(team: Fleet, sender: Agent | None, to: Agent, content: str = "help") -> Decision:
     """Ask, and if there is a pulse let it run to its end."""
-    wake = await team.ask(sender, to, **more)
+    wake = await team.ask(sender, to, content)
     if wake.decision is Decision.ADMITTED:
         await team.run(wake.pulse_id)
     return wake.decision
@@ -312,7 +312,7 @@ async def test_a_deferred_wake_does_not_fail_by_what_its_sender_asks_for_later(t
 @pytest.mark.spec("WAKE-61", "WAKE-60")
 @pytest.mark.parametrize("mode", ["directed", "undirected"])
 async def test_a_ping_pong_stops_at_the_limit_of_the_pair(team: Fleet, mode: str) -> None:
-    limits = {**FREE["wake_guardrails"], "max_wakes_per_pair_per_day": 5, "pair_mode": mode}  # type: ignore[dict-item]
+    limits = {**NO_LIMITS, "max_wakes_per_pair_per_day": 5, "pair_mode": mode}
     ann, bob = await team.agent("ann", LAUNCHED, rails(**limits)), await team.agent("bob", LAUNCHED, rails(**limits))
     kick = await team.ask(None, ann, "begin")
     admitted, pulse = 0, kick.pulse_id

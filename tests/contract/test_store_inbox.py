@@ -1,0 +1,111 @@
+"""What every store promises of an inbox: the deliveries of an agent, as it and its senders see them."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import pytest
+
+from circadia.ids import MessageId, PulseId
+from circadia.records.message import Delivery, DeliveryState, MessageType, Priority
+from circadia.stores.base import Store
+from tests.contract.rows import agent, at, message, session, stored, thread
+
+ANN, BOB, TALK = agent("ann"), agent("bob"), thread()
+LEASED, HANDLED, UNREAD, DEAD = (
+    DeliveryState.LEASED, DeliveryState.HANDLED, DeliveryState.UNREAD, DeliveryState.DEAD,
+)  # fmt: skip
+
+
+@pytest.fixture
+async def inbox(store: Store) -> Store:
+    """Seven messages from ann to bob: m0 … m6, of which m2 and m5 are urgent."""
+    await stored(store, session(), ANN, BOB, TALK)
+    async with store.write() as tx:
+        for number in range(7):
+            priority = Priority.URGENT if number in (2, 5) else Priority.NORMAL
+            row = replace(
+                message(f"m{number}", to=TALK, sender=ANN, content=f"Text {number} 100%_a"), priority=priority
+            )
+            await tx.messages.add(replace(row, priority=priority), [(BOB.id, False)])
+    return store
+
+
+def ids(found: Sequence[Delivery]) -> list[str]:
+    return [each.message.id for each in found]
+
+
+def some(*names: str) -> list[MessageId]:
+    return [MessageId(name) for name in names]
+
+
+@pytest.mark.spec("WAKE-33", "WAKE-32")
+async def test_an_inbox_is_paged_in_either_order_and_searched_whatever_the_case(inbox: Store) -> None:
+    async with inbox.read() as tx:
+        assert ids(await tx.deliveries.inbox(BOB.id, limit=3)) == ["m0", "m1", "m2"]
+        assert ids(await tx.deliveries.inbox(BOB.id, limit=3, after=MessageId("m2"))) == ["m3", "m4", "m5"]
+        urgent = await tx.deliveries.inbox(BOB.id, urgent_first=True, limit=4)
+        assert ids(urgent) == ["m2", "m5", "m0", "m1"]
+        rest = await tx.deliveries.inbox(BOB.id, urgent_first=True, after=MessageId("m5"))
+        assert ids(rest) == ["m0", "m1", "m3", "m4", "m6"]
+        assert ids(await tx.deliveries.inbox(BOB.id, urgent_first=True, after=MessageId("m1"))) == ["m3", "m4", "m6"]
+        assert ids(await tx.deliveries.inbox(BOB.id, words="tEXT 3")) == ["m3"]
+        assert len(await tx.deliveries.inbox(BOB.id, words="100%_A")) == 7
+        assert ids(await tx.deliveries.inbox(BOB.id, words="%3")) == []
+        assert ids(await tx.deliveries.inbox(ANN.id)) == []
+
+
+@pytest.mark.spec("WAKE-30", "WAKE-33", "WAKE-34")
+async def test_a_delivery_moves_by_its_table_and_each_move_tells_what_moved(inbox: Store) -> None:
+    async with inbox.write() as tx:
+        assert await tx.deliveries.lease(BOB.id, some("m1", "m0"), None, now=at(1), pulse_id=PulseId("p")) == [
+            "m1", "m0",
+        ]  # fmt: skip
+        assert await tx.deliveries.lease(BOB.id, some("m0"), at(9), now=at(2)) == []
+        assert await tx.deliveries.handle(BOB.id, some("m0", "m3"), at(3)) == ["m0", "m3"]
+        assert await tx.deliveries.handle(BOB.id, some("m0"), at(4)) == []
+        assert await tx.deliveries.release(BOB.id, some("m0", "m1", "m2")) == ["m1"]
+        assert await tx.deliveries.kill(BOB.id, some("m4", "m0"), at(5)) == ["m4"]
+        assert await tx.deliveries.lease(BOB.id, some("m4"), None, now=at(6)) == []
+        await tx.deliveries.see(BOB.id, some("m0", "m5"), at(7))
+    async with inbox.read() as tx:
+        assert await tx.deliveries.counts(BOB.id) == {UNREAD: 4, LEASED: 0, HANDLED: 2, DEAD: 1}
+        assert await tx.deliveries.count_unread(BOB.id) == 4
+        handled = await tx.deliveries.get(BOB.id, MessageId("m0"))
+        seen = await tx.deliveries.get(BOB.id, MessageId("m5"))
+        assert await tx.deliveries.get(ANN.id, MessageId("m0")) is None
+        sent = await tx.deliveries.sent(ANN.id, limit=3)
+        assert ids(sent) == ["m6", "m5", "m4"]
+        assert ids(await tx.deliveries.sent(ANN.id, before=MessageId("m1"))) == ["m0"]
+    assert handled is not None
+    assert (handled.state, handled.seen_at, handled.ended_at, handled.pulse_id) == (HANDLED, at(1), at(3), "p")
+    assert seen is not None
+    assert (seen.state, seen.seen_at, seen.ended_at) == (UNREAD, at(7), None)
+
+
+@pytest.mark.spec("WAKE-30")
+async def test_a_pulse_has_what_it_leased_until_that_is_snoozed_handled_or_released(inbox: Store) -> None:
+    async with inbox.write() as tx:
+        await tx.deliveries.lease(BOB.id, some("m0", "m1", "m2", "m3"), None, now=at(1), pulse_id=PulseId("p"))
+        assert set(await tx.deliveries.leased_by(PulseId("p"))) == {"m0", "m1", "m2", "m3"}
+        await tx.deliveries.handle(BOB.id, some("m0"), at(2))
+        await tx.deliveries.release(BOB.id, some("m1", "m2"))
+        await tx.deliveries.lease(BOB.id, some("m2"), at(60), now=at(2))
+        assert await tx.deliveries.leased_by(PulseId("p")) == ["m3"]
+        assert list(await tx.deliveries.release_expired(at(59))) == []
+        assert list(await tx.deliveries.release_expired(at(60))) == [BOB.id]
+        assert await tx.deliveries.leased_by(PulseId("p")) == ["m3"]
+
+
+@pytest.mark.spec("WAKE-03", "WAKE-34", "WAKE-60")
+async def test_a_message_keeps_its_key_its_chain_and_what_it_answers(inbox: Store) -> None:
+    full = replace(
+        message("m9", to=TALK, sender=ANN), type=MessageType.UNBLOCK, priority=Priority.HIGH, reply_to=MessageId("m0"),
+        key="ann k", root_id="root", parent_id="w1", depth=2,
+    )  # fmt: skip
+    async with inbox.write() as tx:
+        full = await tx.messages.add(full, [(BOB.id, False)])
+    async with inbox.read() as tx:
+        assert await tx.messages.get(full.id) == full
+        assert await tx.messages.by_key("ann k") == full
+        assert await tx.messages.by_key("bob k") is None
+        assert await tx.messages.of_root("root") == [full]

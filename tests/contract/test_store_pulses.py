@@ -1,0 +1,120 @@
+"""What every store promises of pulses: rows that are the truth and the outbox."""
+
+from dataclasses import replace
+
+import pytest
+
+from circadia.ids import PulseId, WakeId
+from circadia.records.pulse import PulseKind, PulseStatus
+from circadia.stores.base import Store
+from tests.contract.rows import agent, at
+from tests.contract.test_store_wakes import kept
+from tests.contract.wake_rows import pulse
+
+ANN, BOB = agent("ann"), agent("bob")
+
+
+@pytest.mark.spec("WAKE-50")
+async def test_a_pulse_is_kept_as_it_was_given(store: Store) -> None:
+    full = pulse(
+        "p1", BOB, seconds=1, kind=PulseKind.SCHEDULE, status=PulseStatus.RUNNING, launcher="fake",
+        wake_id=WakeId("w"), by="ann", reason="blocker", routine="r", attempt=2, epoch=3, owner="exe",
+        lease_until=at(9), not_before=at(2), prompted_at=at(3), started_at=at(4), run_seconds=1.25, timeout_seconds=60.5,
+        detail="d",
+        token_hash="hash", root_id="root", depth=4,
+    )  # fmt: skip
+    await kept(store, full)
+    async with store.read() as tx:
+        assert await tx.pulses.get(full.id) == full
+        assert await tx.pulses.by_token("hash") == full
+        assert await tx.pulses.of_root("root") == [full]
+        assert await tx.pulses.open_of(BOB.id) == [full]
+        assert await tx.pulses.get(PulseId("none")) is None
+        assert await tx.pulses.by_token("none") is None
+
+
+@pytest.mark.spec("WAKE-50")
+async def test_a_pulse_is_moved_only_from_where_it_was_seen_to_stand(store: Store) -> None:
+    first = pulse("p1", BOB)
+    await kept(store, first)
+    taken = replace(first, status=PulseStatus.STARTING, epoch=1, owner="exe", lease_until=at(9), attempt=1)
+    async with store.write() as tx:
+        assert await tx.pulses.save(taken, origin=first)
+        assert not await tx.pulses.save(replace(taken, owner="other"), origin=first)
+        assert not await tx.pulses.save(replace(taken, epoch=2), origin=replace(taken, epoch=0))
+        assert await tx.pulses.get(first.id) == taken
+
+
+@pytest.mark.spec("WAKE-52")
+async def test_a_token_opens_nothing_once_its_pulse_has_ended(store: Store) -> None:
+    await kept(store, pulse("p1", BOB, status=PulseStatus.FAILED, token_hash="hash", ended_at=at(1)))
+    async with store.read() as tx:
+        assert await tx.pulses.by_token("hash") is None
+
+
+@pytest.mark.spec("WAKE-50")
+async def test_what_can_be_started_comes_oldest_first_once_its_time_has_come(store: Store) -> None:
+    await kept(
+        store,
+        pulse("p3", BOB, seconds=3),
+        pulse("p1", BOB, seconds=1, not_before=at(10)),
+        pulse("p2", BOB, seconds=2),
+        pulse("p4", BOB, seconds=0, status=PulseStatus.RUNNING),
+    )
+    async with store.read() as tx:
+        assert [each.id for each in await tx.pulses.startable(at(9), limit=9)] == ["p2", "p3"]
+        assert [each.id for each in await tx.pulses.startable(at(10), limit=2)] == ["p1", "p2"]
+        assert [each.id for each in await tx.pulses.open_of(BOB.id)] == ["p4", "p1", "p2", "p3"]
+        assert await tx.pulses.counts() == {
+            PulseStatus.PENDING: 3, PulseStatus.STARTING: 0, PulseStatus.RUNNING: 1,
+        }  # fmt: skip
+
+
+@pytest.mark.spec("WAKE-53", "WAKE-56")
+async def test_times_awake_whose_time_is_up_are_found_to_the_microsecond(store: Store) -> None:
+    await kept(
+        store,
+        pulse("p1", BOB, status=PulseStatus.RUNNING, started_at=at(0), timeout_seconds=1.5),
+        pulse("p2", BOB, status=PulseStatus.RUNNING, started_at=at(0)),
+        pulse("p3", BOB, status=PulseStatus.RUNNING, started_at=at(0), timeout_seconds=1.0, owner="exe"),
+        pulse("p4", BOB, timeout_seconds=1.0),
+    )
+    async with store.read() as tx:
+        assert [each.id for each in await tx.pulses.overdue(at(1.499999))] == []
+        assert [each.id for each in await tx.pulses.overdue(at(1.5))] == ["p1"]
+
+
+@pytest.mark.spec("WAKE-23", "WAKE-50")
+async def test_a_process_renews_its_own_leases(store: Store) -> None:
+    mine = pulse("p1", BOB, status=PulseStatus.STARTING, owner="exe", lease_until=at(5))
+    theirs = replace(mine, id=PulseId("p2"), owner="other")
+    await kept(store, mine, theirs, pulse("p3", BOB))
+    async with store.write() as tx:
+        await tx.pulses.beat("exe", at(20))
+    async with store.read() as tx:
+        assert {each.id: each.lease_until for each in await tx.pulses.taken()} == {"p1": at(20), "p2": at(5)}
+
+
+@pytest.mark.spec("WAKE-54")
+async def test_failures_in_a_row_are_counted_back_from_the_newest(store: Store) -> None:
+    failed, good = PulseStatus.FAILED, PulseStatus.SUCCEEDED
+    ends = [failed, good, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED, failed]
+    rows = [pulse(f"p{n}", BOB, status=status, ended_at=at(n)) for n, status in enumerate(ends)]
+    gate = pulse("p8", BOB, kind=PulseKind.GATE, status=good, ended_at=at(8))
+    await kept(store, *rows, gate, pulse("p9", BOB))
+    async with store.read() as tx:
+        assert await tx.pulses.failures(BOB.id, limit=10) == (3, at(4))
+        assert await tx.pulses.failures(BOB.id, limit=2) == (2, at(4))
+        assert await tx.pulses.failures(ANN.id, limit=10) == (0, None)
+
+
+@pytest.mark.spec("WAKE-71")
+async def test_pulses_are_listed_newest_first_in_pages(store: Store) -> None:
+    rows = [pulse(f"p{number}", BOB if number else ANN, seconds=number) for number in range(5)]
+    await kept(store, *rows)
+    async with store.read() as tx:
+        assert await tx.pulses.every(limit=2) == [rows[4], rows[3]]
+        assert await tx.pulses.every(limit=2, before=PulseId("p3")) == [rows[2], rows[1]]
+        assert await tx.pulses.every(agent_id=ANN.id) == [rows[0]]
+        assert await tx.pulses.every(since=at(3)) == [rows[4], rows[3]]
+        assert await tx.pulses.every(status=PulseStatus.RUNNING) == []

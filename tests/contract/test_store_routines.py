@@ -1,0 +1,81 @@
+"""What every store promises of routines."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from circadia.errors import Conflict
+from circadia.records.schedule import BlackoutPolicy, Recurrence
+from circadia.stores.base import Store
+from tests.contract.rows import agent, at, session, stored
+from tests.contract.wake_rows import routine
+
+ANN, BOB = agent("ann"), agent("bob")
+
+
+@pytest.fixture
+async def store_with_agents(store: Store) -> Store:
+    await stored(store, session(), ANN, BOB)
+    return store
+
+
+@pytest.mark.spec("WAKE-40", "WAKE-45")
+async def test_a_routine_is_kept_as_it_was_given_until_it_is_taken_away(store_with_agents: Store) -> None:
+    rows = [
+        routine(
+            "cron", BOB, recurrence=Recurrence(cron="0 9 * * 1-5", zone="Europe/Berlin", jitter_seconds=30),
+            instructions="do – ünïcode", timeout_seconds=1.5, blackout_policy=BlackoutPolicy.DEFER,
+            misfire_grace_seconds=None, next_at=at(5), deferred_from=at(1), last_at=at(0), skips=2, missed=3,
+        ),
+        routine("every", BOB, recurrence=Recurrence(every_seconds=90, anchor=at(0), offset_seconds=7), enabled=False),
+        routine("once", BOB, recurrence=Recurrence(at=(datetime(2026, 5, 1, tzinfo=UTC),))),
+    ]  # fmt: skip
+    async with store_with_agents.write() as tx:
+        for row in rows:
+            await tx.routines.add(row)
+    async with store_with_agents.read() as tx:
+        assert await tx.routines.of_agent(BOB.id) == rows
+        assert await tx.routines.get(BOB.id, "cron") == rows[0]
+        assert await tx.routines.get(ANN.id, "cron") is None
+    async with store_with_agents.write() as tx:
+        assert await tx.routines.remove(BOB.id, "cron")
+        assert not await tx.routines.remove(BOB.id, "cron")
+        assert await tx.routines.of_agent(BOB.id) == rows[1:]
+
+
+@pytest.mark.spec("WAKE-45")
+async def test_a_second_routine_of_the_same_name_is_refused(store_with_agents: Store) -> None:
+    async with store_with_agents.write() as tx:
+        await tx.routines.add(routine("r", BOB))
+        await tx.routines.add(routine("r", ANN))
+        with pytest.raises(Conflict, match="'r'"):
+            await tx.routines.add(replace(routine("r", BOB), id="other"))
+
+
+@pytest.mark.spec("WAKE-43", "WAKE-45")
+async def test_of_two_that_plan_the_same_occurrence_one_is_saved(store_with_agents: Store) -> None:
+    first = routine("r", BOB, next_at=at(5))
+    later = replace(first, next_at=at(65), last_at=at(5), skips=1)
+    async with store_with_agents.write() as tx:
+        await tx.routines.add(first)
+        assert await tx.routines.save(later, origin=first)
+        assert not await tx.routines.save(replace(first, next_at=at(99)), origin=first)
+        assert await tx.routines.get(BOB.id, "r") == later
+        off = replace(later, enabled=False, next_at=None)
+        assert await tx.routines.save(off, origin=later)
+        assert await tx.routines.save(later, origin=off)
+
+
+@pytest.mark.spec("WAKE-41", "WAKE-45")
+async def test_what_is_due_comes_the_longest_due_first_and_never_if_it_is_off(store_with_agents: Store) -> None:
+    async with store_with_agents.write() as tx:
+        await tx.routines.add(routine("late", BOB, next_at=at(1)))
+        await tx.routines.add(routine("later", ANN, next_at=at(0)))
+        await tx.routines.add(routine("off", BOB, next_at=at(0), enabled=False))
+        await tx.routines.add(routine("never", BOB))
+        await tx.routines.add(routine("future", BOB, next_at=at(1.000001)))
+    async with store_with_agents.read() as tx:
+        assert [each.name for each in await tx.routines.due(at(1), limit=9)] == ["later", "late"]
+        assert [each.name for each in await tx.routines.due(at(1), limit=1)] == ["later"]
+        assert [each.name for each in await tx.routines.due(at(-1), limit=9)] == []
