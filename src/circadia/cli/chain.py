@@ -1,21 +1,21 @@
 """`circadia chain`: what came of what."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, local_time, print_json, shown
-from circadia.cli.rest import ask_rest
-from circadia.client.connection import Connection
+from circadia.client import Client
+from circadia.client.wake_answers import ChainAnswer
 
 app = typer.Typer()
 
 _LETTERS = 80
-_NOUNS = {"wak": "wakes", "pls": "pulses"}
 _COLOURS = {
     "admitted": "green", "coalesced": "green", "succeeded": "green", "running": "cyan", "deferred": "yellow",
     "refused": "red", "failed": "red", "timed_out": "red",
@@ -34,12 +34,15 @@ def chain(
 ) -> None:
     """Show a chain of messages, wakes and pulses as a tree: each below what caused it."""
 
-    async def read(rest: Connection) -> dict[str, Any]:
-        noun = _NOUNS.get(root.partition("_")[0])
-        first = root if noun is None else (await rest.call("GET", noun, root))["root"]
-        return await rest.call("GET", "chains", first)
+    async def read(client: Client) -> ChainAnswer:
+        first = root
+        if root.startswith("wak_"):
+            first = (await client.show_wake(root))["root"]
+        elif root.startswith("pls_"):
+            first = (await client.show_pulse(root))["root"]
+        return await client.show_chain(first)
 
-    found = ask_rest(url, token, data, read)
+    found = ask(url, token, data, read)
     if as_json:
         print_json(found)
         return
@@ -47,7 +50,7 @@ def chain(
     console().print(tree(found, Text(f"{shown(found['root'])}: {counts}, depth {found['depth']}", "bold")))
 
 
-def tree(found: dict[str, Any], title: Text) -> Tree:
+def tree(found: ChainAnswer, title: Text) -> Tree:
     """Return the nodes of a chain as a tree; what came of nothing in it stands at the top."""
     top = Tree(title)
     branches: dict[str, Tree] = {}
@@ -56,7 +59,7 @@ def tree(found: dict[str, Any], title: Text) -> Tree:
     return top
 
 
-def _line(node: dict[str, Any]) -> Text:
+def _line(node: Mapping[str, Any]) -> Text:
     detail = " ".join(shown(node["detail"]).split())
     detail = detail if len(detail) <= _LETTERS else f"{detail[:_LETTERS]}…"
     who = f"{node['by']} → {node['agent']}" if node["kind"] == "wake" else node["agent"]

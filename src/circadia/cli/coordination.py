@@ -6,11 +6,12 @@ import typer
 import yaml
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, compact, console, local_time, print_json, table
-from circadia.cli.reference import Session
-from circadia.cli.rest import ask_rest, whole
+from circadia.cli.reference import Session, whole
+from circadia.client import Client
+from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import KEYS
 
@@ -34,13 +35,15 @@ def coordination(
 ) -> None:
     """Show how an agent may be woken and where each setting was made; or change it, from the next decision on."""
     body = {full_key(key): value for key, value in settings_of(changes or []).items()}
-    path = ("agents", whole(agent, session), "coordination")
-    method = "PATCH" if body else "GET"
-    found = ask_rest(url, token, data, lambda rest: rest.call(method, *path, body=body or None))
+    whose = whole(agent, session)
+
+    async def settle(client: Client) -> CoordinationAnswer:
+        return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
+
+    found = ask(url, token, data, settle)
     if as_json:
         print_json(found)
         return
-    settings: dict[str, Any] = found["settings"]
     rows = [
         (
             key,
@@ -48,7 +51,7 @@ def coordination(
             Text(each["source"], _COLOURS.get(each["source"], "dim")),
             local_time(each["at"]) if each["at"] else "",
         )
-        for key, each in settings.items()
+        for key, each in found["settings"].items()
     ]
     console().print(table(("key", "value", "source", "since"), rows))
 

@@ -5,11 +5,12 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, note, print_json, since, table
-from circadia.cli.reference import Session
-from circadia.cli.rest import ask_rest, pages, whole
+from circadia.cli.paging import gathered
+from circadia.cli.reference import Session, whole
+from circadia.client import Client
 from circadia.clock import SystemClock
 from circadia.records.message import DeliveryState
 
@@ -37,14 +38,19 @@ def inbox(
 ) -> None:
     """List the messages in an agent's inbox and count them by state; a person's look marks nothing."""
     states = [each.value for each in (DeliveryState if every else (DeliveryState.UNREAD,))]
-    query = {"state": states, "q": search, "order": "oldest" if every else "urgent"}
-    path = ("agents", whole(agent, session), "inbox")
-    found = ask_rest(
-        url,
-        token,
-        data,
-        lambda rest: pages(rest, *path, key="messages", query=query, limit=limit, cursor="after"),
-    )
+    whose, order = whole(agent, session), "oldest" if every else "urgent"
+
+    async def read(client: Client) -> dict[str, Any]:
+        return await gathered(
+            lambda place, count: client.show_inbox(
+                whose, states=states, words=search, order=order, after=place, limit=count
+            ),
+            key="messages",
+            limit=limit,
+            cursor="after",
+        )
+
+    found = ask(url, token, data, read)
     if as_json:
         print_json(found)
         return

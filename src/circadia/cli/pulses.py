@@ -5,12 +5,12 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, lasted, local_time, note, print_json, table
-from circadia.cli.reference import DEFAULT_SESSION, Session
-from circadia.cli.rest import ask_rest, pages, whole
-from circadia.client.connection import Connection
+from circadia.cli.paging import gathered
+from circadia.cli.reference import DEFAULT_SESSION, Session, whole
+from circadia.client import Client
 from circadia.records.pulse import PulseStatus
 
 app = typer.Typer()
@@ -37,16 +37,22 @@ def pulses(
     """List the pulses of an agent, or of all agents of a session, the newest first."""
     if context.invoked_subcommand is not None:
         return
-    query = {"status": None if status is None else status.value, "since": since}
+    stands = None if status is None else status.value
 
-    async def read(rest: Connection) -> list[dict[str, Any]]:
+    async def read(client: Client) -> list[dict[str, Any]]:
         found: list[dict[str, Any]] = []
-        for each in [whole(agent, session)] if agent else await _agents(rest, session or DEFAULT_SESSION):
-            answer = await pages(rest, "agents", each, "pulses", key="pulses", query=query, limit=limit)
+        for each in [whole(agent, session)] if agent else await _agents(client, session or DEFAULT_SESSION):
+            answer = await gathered(
+                lambda place, count, each=each: client.list_pulses(
+                    each, status=stands, since=since, before=place, limit=count
+                ),
+                key="pulses",
+                limit=limit,
+            )
             found += answer["pulses"]
         return sorted(found, key=lambda each: (each["created_at"], each["id"]), reverse=True)[:limit]
 
-    found = ask_rest(url, token, data, read)
+    found = ask(url, token, data, read)
     if as_json:
         print_json({"pulses": found})
     elif found:
@@ -64,16 +70,15 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Stop a pulse; its messages are unread again."""
-    stopped = ask_rest(url, token, data, lambda rest: rest.call("POST", "pulses", pulse, "cancel"))
+    stopped = ask(url, token, data, lambda client: client.cancel_pulse(pulse))
     if as_json:
         print_json(stopped)
     else:
         typer.echo(f"pulse {stopped['id']} of {stopped['agent']}: {stopped['status']}")
 
 
-async def _agents(rest: Connection, session: str) -> list[str]:
-    found = await rest.call("GET", "sessions", session, "agents")
-    return [f"{session}:{each['name']}" for each in found["agents"]]
+async def _agents(client: Client, session: str) -> list[str]:
+    return [f"{session}:{each['name']}" for each in await client.list_agents(session)]
 
 
 def _row(pulse: dict[str, Any]) -> tuple[object, ...]:

@@ -30,6 +30,15 @@ def parted(reference: str, session: str | None) -> tuple[str, str]:
     return given or session or DEFAULT_SESSION, name
 
 
+def whole(reference: str, session: str | None) -> str:
+    """Return `session:name` for a reference.
+
+    Raises:
+        InvalidRequest: see `parted`.
+    """
+    return ":".join(parted(reference, session))
+
+
 def by_session(references: Iterable[str], session: str | None) -> dict[str, list[str]]:
     """Return the names under the session of each, in the order given.
 

@@ -7,8 +7,8 @@ from datetime import datetime, timedelta
 from typing import Any, Final
 
 from circadia.cli.output import instant
-from circadia.cli.rest import pages
-from circadia.client.connection import Connection
+from circadia.cli.paging import gathered
+from circadia.client import Client
 from circadia.errors import NotFound
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.coordination import DEFAULT, Coordination, coordination_of
@@ -36,20 +36,22 @@ class Recorded:
     complete: bool
 
 
-async def recorded(rest: Connection, since: datetime, *, limit: int) -> Recorded:
+async def recorded(client: Client, since: datetime, *, limit: int) -> Recorded:
     """Return the requests since then and those shortly before, with the settings of their targets."""
-    query = {"since": (since - EARLIER).isoformat()}
-    found = await pages(rest, "wakes", key="wakes", query=query, limit=limit)
+    start = (since - EARLIER).isoformat()
+    found = await gathered(
+        lambda place, count: client.list_wakes(since=start, before=place, limit=count), key="wakes", limit=limit
+    )
     places = asyncio.Semaphore(AT_ONCE)
 
-    async def traced(view: dict[str, Any]) -> dict[str, Any]:
+    async def traced(view: Mapping[str, Any]) -> Mapping[str, Any]:
         async with places:
-            return view if "trace" in view else await rest.call("GET", "wakes", view["id"])
+            return await client.show_wake(view["id"])
 
     async def settings(reference: str) -> Coordination:
         async with places:
             try:
-                shown = await rest.call("GET", "agents", reference, "coordination")
+                shown = await client.show_coordination(reference)
             except NotFound:
                 return DEFAULT  # it was deleted
             return coordination_of({key: each["value"] for key, each in shown["settings"].items()})

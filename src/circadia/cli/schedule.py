@@ -1,16 +1,16 @@
 """`circadia schedule`: an agent's routines, what is due next, and when it is left alone."""
 
+from collections.abc import Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, instant, note, print_json, shown, table
-from circadia.cli.reference import Session
-from circadia.cli.rest import ask_rest, whole
+from circadia.cli.reference import Session, whole
 from circadia.clock import SystemClock
 from circadia.records.schedule import zone_named
 
@@ -34,17 +34,16 @@ def schedule(
     as_json: AsJson = False,
 ) -> None:
     """Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone."""
-    path = ("agents", whole(agent, session), "schedule")
     now = SystemClock().now()
-    query = {"since": now.isoformat(), "until": (now + timedelta(days=days)).isoformat()}
-    found = ask_rest(url, token, data, lambda rest: rest.call("GET", *path, query=query))
+    whose, since, until = whole(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
+    found = ask(url, token, data, lambda client: client.show_schedule(whose, since=since, until=until))
     if as_json:
         print_json(found)
         return
     _show(found)
 
 
-def _show(found: dict[str, Any]) -> None:
+def _show(found: Mapping[str, Any]) -> None:
     zone = found["zone"]
     typer.echo(f"{shown(found['agent'])}, clock of {zone}")
     if not found["routines"]:
@@ -67,7 +66,7 @@ def _show(found: dict[str, Any]) -> None:
         typer.echo(f"{DUE} runs  {SKIPPED} does not run  {LEFT_ALONE} left alone  (each mark is 30 minutes)")
 
 
-def timeline(found: dict[str, Any]) -> list[Text]:
+def timeline(found: Mapping[str, Any]) -> list[Text]:
     """Return a line for each day of the window, on the clock of the zone; a mark is half an hour.
 
     A day of 25 hours shows its repeated hour once, one of 23 hours a free hour that is not there.
@@ -108,7 +107,7 @@ def wall(at: str | None, zone: str) -> str:
     return "–" if at is None else f"{instant(at).astimezone(zone_named(zone)):%a %Y-%m-%d %H:%M:%S}"
 
 
-def _fate(occurrence: dict[str, Any], zone: str) -> Text:
+def _fate(occurrence: Mapping[str, Any], zone: str) -> Text:
     if occurrence["runs_at"] is None:
         return Text("skipped: left alone", "yellow")
     if occurrence["runs_at"] == occurrence["at"]:
@@ -116,7 +115,7 @@ def _fate(occurrence: dict[str, Any], zone: str) -> Text:
     return Text(f"deferred to {wall(occurrence['runs_at'], zone)}", "cyan")
 
 
-def _routine_row(routine: dict[str, Any], zone: str) -> tuple[object, ...]:
+def _routine_row(routine: Mapping[str, Any], zone: str) -> tuple[object, ...]:
     limit = routine["timeout_seconds"]
     text = " ".join(routine["instructions"].split())
     return (
@@ -131,7 +130,7 @@ def _routine_row(routine: dict[str, Any], zone: str) -> tuple[object, ...]:
     )
 
 
-def _when(routine: dict[str, Any]) -> str:
+def _when(routine: Mapping[str, Any]) -> str:
     if routine["cron"]:
         return f"cron {routine['cron']}"
     if routine["every_seconds"]:

@@ -1,15 +1,16 @@
 """`circadia send`: a message for an agent's inbox, and a wake for it where it cannot wait."""
 
 import sys
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, note, print_json, shown
-from circadia.cli.reference import Session
-from circadia.cli.rest import ask_rest, whole
+from circadia.cli.reference import Session, whole
+from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import WakeReason
@@ -44,19 +45,18 @@ def send(
 ) -> None:
     """Put a message into an agent's inbox; with --wake, ask to wake the agent for it."""
     content = sys.stdin.read() if text == STDIN else text
-    body: dict[str, Any] = {"to": whole(to, session), "key": key}
-    if override is None:
-        path = "messages"
-        body |= {"content": content, "priority": priority.value, "type": kind.value}
-        body["wake"] = None if wake is None else wake.value
-    elif wake is None:
+    reader, reason = whole(to, session), None if wake is None else wake.value
+    if override is not None and reason is None:
         raise InvalidRequest("--override goes with --wake; say why its reader is to be woken")
-    elif priority is not Priority.NORMAL or kind is not MessageType.INFO:
+    if override is not None and (priority is not Priority.NORMAL or kind is not MessageType.INFO):
         raise InvalidRequest("--override takes neither --priority nor --type; leave them out")
-    else:
-        path = "wakes"
-        body |= {"message": content, "reason": wake.value, "override": override}
-    answer = ask_rest(url, token, data, lambda rest: rest.call("POST", path, body=body))
+
+    async def put(client: Client) -> Mapping[str, Any]:
+        if override is not None and reason is not None:
+            return await client.wake_agent(reader, reason, content, override=override, key=key)
+        return await client.send_direct(reader, content, priority=priority.value, type=kind.value, wake=reason, key=key)
+
+    answer = ask(url, token, data, put)
     if as_json:
         print_json(answer)
         return

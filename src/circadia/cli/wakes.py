@@ -1,7 +1,7 @@
 """`circadia wakes`: requests to wake agents, what was decided, and what would be."""
 
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Annotated, Any
 
@@ -9,13 +9,14 @@ import typer
 from rich.table import Table
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.coordination import settings_of
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, local_time, note, print_json, shown, table
-from circadia.cli.reference import Session
+from circadia.cli.paging import gathered
+from circadia.cli.reference import Session, whole
 from circadia.cli.replayed import Recorded, recorded
-from circadia.cli.rest import ask_rest, pages, whole
+from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId
 from circadia.records.wake import Decision, WakeReason
@@ -50,13 +51,19 @@ def wakes(
     """List requests to wake agents, the newest first, with what was decided and why."""
     if context.invoked_subcommand is not None:
         return
-    query = {
-        "agent": None if agent is None else whole(agent, session),
-        "sender": None if sender is None else whole(sender, session),
-        "decision": None if decision is None else decision.value,
-        "since": since,
-    }
-    found = ask_rest(url, token, data, lambda rest: pages(rest, "wakes", key="wakes", query=query, limit=limit))
+    whom, who = (None if each is None else whole(each, session) for each in (agent, sender))
+    became = None if decision is None else decision.value
+
+    async def read(client: Client) -> dict[str, Any]:
+        return await gathered(
+            lambda place, count: client.list_wakes(
+                agent=whom, sender=who, decision=became, since=since, before=place, limit=count
+            ),
+            key="wakes",
+            limit=limit,
+        )
+
+    found = ask(url, token, data, read)
     if as_json:
         print_json(found)
     elif found["wakes"]:
@@ -82,10 +89,8 @@ def explain(
     as_json: AsJson = False,
 ) -> None:
     """Tell what would be decided now, and what each guardrail says; nothing is written and nobody is woken."""
-    body: dict[str, Any] = {"to": whole(agent, session), "reason": reason.value, "dry_run": True}
-    if sender is not None:
-        body["from"] = whole(sender, session)
-    found = ask_rest(url, token, data, lambda rest: rest.call("POST", "wakes", body=body))
+    whom, who = whole(agent, session), None if sender is None else whole(sender, session)
+    found = ask(url, token, data, lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who))
     if as_json:
         print_json(found)
         return
@@ -126,7 +131,7 @@ def replay_wakes(
     """Tell which recorded decisions would have been others under other limits."""
     start = _instant(since)
     changes = settings_to_replay(settings_of(settings or []))
-    found = ask_rest(url, token, data, lambda rest: recorded(rest, start, limit=limit))
+    found = ask(url, token, data, lambda client: recorded(client, start, limit=limit))
     only = None if agent is None else AgentId(whole(agent, session).removeprefix("default:"))
     outcomes = [
         each
@@ -148,11 +153,11 @@ def matrix(
     as_json: AsJson = False,
 ) -> None:
     """Show who asked to wake whom: how often, and of these how many were not granted."""
-    found = ask_rest(url, token, data, lambda rest: rest.call("GET", "wakes", "matrix", query={"since": since}))
+    pairs = ask(url, token, data, lambda client: client.wake_matrix(since=since))
     if as_json:
-        print_json(found)
-    elif found["pairs"]:
-        console().print(matrix_table(found["pairs"]))
+        print_json({"pairs": pairs})
+    elif pairs:
+        console().print(matrix_table(pairs))
     else:
         note("no wake")
 
@@ -166,14 +171,14 @@ def cancel(
     as_json: AsJson = False,
 ) -> None:
     """Take back a request that is deferred; its message stays in the inbox."""
-    found = ask_rest(url, token, data, lambda rest: rest.call("POST", "wakes", wake, "cancel"))
+    found = ask(url, token, data, lambda client: client.cancel_wake(wake))
     if as_json:
         print_json(found)
     else:
         typer.echo(f"wake {found['id']} of {shown(found['agent'])}: {found['decision']}")
 
 
-def matrix_table(pairs: Sequence[dict[str, Any]]) -> Table:
+def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Table:
     """Return who asks (a line each) to wake whom (a column each); a list where that would be too wide."""
     targets = sorted({each["to"] for each in pairs})
     if len(targets) > WIDEST:
@@ -185,18 +190,18 @@ def matrix_table(pairs: Sequence[dict[str, Any]]) -> Table:
     return table(("from \\ to", *map(shown, targets)), rows, numbers=targets)
 
 
-def _not_granted(pair: dict[str, Any]) -> int:
+def _not_granted(pair: Mapping[str, Any]) -> int:
     return sum(pair["decisions"].get(each, 0) for each in ("refused", "expired"))
 
 
-def _cell(pair: dict[str, Any] | None) -> Text:
+def _cell(pair: Mapping[str, Any] | None) -> Text:
     if pair is None:
         return Text("·", "dim")
     against = _not_granted(pair)
     return Text.assemble(str(pair["total"]), (f" ({against} not)" if against else "", "red"))
 
 
-def _row(wake: dict[str, Any]) -> tuple[object, ...]:
+def _row(wake: Mapping[str, Any]) -> tuple[object, ...]:
     return (
         wake["id"],
         local_time(wake["at"]),
