@@ -19,8 +19,8 @@ async def test_a_pulse_is_kept_as_it_was_given(store: Store) -> None:
     full = pulse(
         "p1", BOB, seconds=1, kind=PulseKind.SCHEDULE, status=PulseStatus.RUNNING, launcher="fake",
         wake_id=WakeId("w"), by="ann", reason="blocker", routine="r", attempt=2, epoch=3, owner="exe",
-        lease_until=at(9), not_before=at(2), prompted_at=at(3), started_at=at(4), run_seconds=1.25, timeout_seconds=60.5,
-        detail="d",
+        lease_until=at(9), not_before=at(2), prompted_at=at(3), started_at=at(4), run_seconds=1.25,
+        timeout_seconds=60.5, detail="d",
         token_hash="hash", root_id="root", depth=4,
     )  # fmt: skip
     await kept(store, full)

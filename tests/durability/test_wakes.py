@@ -1,0 +1,122 @@
+"""A server that is killed with pulses that are pending, running and deferred: nothing is lost, nothing runs twice."""
+
+import asyncio
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.fixtures.server_process import CircadiaProcess
+
+AGENT = Path(__file__).parent / "waking_agent.py"
+NAMES = ("ann", "bob", "cid")
+
+
+def config(notes: Path) -> dict[str, Any]:
+    asleep = {"sleep_events": ["agent_started"]}
+    coordination = {"launcher": "program", "wake_guardrails": {"cooldown_seconds": 0}}
+    command = [sys.executable, str(AGENT), str(notes)]
+    return {
+        "launchers": {"program": {"kind": "subprocess", "command": command, "grace_seconds": 1}},
+        "agents": {name: {**asleep, "coordination": coordination} for name in NAMES},
+    }
+
+
+def noted(folder: Path) -> list[list[str]]:
+    """Return what the agents noted."""
+    file = folder / "notes"
+    return [line.split() for line in file.read_text().splitlines()] if file.exists() else []
+
+
+async def until_noted(folder: Path, what: str, count: int) -> None:
+    async with asyncio.timeout(30):
+        while sum(line[0] == what for line in noted(folder)) < count:
+            await asyncio.sleep(0.02)
+
+
+def alive(pid: str) -> bool:
+    """Return whether the process runs; one that nobody has waited for yet is dead."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+async def until_settled(server: CircadiaProcess) -> list[dict[str, Any]]:
+    """Return all pulses once none is open and nothing is deferred."""
+    async with asyncio.timeout(60):
+        while True:
+            pulses = [each for n in NAMES for each in (await server.call("GET", f"/agents/{n}/pulses"))["pulses"]]
+            waiting = (await server.call("GET", "/wakes?decision=deferred"))["wakes"]
+            if pulses and not waiting and not [each for each in pulses if each["ended_at"] is None]:
+                return pulses
+            await asyncio.sleep(0.1)
+
+
+@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="only Linux tells whose child a process was")
+@pytest.mark.spec("WAKE-02", "WAKE-14", "WAKE-23", "WAKE-50", "WAKE-53")
+async def test_a_server_that_is_killed_twice_loses_no_wake_runs_none_twice_and_charges_each_once(
+    tmp_path: Path,
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    async with CircadiaProcess(tmp_path, config(notes)) as server:
+
+        async def ask(name: str, text: str) -> dict[str, Any]:
+            return await server.call("POST", "/wakes", {"to": name, "reason": "blocker", "message": text})
+
+        asked = [await ask("ann", "1"), await ask("bob", "2")]
+        await until_noted(notes, "start", 2)
+        asked += [await ask("ann", "3"), await ask("bob", "4"), await ask("cid", "5")]
+        assert [each["decision"] for each in asked] == ["admitted", "admitted", "deferred", "deferred", "admitted"]
+        await server.restart(kill=True)  # two run, two are deferred, one was admitted a moment ago
+        orphans = [line[3] for line in noted(notes) if line[0] == "start"]
+        async with asyncio.timeout(20):
+            while any(alive(pid) for pid in orphans):
+                await asyncio.sleep(0.02)
+        asked.append(await ask("ann", "6"))
+        await until_noted(notes, "start", len(orphans) + 1)
+        await server.restart(kill=True)  # in the second attempt of at least one
+        (notes / "go").touch()
+        pulses = await until_settled(server)
+        assert {each["status"] for each in pulses} == {"succeeded"}
+        lines = noted(notes)
+        assert not [line for line in lines if line[0] == "overlap"]
+        finished = Counter(line[2] for line in lines if line[0] == "done")
+        assert set(finished) == {each["id"] for each in pulses}
+        assert not [line for line in lines if alive(line[3])]
+        wakes = {each["id"]: each for each in (await server.call("GET", "/wakes"))["wakes"]}
+        assert set(wakes) == {each["wake"] for each in asked}
+        for wake in wakes.values():
+            assert wake["decision"] in ("admitted", "coalesced"), wake
+            assert wake["charge"] == ("charged" if wake["decision"] == "admitted" else "none")
+        assert len(pulses) == sum(wake["decision"] == "admitted" for wake in wakes.values())
+        texts: list[str] = []
+        for name in NAMES:
+            counts = (await server.call("GET", f"/agents/{name}/inbox"))["counts"]
+            assert counts["unread"] == counts["leased"] == counts["dead"] == 0
+            page = await server.call("GET", f"/agents/{name}/inbox?state=handled")
+            texts += [each["content"] for each in page["messages"]]
+            stats = await server.call("GET", f"/agents/{name}/wake-stats")
+            admitted = sum(w["agent"] == name and w["decision"] == "admitted" for w in wakes.values())
+            assert stats["wakes_today"] == admitted
+        assert sorted(texts) == ["1", "2", "3", "4", "5", "6"]
+
+
+@pytest.mark.spec("WAKE-55")
+async def test_a_server_that_is_stopped_puts_its_pulses_back_leaves_no_program_and_goes_on(tmp_path: Path) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    async with CircadiaProcess(tmp_path, {**config(notes), "fleet": {"drain_seconds": 0.2}}) as server:
+        await server.call("POST", "/wakes", {"to": "ann", "reason": "blocker", "message": "1"})
+        await until_noted(notes, "start", 1)
+        assert await server.terminate() == 0
+        assert not [line for line in noted(notes) if alive(line[3])]
+        (notes / "go").touch()
+        await server.start()
+        (pulse,) = await until_settled(server)
+        assert (pulse["status"], pulse["attempt"]) == ("succeeded", 2)
+        assert (await server.call("GET", "/agents/ann/inbox"))["counts"]["handled"] == 1
