@@ -279,3 +279,22 @@ async def test_the_day_of_the_stats_is_that_of_the_agents_zone(service: Service,
     assert (stats["date"], stats["timezone"], stats["resets_at"]) == (
         "2025-12-31", "America/New_York", "2026-01-01T05:00:00Z",
     )  # fmt: skip
+
+
+@pytest.mark.spec("WAKE-07")
+async def test_a_mention_passes_the_guardrails_only_where_the_agents_coordination_says_so(service: Service) -> None:
+    ann = await service.agent("ann")
+    await service.agent("bob", sleep_events=["agent_started"], wake_events=["mentioned"])
+    await service.ok("POST", "/sessions/default/threads", {"name": "t", "participants": ["ann", "bob"]})
+    await limit(service, "bob", max_wakes_per_day=0)
+    mention = {"content": "please", "mentions": ["bob"]}
+    for guarded in (False, True):
+        await sleep(service)
+        await service.ok("PATCH", "/agents/bob/coordination", {"guard_thread_events": guarded})
+        await service.ok("POST", "/sessions/default/threads/t/messages", mention, token=ann)
+        assert await service.asleep("bob") is guarded
+    wakes = (await service.ok("GET", "/wakes"))["wakes"]
+    assert [(each["source"], each["from"], each["decision"], each["rule"]) for each in wakes] == [
+        ("thread", "ann", "refused", "max_wakes_per_day"),
+    ]  # fmt: skip
+    assert await unread(service) == ["please", "please"]

@@ -16,7 +16,9 @@ from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
-_CORS_HEADERS = b"authorization, content-type, x-api-key, last-event-id, mcp-session-id, mcp-protocol-version"
+_CORS_HEADERS = (
+    b"authorization, content-type, x-api-key, idempotency-key, last-event-id, mcp-session-id, mcp-protocol-version"
+)
 
 
 class Hosts:
