@@ -1,7 +1,6 @@
 """A server that is killed with pulses that are pending, running and deferred: nothing is lost, nothing runs twice."""
 
 import asyncio
-import os
 import sys
 from collections import Counter
 from pathlib import Path
@@ -56,7 +55,6 @@ async def until_settled(server: CircadiaProcess) -> list[dict[str, Any]]:
             await asyncio.sleep(0.1)
 
 
-@pytest.mark.skipif(not os.path.isdir("/proc/self"), reason="only Linux tells whose child a process was")
 @pytest.mark.spec("WAKE-02", "WAKE-14", "WAKE-23", "WAKE-50", "WAKE-53")
 async def test_a_server_that_is_killed_twice_loses_no_wake_runs_none_twice_and_charges_each_once(
     tmp_path: Path,

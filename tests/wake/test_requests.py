@@ -2,32 +2,19 @@
 
 import asyncio
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
-from zoneinfo import ZoneInfo
 
 import pytest
 
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
-from circadia.records.message import DeliveryState, Priority
+from circadia.records.message import Priority
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Decision
-from circadia.wake.requests import day_of
-from tests.wake.fleet import FREE, LAUNCHED, NO_LIMITS, Fleet, fleet
-
-
-def rails(**limits: object) -> dict[str, object]:
-    return {"wake_guardrails": limits}
-
-
-async def woken_once(team: Fleet, sender: Agent | None, to: Agent, content: str = "help") -> Decision:
-    """Ask, and if there is a pulse let it run to its end."""
-    wake = await team.ask(sender, to, content)
-    if wake.decision is Decision.ADMITTED:
-        await team.run(wake.pulse_id)
-    return wake.decision
+from tests.wake.asks import rails, woken_once
+from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 
 @pytest.mark.spec("WAKE-02", "WAKE-11")
@@ -305,172 +292,6 @@ async def test_a_deferred_wake_does_not_fail_by_what_its_sender_asks_for_later(t
         await team.sleep(ann, False)
         assert (await team.ask(ann, each)).decision is Decision.ADMITTED
     await team.sleep(bob)
-    await team.worker.step()
-    assert (await team.wake(waiting)).decision is Decision.ADMITTED
-
-
-@pytest.mark.spec("WAKE-61", "WAKE-60")
-@pytest.mark.parametrize("mode", ["directed", "undirected"])
-async def test_a_ping_pong_stops_at_the_limit_of_the_pair(team: Fleet, mode: str) -> None:
-    limits = {**NO_LIMITS, "max_wakes_per_pair_per_day": 5, "pair_mode": mode}
-    ann, bob = await team.agent("ann", LAUNCHED, rails(**limits)), await team.agent("bob", LAUNCHED, rails(**limits))
-    kick = await team.ask(None, ann, "begin")
-    admitted, pulse = 0, kick.pulse_id
-    sender, other = ann, bob
-    while True:
-        await team.worker.step()
-        await team.until(pulse, PulseStatus.RUNNING)
-        wake = await team.ask(sender, other, f"your turn {admitted}", pulse=pulse)
-        assert wake.root_id == kick.root_id
-        assert wake.depth == admitted + 2
-        assert pulse is not None
-        team.launcher.end(pulse)
-        await team.until(pulse)
-        if wake.decision is not Decision.ADMITTED:
-            break
-        admitted, pulse, sender, other = admitted + 1, wake.pulse_id, other, sender
-    assert (wake.decision, wake.rule) == (Decision.REFUSED, "max_wakes_per_pair_per_day")
-    assert admitted == (10 if mode == "directed" else 5)
-    assert await team.inbox(other) == [f"your turn {admitted}"]
-
-
-@pytest.mark.spec("WAKE-61")
-async def test_the_thirteenth_wake_in_an_incident_is_refused_and_its_message_is_there(team: Fleet) -> None:
-    bob = await team.agent("bob", LAUNCHED, rails(cooldown_seconds=0))
-    senders = [await team.agent(f"s{number}", asleep=False) for number in range(13)]
-    decided = [await woken_once(team, sender, bob, content=sender.name) for sender in senders]
-    assert decided == [Decision.ADMITTED] * 12 + [Decision.REFUSED]
-    assert (await team.wakes())[-1].rule == "max_wakes_per_day"
-    assert await team.inbox(bob) == ["s12"]
-    assert len(await team.inbox(bob, DeliveryState.HANDLED)) == 12
-
-
-@pytest.mark.spec("WAKE-60")
-@pytest.mark.parametrize("size", [2, 3, 5])
-@pytest.mark.parametrize(
-    ("limits", "rule", "per_agent"),
-    [
-        ({"max_wakes_per_pair_per_day": 5}, "max_wakes_per_pair_per_day", 5),
-        ({"max_chain_visits": 3}, "max_chain_visits", 3),
-    ],
-)
-async def test_a_ring_stops_at_exactly_the_count_that_the_settings_give(
-    team: Fleet, size: int, limits: dict[str, object], rule: str, per_agent: int
-) -> None:
-    ring = [await team.agent(f"r{number}", LAUNCHED, FREE, rails(**limits)) for number in range(size)]
-    wake = await team.ask(None, ring[0])
-    count = 0
-    while wake.decision is Decision.ADMITTED:
-        count += 1
-        await team.worker.step()
-        await team.until(wake.pulse_id, PulseStatus.RUNNING)
-        following = await team.ask(ring[(count - 1) % size], ring[count % size], pulse=wake.pulse_id)
-        assert wake.pulse_id is not None
-        team.launcher.end(wake.pulse_id)
-        await team.until(wake.pulse_id)
-        wake = following
-    assert (wake.decision, wake.rule) == (Decision.REFUSED, rule)
-    # A person's first wake is a visit of the chain, but of no pair.
-    assert count == size * per_agent + (1 if "pair" in rule else 0)
-
-
-@pytest.mark.spec("WAKE-60", "WAKE-10")
-async def test_a_chain_ends_at_its_depth(team: Fleet) -> None:
-    ring = [await team.agent(f"r{number}", LAUNCHED, FREE, rails(max_chain_depth=7)) for number in range(2)]
-    wake = await team.ask(None, ring[0])
-    count = 0
-    while wake.decision is Decision.ADMITTED:
-        count += 1
-        await team.worker.step()
-        await team.until(wake.pulse_id, PulseStatus.RUNNING)
-        following = await team.ask(ring[(count - 1) % 2], ring[count % 2], pulse=wake.pulse_id)
-        assert wake.pulse_id is not None
-        team.launcher.end(wake.pulse_id)
-        await team.until(wake.pulse_id)
-        wake = following
-    assert (count, wake.rule, wake.depth) == (7, "max_chain_depth", 8)
-
-
-@pytest.mark.spec("WAKE-15")
-@pytest.mark.parametrize(
-    ("zone", "day", "hours"),
-    [
-        ("Europe/Berlin", (2026, 3, 29), 23),
-        ("Europe/Berlin", (2026, 10, 25), 25),
-        ("America/Sao_Paulo", (2018, 11, 4), 23),  # midnight does not exist
-        ("America/Sao_Paulo", (2018, 2, 17), 25),  # 23:00 to 24:00 comes twice
-        ("Australia/Lord_Howe", (2026, 4, 5), 24.5),
-        ("Pacific/Apia", (2011, 12, 29), 24),  # the day after was left out
-        ("UTC", (2026, 3, 29), 24),
-    ],
-)
-def test_a_day_is_as_long_as_it_is_where_the_agent_lives(zone: str, day: tuple[int, int, int], hours: float) -> None:
-    noon = datetime(*day, 12, tzinfo=ZoneInfo(zone)).astimezone(UTC)
-    start, end = day_of(zone, noon)
-    assert (end - start) == timedelta(hours=hours)
-    assert day_of(zone, start) == (start, end)
-    assert day_of(zone, end - timedelta(microseconds=1)) == (start, end)
-    assert day_of(zone, end)[0] == end
-
-
-@pytest.mark.spec("WAKE-15", "WAKE-13")
-@pytest.mark.parametrize("midnight", [datetime(2026, 3, 28, 23, tzinfo=UTC), datetime(2026, 10, 25, 23, tzinfo=UTC)])
-async def test_the_budget_of_the_day_is_fresh_at_midnight_where_the_agent_lives(
-    folder: Path, midnight: datetime
-) -> None:
-    async with fleet(folder, start=midnight - timedelta(seconds=2)) as team:
-        ann = await team.agent("ann", asleep=False)
-        bob = await team.agent("bob", LAUNCHED, FREE, {"zone": "Europe/Berlin"}, rails(max_wakes_per_day=1))
-        assert await woken_once(team, ann, bob) is Decision.ADMITTED
-        team.clock.advance(1.999)
-        assert await woken_once(team, ann, bob) is Decision.REFUSED
-        team.clock.advance(0.001)
-        assert await woken_once(team, ann, bob) is Decision.ADMITTED
-        assert await woken_once(team, ann, bob) is Decision.REFUSED
-
-
-@pytest.mark.spec("WAKE-13", "WAKE-20")
-async def test_a_clock_that_is_set_back_makes_no_cooldown_longer_and_gives_no_minutes(team: Fleet) -> None:
-    ann = await team.agent("ann", asleep=False)
-    bob = await team.agent("bob", LAUNCHED, rails(max_daily_session_minutes=10))
-    team.at(12)
-    wake = await team.ask(ann, bob)
-    await team.run(wake.pulse_id, seconds=300)
-    waiting = await team.ask(ann, bob)
-    assert waiting.decision is Decision.ADMITTED
-    await team.run(waiting.pulse_id, seconds=60)
-    waiting = await team.ask(ann, bob)
-    assert waiting.rule == "cooldown_seconds"
-    team.clock.set(-3600)
-    await team.worker.step()
-    again = await team.wake(waiting)
-    assert again.not_before is not None
-    assert again.not_before <= team.clock.now() + timedelta(seconds=300)
-    team.clock.advance(300)
-    await team.worker.step()
-    again = await team.wake(waiting)
-    assert again.decision is Decision.ADMITTED
-    await team.worker.step()
-    await team.until(again.pulse_id, PulseStatus.RUNNING)
-    team.clock.set(-3600)
-    assert again.pulse_id is not None
-    team.launcher.end(again.pulse_id)
-    await team.until(again.pulse_id)
-    team.clock.set(7200)
-    async with team.store.read() as tx:
-        tally = await tx.wakes.tally(
-            bob.id, wake_id=wake.id, sender_id=None, sender_pulse=None, asked_since=team.clock.now(), root_id="x",
-            day=day_of("UTC", team.clock.now())[0], utc_day=team.clock.now(), now=team.clock.now(),
-        )  # fmt: skip
-    assert tally.run_seconds_today == 360
-
-
-@pytest.mark.spec("WAKE-13")
-async def test_a_clock_that_is_set_forward_ends_what_waits_and_loses_nothing(team: Fleet) -> None:
-    ann, bob = await team.agent("ann", asleep=False), await team.agent("bob", LAUNCHED)
-    await woken_once(team, ann, bob)
-    waiting = await team.ask(ann, bob)
-    team.clock.set(3600)
     await team.worker.step()
     assert (await team.wake(waiting)).decision is Decision.ADMITTED
 

@@ -1,0 +1,175 @@
+"""What becomes of pulses when processes die, stop, or lose the database."""
+
+import asyncio
+from datetime import timedelta
+from typing import Any
+
+import pytest
+
+from circadia.errors import StorageUnavailable
+from circadia.records.event import EventType
+from circadia.records.message import DeliveryState
+from circadia.records.pulse import PulseStatus
+from circadia.records.wake import Charge, Decision
+from circadia.wake.pulses import ATTEMPTS, BACK_OFF_SECONDS, LEASE_SECONDS
+from tests.wake.asks import minutes_today, running
+from tests.wake.fleet import FREE, LAUNCHED, Fleet
+
+
+@pytest.mark.spec("WAKE-23")
+async def test_an_interrupted_pulse_is_tried_again_three_times_with_longer_pauses_then_people_are_told(
+    team: Fleet,
+) -> None:
+    ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, FREE)
+    wake = await team.ask(ann, bob)
+    for attempt in range(1, ATTEMPTS + 1):
+        await team.worker.step()
+        pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
+        assert pulse.attempt == attempt
+        assert (f"attempt {attempt}" in team.launcher.launches[-1].prompt) is (attempt > 1)
+        await team.worker.drain(0)
+        team.worker = team.new_worker(f"exe_{attempt + 1}")
+        if attempt < ATTEMPTS:
+            pause = BACK_OFF_SECONDS * 2 ** (attempt - 1)
+            back = await team.pulse(wake.pulse_id)
+            assert (back.status, back.token_hash, back.owner) == (PulseStatus.PENDING, None, None)
+            assert back.not_before == team.clock.now() + timedelta(seconds=pause)
+            assert await team.inbox(bob) == ["help"]
+            assert (await team.row(bob)).asleep
+            team.clock.advance(pause)
+    assert (await team.pulse(wake.pulse_id)).status is PulseStatus.INTERRUPTED
+    assert await team.inbox(bob, DeliveryState.DEAD) == ["help"]
+    alert = (await team.events(EventType.ALERT))[-1]
+    assert (alert.data["cause"], alert.data["pulse"]) == ("dead_letter", wake.pulse_id)
+    assert "interrupted" in (await team.inbox(ann))[0]
+    assert (await team.wake(wake)).charge is Charge.CHARGED
+
+
+@pytest.mark.spec("WAKE-23", "WAKE-50")
+async def test_a_process_that_is_silent_for_a_lease_loses_its_pulse_and_cannot_end_it_any_more(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    dead, alive = team.new_worker("exe_a", alone=False), team.new_worker("exe_b", alone=False)
+    wake = await team.ask(None, bob)
+    await dead.step()
+    pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
+    await alive.step()
+    team.clock.advance(LEASE_SECONDS - 0.1)
+    await alive.step()
+    assert (await team.pulse(pulse.id)).status is PulseStatus.RUNNING
+    team.clock.advance(0.1)
+    await alive.step()
+    back = await team.pulse(pulse.id)
+    assert (back.status, back.epoch) == (PulseStatus.PENDING, pulse.epoch + 1)
+    assert (pulse.id, pulse.epoch + 1) in team.launcher.cleared
+    assert await team.inbox(bob) == ["help"]
+    team.clock.advance(BACK_OFF_SECONDS)
+    await alive.step()
+    again = await team.until(pulse.id, PulseStatus.RUNNING)
+    await dead.step()
+    await dead.drain(1)  # what it still wants to write counts no more
+    assert await team.pulse(pulse.id) == again
+    team.launcher.end(pulse.id)
+    assert (await team.until(pulse.id)).status is PulseStatus.SUCCEEDED
+    assert len(await team.wakes(Decision.ADMITTED)) == 1
+
+
+@pytest.mark.spec("WAKE-23", "WAKE-50")
+async def test_a_process_that_lives_keeps_its_pulse_for_hours_whatever_the_clock_is_set_to(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE, {"pulse_timeout_seconds": None})
+    one, two = team.new_worker("exe_a", alone=False), team.new_worker("exe_b", alone=False)
+    wake = await team.ask(None, bob)
+    await one.step()
+    pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
+    for moment in range(100):
+        team.clock.advance(LEASE_SECONDS / 3)
+        if moment in (30, 60):
+            team.clock.set(3600 if moment == 30 else -7200)
+        await one.step()
+        await two.step()
+    now = await team.pulse(pulse.id)
+    assert (now.status, now.epoch, now.owner) == (PulseStatus.RUNNING, pulse.epoch, "exe_a")
+
+
+@pytest.mark.spec("WAKE-24", "WAKE-23")
+async def test_nobody_loses_a_pulse_because_the_database_was_away(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    one, two = team.new_worker("exe_a", alone=False), team.new_worker("exe_b", alone=False)
+    wake = await team.ask(None, bob)
+    await one.step()
+    pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
+    await two.step()
+    store = two._parts.store  # type: ignore[reportPrivateUsage]
+    away = _Away()
+    object.__setattr__(two._parts, "store", away)  # type: ignore[reportPrivateUsage]
+    team.clock.advance(30)
+    await two.step()
+    object.__setattr__(two._parts, "store", store)  # type: ignore[reportPrivateUsage]
+    await two.step()
+    assert await team.pulse(pulse.id) == pulse
+
+
+class _Away:
+    """A database that does not answer."""
+
+    def read(self) -> Any:
+        raise StorageUnavailable("away", retry_after_seconds=1.0)
+
+    write = read
+
+
+@pytest.mark.spec("WAKE-14", "WAKE-23")
+async def test_after_a_crash_between_taking_and_starting_the_pulse_is_tried_again_and_charged_once(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    wake = await team.ask(None, bob)
+    async with team.store.write() as tx:
+        taken = await team.tier.pulses.take(tx, await team.pulse(wake.pulse_id), "exe_dead")
+    assert taken is not None
+    assert await team.inbox(bob, DeliveryState.LEASED) == ["help"]
+    await team.worker.step()
+    assert await team.inbox(bob) == ["help"]
+    team.clock.advance(BACK_OFF_SECONDS)
+    await team.run(wake.pulse_id)
+    assert (await team.wake(wake)).charge is Charge.CHARGED
+    assert await team.inbox(bob, DeliveryState.HANDLED) == ["help"]
+
+
+@pytest.mark.spec("WAKE-55", "WAKE-23")
+async def test_a_drain_lets_pulses_end_puts_back_the_rest_and_starts_none(team: Fleet) -> None:
+    ann, bob, cid = [await team.agent(name, LAUNCHED, FREE) for name in ("ann", "bob", "cid")]
+    _, one = await running(team, ann)
+    _, two = await running(team, bob)
+    draining = asyncio.create_task(team.worker.drain(0.3))
+    await asyncio.sleep(0)
+    later = await team.ask(None, cid)
+    await team.worker.step()
+    team.launcher.end(one.id)
+    await draining
+    assert (await team.pulse(one.id)).status is PulseStatus.SUCCEEDED
+    assert (await team.pulse(two.id)).status is PulseStatus.PENDING
+    assert (await team.pulse(later.pulse_id)).status is PulseStatus.PENDING
+    assert len(team.launcher.launches) == 2
+    assert await team.inbox(bob) == await team.inbox(cid) == ["help"]
+    team.worker = team.new_worker("exe_2")
+    team.clock.advance(BACK_OFF_SECONDS)
+    await team.run(two.id)
+    await team.run(later.pulse_id)
+
+
+@pytest.mark.spec("WAKE-53")
+async def test_minutes_are_those_that_ran_of_killed_and_interrupted_pulses_too(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    wake, pulse = await running(team, bob)
+    team.clock.advance(60)
+    assert await minutes_today(team, bob) == 60
+    await team.worker.drain(0)
+    team.clock.advance(100)
+    assert await minutes_today(team, bob) == 60
+    team.worker = team.new_worker("exe_2")
+    await team.worker.step()
+    await team.until(wake.pulse_id, PulseStatus.RUNNING)
+    team.clock.advance(30)
+    async with team.store.write() as tx:
+        await team.tier.pulses.cancel(tx, await team.pulse(pulse.id), by="operator")
+    assert await minutes_today(team, bob) == 90
+    team.clock.advance(500)
+    assert await minutes_today(team, bob) == 90

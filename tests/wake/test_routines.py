@@ -1,0 +1,141 @@
+"""Routines: they fire once, join, leave no ghost, and spend nothing where there is nothing to do."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from circadia.ids import PulseId
+from circadia.records.event import EventType
+from circadia.records.pulse import PulseStatus
+from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.wake import Decision
+from tests.wake.asks import running
+from tests.wake.fleet import FREE, LAUNCHED, Fleet
+
+
+@pytest.mark.spec("WAKE-17", "WAKE-40")
+async def test_a_routine_that_joins_a_pending_pulse_is_in_its_prompt(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    wake = await team.ask(None, bob, "look at this")
+    await team.routines(
+        bob, RoutineSpec(name="nightly", instructions="sweep the yard", recurrence=Recurrence(every_seconds=60))
+    )
+    team.clock.advance(60)
+    async with team.store.write() as tx:
+        (due,) = await tx.routines.due(team.clock.now(), limit=10)
+        await team.tier.routines.fire(tx, due)
+    assert (await team.wakes())[-1].pulse_id == wake.pulse_id
+    await team.worker.step()
+    await team.launcher.until_launches(1)
+    assert "look at this" in team.launcher.launches[0].prompt
+    assert "sweep the yard" in team.launcher.launches[0].prompt
+
+
+@pytest.mark.spec("WAKE-45")
+async def test_a_routine_that_is_taken_away_leaves_no_ghost_waiting(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE, {"max_concurrent_pulse_sessions": 1})
+    spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60), timeout_seconds=7)
+    _, pulse = await running(team, bob)
+    await team.routines(bob, spec)
+    team.clock.advance(60)
+    await team.worker.step()
+    waiting = (await team.wakes())[-1]
+    assert (waiting.decision, waiting.rule) == (Decision.DEFERRED, "max_concurrent_pulse_sessions")
+    await team.routines(bob)
+    team.launcher.end(pulse.id)
+    await team.until(pulse.id)
+    await team.worker.step()
+    assert (await team.wake(waiting)).decision is Decision.CANCELLED
+
+    await team.routines(bob, spec)
+    _, pulse = await running(team, bob)
+    team.clock.advance(60)
+    await team.worker.step()
+    team.launcher.end(pulse.id)
+    await team.until(pulse.id)
+    await team.worker.step()
+    again = (await team.wakes(Decision.ADMITTED))[-1]
+    assert again.routine == "r"
+    assert (await team.pulse(again.pulse_id)).timeout_seconds == 7
+
+
+@pytest.mark.spec("WAKE-43", "WAKE-50")
+async def test_two_processes_that_find_a_routine_due_fire_it_once(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
+    team.clock.advance(60)
+    workers = [team.new_worker(f"exe_{name}", alone=False) for name in "abc"]
+    await asyncio.gather(*(worker.step() for worker in workers))
+    assert len(await team.wakes()) == 1
+    assert len(team.launcher.launches) <= 1
+
+
+@pytest.mark.spec("WAKE-46")
+async def test_a_fleet_with_nothing_to_do_makes_no_call_in_a_day_and_says_why(team: Fleet) -> None:
+    agents = [await team.agent(f"a{number}", LAUNCHED if number % 2 else {}) for number in range(4)]
+    for agent in agents:
+        await team.routines(agent, RoutineSpec(name="look", recurrence=Recurrence(every_seconds=1800)))
+    for _ in range(24 * 2):
+        team.clock.advance(1800)
+        await team.worker.step()
+    assert team.launcher.launches == []
+    assert await team.pulses() == []
+    assert all([(await team.row(agent)).asleep for agent in agents])
+    told = await team.events(EventType.ROUTINE)
+    skipped = [each for each in told if each.data.get("verdict") == "skipped"]
+    assert len(skipped) == 4 * 48
+    assert {each.data["reason"] for each in skipped} == {"no instructions and nothing unread"}
+    async with team.store.read() as tx:
+        assert (await tx.routines.of_agent(agents[0].id))[0].skips == 48
+        assert list(await tx.calls.groups("agent")) == []
+
+
+@pytest.mark.spec("WAKE-44")
+async def test_long_pulses_of_one_agent_delay_and_drop_nobodys(team: Fleet) -> None:
+    agents = [await team.agent(f"a{number}", LAUNCHED, FREE) for number in range(10)]
+    for number, agent in enumerate(agents):
+        spec = RoutineSpec(
+            name="r", instructions="do", recurrence=Recurrence(every_seconds=1800, offset_seconds=number * 180)
+        )  # fmt: skip
+        await team.routines(agent, spec)
+    began: dict[PulseId, float] = {}
+    for minute in range(31):
+        await team.worker.step()
+        for pulse in await team.pulses():
+            if pulse.status is not PulseStatus.SUCCEEDED and pulse.id not in began:
+                await team.until(pulse.id, PulseStatus.RUNNING)
+                began[pulse.id] = minute
+        for pulse_id, at in began.items():
+            if minute - at >= 10 and pulse_id in team.launcher.running:
+                team.launcher.end(pulse_id)
+                await team.until(pulse_id)
+        team.clock.advance(60)
+    starts = [(each.agent, each.started_at) for each in await team.pulses()]
+    assert len(starts) == 10
+    assert all(at is not None and at.second == 0 and at.minute % 3 == 0 for _, at in starts)
+
+
+@pytest.mark.spec("WAKE-16")
+async def test_an_agent_with_routines_of_the_file_can_be_changed_and_keeps_routines_that_were_put_later(
+    team: Fleet, folder: Path
+) -> None:
+    bob = await team.agent("bob", LAUNCHED)
+    of_file = [RoutineSpec(name="f", instructions="do", recurrence=Recurrence(every_seconds=3600))]
+
+    async def start() -> None:
+        async with team.store.write() as tx:
+            row = await tx.agents.get(bob.id)
+            assert row is not None
+            row = await team.tier.coordinations.read_file(tx, row, {"zone": "Europe/Berlin"})
+            await team.tier.routines.read_file(tx, row, of_file)
+
+    await start()
+    await team.patch(bob, prompt_tokens=500)
+    await start()
+    await team.routines(bob, RoutineSpec(name="p", recurrence=Recurrence(every_seconds=60)))
+    await start()
+    async with team.store.read() as tx:
+        assert [each.name for each in await tx.routines.of_agent(bob.id)] == ["p"]
+    row = await team.row(bob)
+    assert (row.coordination.prompt_tokens, row.coordination.zone) == (500, "Europe/Berlin")
