@@ -163,6 +163,8 @@ async def test_what_an_agent_does_with_its_pulses_token_belongs_to_the_chain_of_
             ("message", "operator"), ("wake", "bob"), ("pulse", "bob"), ("message", "bob"), ("wake", "ann"),
             ("pulse", "ann"),
         ]  # fmt: skip
+        await server.rest("POST", f"/pulses/{told['pulse']}/end", {"status": "succeeded"}, token=token)
+        await until(server, told["pulse"], "succeeded")  # else the server lets it run on when it stops
 
 
 @pytest.mark.spec("WAKE-50", "WAKE-52")
