@@ -46,6 +46,10 @@ class Plan:
     quiet: bool
 
 
+app = typer.Typer(invoke_without_command=True)
+
+
+@app.callback(epilog="Example: circadia demo --seconds 30")
 def demo(
     context: typer.Context,
     upstream: Annotated[

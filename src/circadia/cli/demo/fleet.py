@@ -1,7 +1,6 @@
 """Makes the agents of `circadia demo wakes`: launched ones, asleep."""
 
 from collections.abc import Mapping
-from dataclasses import replace
 from types import ModuleType
 
 from circadia.agents.registry import NewAgent, Registry
@@ -12,7 +11,7 @@ from circadia.ids import RandomIds
 from circadia.records.agent import Agent, AgentPolicy, SleepEvent
 from circadia.settings import settings_from
 from circadia.stores.base import Store
-from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.base import Signals
 from circadia.testing.clock import ManualClock
 from circadia.wake.tier import WakeTier
 
@@ -20,14 +19,14 @@ _LAUNCHER = {"kind": "callable", "function": "circadia.cli.demo.wakes:wakes"}
 
 
 async def fleet(
-    store: Store, clock: ManualClock, waking: ModuleType, stated: Mapping[str, Mapping[str, object]]
-) -> tuple[WakeTier, LocalSignals, dict[str, Agent]]:
-    """Return the wake tier on this store, its signals, and the agents by name."""
-    settings, signals, ids = (
-        settings_from({"launchers": {"demo": _LAUNCHER}}),
-        LocalSignals(),
-        RandomIds(system_milliseconds),
-    )
+    store: Store,
+    clock: ManualClock,
+    signals: Signals,
+    waking: ModuleType,
+    stated: Mapping[str, Mapping[str, object]],
+) -> tuple[WakeTier, dict[str, Agent]]:
+    """Return the wake tier on this store, and the agents by name."""
+    settings, ids = settings_from({"launchers": {"demo": _LAUNCHER}}), RandomIds(system_milliseconds)
     tier: WakeTier = waking.wake_tier(settings, clock, ids, signals)
     registry = Registry(clock, ids, signals, AgentPolicy())
     threads = Threads(
@@ -39,7 +38,5 @@ async def fleet(
         for name, coordination in stated.items():
             new = NewAgent(name=name, sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
             agent, _ = await registry.add(tx, session, new)
-            agents[name] = replace(
-                await tier.coordinations.patch(tx, agent, {**coordination, "launcher": "demo"}, by="demo")
-            )
-    return tier, signals, agents
+            agents[name] = await tier.coordinations.patch(tx, agent, {**coordination, "launcher": "demo"}, by="demo")
+    return tier, agents

@@ -20,6 +20,7 @@ import typer
 from rich.console import Console
 from rich.table import Table
 
+from circadia.cli.demo.command import app
 from circadia.ids import AgentId, PulseId
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
@@ -152,10 +153,11 @@ async def _fleet(folder: Path) -> AsyncGenerator[Fleet]:
     parts = importlib.import_module("circadia.wake.attempts")
     workers = importlib.import_module("circadia.wake.worker")
     made = importlib.import_module("circadia.cli.demo.fleet")
+    signals = importlib.import_module("circadia.stores.signals.local").LocalSignals()
     clock = ManualClock(MORNING)
     store: Store = await opened.open_sqlite(folder / "circadia.db")
     try:
-        tier, signals, agents = await made.fleet(store, clock, waking, _FLEET)
+        tier, agents = await made.fleet(store, clock, signals, waking, _FLEET)
         await _routines(store, tier, agents)
         worker_parts = parts.WorkerParts(
             store=store, signals=signals, requests=tier.requests, pulses=tier.pulses, routines=tier.routines,
@@ -259,6 +261,7 @@ def _table(rows: Mapping[str, Any]) -> Table:
     return table
 
 
+@app.command(epilog="Example: circadia demo wakes --pause-seconds 0")
 def wakes(
     pause_seconds: Annotated[
         float, typer.Option("--pause-seconds", min=0, help="Pause behind each line, for people who read along.")
