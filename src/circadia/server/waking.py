@@ -18,6 +18,7 @@ from circadia.settings.launchers import (
 )
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
+from circadia.wake.attempts import WorkerParts
 from circadia.wake.coordination import Coordinations
 from circadia.wake.guardrails import FleetLimits
 from circadia.wake.inbox import Inbox
@@ -35,7 +36,7 @@ from circadia.wake.requests import Requests
 from circadia.wake.routines import Routines
 from circadia.wake.thread_events import ThreadEvents
 from circadia.wake.tier import WakeTier
-from circadia.wake.worker import Worker, WorkerParts
+from circadia.wake.worker import Worker
 
 
 def wake_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals) -> WakeTier:
