@@ -173,3 +173,16 @@ async def test_minutes_are_those_that_ran_of_killed_and_interrupted_pulses_too(t
     assert await minutes_today(team, bob) == 90
     team.clock.advance(500)
     assert await minutes_today(team, bob) == 90
+
+
+@pytest.mark.spec("WAKE-53")
+async def test_the_time_in_which_no_server_ran_is_no_time_of_the_agent(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    await running(team, bob)
+    for _ in range(6):
+        team.clock.advance(10)
+        await team.worker.step()  # its heartbeat
+    team.clock.advance(2 * 3600)
+    team.worker = team.new_worker("exe_2")
+    await team.worker.step()
+    assert 60 <= await minutes_today(team, bob) <= 60 + LEASE_SECONDS

@@ -65,8 +65,12 @@ class PulseRows:
         await self._tell(tx, agent.session, agent.name, pulse)
         return pulse
 
-    async def move(self, tx: Tx, pulse: Pulse, to: PulseStatus, **changes: Any) -> Pulse:
+    async def move(
+        self, tx: Tx, pulse: Pulse, to: PulseStatus, *, ran_until: datetime | None = None, **changes: Any
+    ) -> Pulse:
         """Move a pulse, and with its end what its requests count as; return the new row.
+
+        `ran_until` is when its agent ran at the latest, if that is not now.
 
         Raises:
             Conflict: somebody else has moved it meanwhile, or the move is not allowed.
@@ -80,7 +84,8 @@ class PulseRows:
         elif to is PulseStatus.PENDING:
             moved = replace(moved, lease_until=None, owner=None, started_at=None, prompted_at=None, token_hash=None)
         if to is PulseStatus.PENDING and pulse.started_at is not None:
-            moved = replace(moved, run_seconds=pulse.run_seconds + seconds_between(pulse.started_at, now))
+            ran = seconds_between(pulse.started_at, min(now, ran_until or now))
+            moved = replace(moved, run_seconds=pulse.run_seconds + ran)
         if not await tx.pulses.save(moved, origin=pulse):
             raise Conflict(f"pulse {pulse.id!r} was moved by another process")
         if to is PulseStatus.RUNNING:

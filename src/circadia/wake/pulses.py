@@ -121,14 +121,18 @@ class Pulses:
             await self._tell_wakers(tx, ended)
         return ended
 
-    async def give_back(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
-        """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23)."""
+    async def give_back(self, tx: Tx, pulse: Pulse, detail: str, *, died: bool = False) -> Pulse:
+        """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23).
+
+        Where its process `died`, its agent is known to have run up to the lease: what came then is no time of its own.
+        """
         if pulse.attempt >= ATTEMPTS:
             return await self._bury(tx, pulse, detail)
         pause = timedelta(seconds=BACK_OFF_SECONDS * 2 ** (pulse.attempt - 1))
         again = await self._rows.move(
-            tx, pulse, PulseStatus.PENDING, epoch=pulse.epoch + 1, not_before=self._clock.now() + pause, detail=detail
-        )
+            tx, pulse, PulseStatus.PENDING, ran_until=pulse.lease_until if died else None, epoch=pulse.epoch + 1,
+            not_before=self._clock.now() + pause, detail=detail,
+        )  # fmt: skip
         await self._settle_messages(tx, again, handled=False)
         await self._close_gate(tx, pulse)
         return again

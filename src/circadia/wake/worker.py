@@ -145,7 +145,7 @@ class Worker:
     async def _put_back(self, pulse: Pulse) -> None:
         with suppress(Conflict):  # somebody else was first
             async with self._parts.store.write() as tx:
-                await self._parts.pulses.give_back(tx, pulse, "its process died")
+                await self._parts.pulses.give_back(tx, pulse, "its process died", died=True)
             clearing = asyncio.create_task(self._clear(pulse))
             self._clearing.add(clearing)
             clearing.add_done_callback(self._clearing.discard)

@@ -301,6 +301,12 @@ Index(
 )
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
 Index(
+    "wakes_day",
+    wakes.c.decided_at,
+    sqlite_where=text("charge IN ('reserved', 'charged')"),
+    postgresql_where=text("charge IN ('reserved', 'charged')"),
+)
+Index(
     "wakes_deferred",
     wakes.c.not_before,
     sqlite_where=text("decision = 'deferred'"),
@@ -343,6 +349,7 @@ pulses = Table(
     Column("depth", Integer, nullable=False),
 )
 Index("pulses_agent", pulses.c.agent_id, pulses.c.created_at)
+Index("pulses_ended", pulses.c.agent_id, pulses.c.ended_at)
 Index("pulses_root", pulses.c.root_id)
 Index(
     "pulses_open",
