@@ -12,7 +12,7 @@ import sys
 from urllib.parse import urlsplit
 
 SOCKET = os.environ["CIRCADIA_GATEWAY_SOCKET"]
-BASE_URLS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "MCP_URL")
+BASE_URLS = ("OPENAI_BASE_URL", "ANTHROPIC_BASE_URL", "CIRCADIA_MCP_URL")
 
 
 async def pour(source: asyncio.StreamReader, sink: asyncio.StreamWriter) -> None:

@@ -1,6 +1,7 @@
 """An agent for one pulse: a plain loop around the official OpenAI SDK.
 
-    launcher: {kind: subprocess, command: [python, examples/subprocess/openai_loop.py]}
+    launchers: {runner: {kind: subprocess, command: [python, examples/subprocess/openai_loop.py]}}
+    agents: {helper: {coordination: {launcher: runner}}}
 
 The prompt comes on standard input. `OPENAI_BASE_URL` and `OPENAI_API_KEY` come with the pulse and lead to the gateway,
 so the SDK needs no argument. Exit status 0 says that it has done what it was started for.

@@ -1,6 +1,7 @@
 """An agent for one pulse, written with Pydantic AI.
 
-    launcher: {kind: subprocess, command: [python, examples/subprocess/pydantic_ai_agent.py]}
+    launchers: {runner: {kind: subprocess, command: [python, examples/subprocess/pydantic_ai_agent.py]}}
+    agents: {helper: {coordination: {launcher: runner}}}
 
 The prompt comes on standard input; Pydantic AI's OpenAI provider reads `OPENAI_BASE_URL` and `OPENAI_API_KEY`, which
 come with the pulse and lead to the gateway.

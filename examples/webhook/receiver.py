@@ -1,7 +1,8 @@
 """A program that a webhook launcher starts agents in: `python receiver.py [PORT]`.
 
-    launcher: {kind: webhook, url: "http://127.0.0.1:8080/pulses", secret_env: WEBHOOK_SECRET,
-               allowed_networks: [127.0.0.0/8]}
+    launchers: {runner: {kind: webhook, url: "http://127.0.0.1:8080/pulses", secret_env: WEBHOOK_SECRET,
+               allowed_networks: [127.0.0.0/8]}}
+    agents: {helper: {coordination: {launcher: runner}}}
 
 It checks each request's signature with the secret in `WEBHOOK_SECRET`, runs each pulse once, and answers when the run
 has ended. A pulse that is to stop is cancelled.

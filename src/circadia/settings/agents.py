@@ -59,6 +59,8 @@ class AgentSettings(PolicySettings, ScheduleSettings):
         stated = self.coordination.stated()
         if "timezone" in self.model_fields_set:
             stated["zone"] = self.timezone
+        if self.model_fields_set & {"max_consecutive_skips", "pulse_max_consecutive_skips"}:
+            stated["max_consecutive_skips"] = self.skips_until_told
         if self.blackouts or self.pulse_blackouts:
             stated["blackouts"] = TypeAdapter(tuple[Blackout, ...]).dump_python(self.blackout_records(), mode="json")
         if "blackout_policies" in self.model_fields_set:

@@ -23,8 +23,6 @@ from circadia.wake.schedule import Plan, Verdict, first_at, plan
 
 MOST_ROUTINES: Final = 100
 """Routines of one agent."""
-ALERT_SKIPS: Final = 5
-"""Skips in a row after which people are told."""
 FILE_ROUTINES: Final = "routines"
 """Stands among an agent's settings for the routines that the file stated when it was read last."""
 _SPECS: Final = TypeAdapter(tuple[RoutineSpec, ...])
@@ -102,7 +100,7 @@ class Routines:
             occurrence = planned.occurrence.isoformat() if planned.occurrence else None
             more = {"routine": routine.name, "occurrence": occurrence, "missed": planned.missed, "skips": after.skips}
             await self._tell(tx, agent, {**more, **told})
-        if after.skips == ALERT_SKIPS and after.skips != routine.skips:
+        if after.skips == coordination.max_consecutive_skips and after.skips != routine.skips:
             await self._alert(tx, agent, after)
         return planned
 
