@@ -179,6 +179,9 @@ async def test_a_waiting_caller_that_hangs_up_reads_nothing(tmp_path: Path) -> N
         made = (await ask(at, ann, call("create_thread", name="t", participants=["bob"])))[-1]["result"]
         thread = made["structuredContent"]["thread"]["id"]
         waiting = asyncio.create_task(ask(at, bob, call("wait_for_mention", timeout_seconds=30)))
+        async with asyncio.timeout(10):
+            while not at.server.waiting():  # it must be through the gate before the gate is shut
+                await asyncio.sleep(0.01)
         await at.sleeping(True, "bob")
         held = asyncio.create_task(ask(at, bob, call("wait_for_mention", timeout_seconds=30)))
         await at.held(1)

@@ -132,17 +132,21 @@ class Relay:
 
     async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter) -> None:
         owned = 0
+        last = b""
         events = WholeEvents()
         cell = self._presence.known(call.agent.id) if call.agent.policy.abort_streams else None
         cut = None if cell is None else _cut_by_sleep(cell, answer)
         try:
             await reply.start(answer.status, crossing.to_caller(answer.headers, length=False))
             async for chunk in answer:
-                passed = meter.feed(chunk)
+                passed = events.feed(meter.feed(chunk))
                 if len(meter.ids) > owned:
                     await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
                     owned = len(meter.ids)
-                await reply.write(events.feed(passed))
+                if answer.at_end:
+                    last = passed  # goes out with the end
+                else:
+                    await reply.write(passed)
         except Silent as error:
             raise UpstreamTimedOut(f"upstream {call.provider.upstream.name!r} stopped in its stream") from error
         except Broken as error:
@@ -152,7 +156,7 @@ class Relay:
         finally:
             if cell is not None and cut is not None:
                 cell.streams.discard(cut)
-        await reply.finish(events.end() + meter.end())
+        await reply.finish(last + events.end() + meter.end())
 
     def _error_event(self, call: ModelCall, status: int | None, message: str) -> None:
         self._journal.event(

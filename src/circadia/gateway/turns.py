@@ -106,8 +106,9 @@ class Turns:
         latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
         heads = [handle] if handle else []
         heads += [answer[-1] if answer else request.chain[-1]] if answer or request.chain else []
-        moved = replace(
-            latest,
+        moved = Conversation(
+            id=latest.id,
+            agent_id=latest.agent_id,
             end_user=turn.conversation.end_user or latest.end_user,
             turns=latest.turns + int(turn.counted),
             version=latest.version + 1,

@@ -13,6 +13,8 @@ HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request."""
 MOST_HEAD_BYTES: Final = 65_536
 """Bytes of all headers of a request together; providers and proxies allow 8 to 32 KiB."""
+MOST_GATHERED_BYTES: Final = 65_536
+"""Bytes of an answer that wait for the end of a turn of the event loop."""
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -58,6 +60,56 @@ class _SlimEvent:
         return True
 
 
+class _Gathered:
+    """A connection as its requests write to it: what they write in one turn of the event loop is one system call.
+
+    Head, body and end of most answers come in one turn; each call of their own would cost a fiftieth of a model call.
+    """
+
+    __slots__ = ("_loop", "_parts", "_size", "_transport")
+
+    def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self._transport = transport
+        self._loop = loop
+        self._parts: list[bytes] = []
+        self._size = 0
+
+    def write(self, data: bytes) -> None:
+        """Send soon; at once where much has gathered, so that the caller's pace is felt."""
+        if not self._parts:
+            self._loop.call_soon(self._flush)
+        self._parts.append(data)
+        self._size += len(data)
+        if self._size > MOST_GATHERED_BYTES:
+            self._flush()
+
+    def close(self) -> None:
+        """Close, after what was written."""
+        self._flush()
+        self._transport.close()
+
+    def is_closing(self) -> bool:
+        """Return whether it is closed, or about to be."""
+        return self._transport.is_closing()
+
+    def pause_reading(self) -> None:
+        """Take no more of the caller's bytes for now."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Take them again."""
+        self._transport.resume_reading()
+
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        """Return what is known of the socket."""
+        return self._transport.get_extra_info(name, default)
+
+    def _flush(self) -> None:
+        parts, self._parts, self._size = self._parts, [], 0
+        if parts and not self._transport.is_closing():
+            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+
+
 class Http(HttpToolsProtocol):
     """Tells the running request that its caller is gone, also when a pipelined one stands behind it.
 
@@ -82,7 +134,7 @@ class Http(HttpToolsProtocol):
 
     def connection_made(self, transport: Any) -> None:
         """Give the caller some time for its first head."""
-        super().connection_made(transport)
+        super().connection_made(cast("asyncio.Transport", _Gathered(transport, self.loop)))
         self.flow._is_writable_event = cast("asyncio.Event", _SlimEvent(is_set=True))  # pyright: ignore[reportPrivateUsage]
         self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.close)
 
