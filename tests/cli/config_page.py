@@ -2,8 +2,9 @@
 
 import types
 from collections.abc import Mapping
+from datetime import datetime
 from enum import StrEnum
-from typing import Any, Final, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
@@ -12,12 +13,22 @@ from pydantic_core import PydanticUndefined
 from circadia.settings import (
     AgentSettings,
     DefaultsSettings,
+    FleetSettings,
     LimitsSettings,
     McpServerSettings,
     PolicySettings,
     ServerSettings,
     UpstreamSettings,
 )
+from circadia.settings.coordination import CoordinationSettings, GuardrailsSettings
+from circadia.settings.launchers import (
+    CallableLauncherSettings,
+    ContainerLauncherSettings,
+    ResidentLauncherSettings,
+    SubprocessLauncherSettings,
+    WebhookLauncherSettings,
+)
+from circadia.settings.schedule import BlackoutPoliciesSettings, BlackoutSettings, RoutineSettings, ScheduleSettings
 
 HEAD: Final = ("| key | type | default | unit | description |", "| --- | --- | --- | --- | --- |")
 
@@ -26,7 +37,18 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
     "upstreams": (UpstreamSettings,),
     "mcp_servers": (McpServerSettings,),
     "defaults": (PolicySettings, DefaultsSettings),
-    "agents": (AgentSettings,),
+    "agents": (AgentSettings, ScheduleSettings),
+    "agents`: `coordination": (CoordinationSettings,),
+    "agents`: `wake_guardrails": (GuardrailsSettings,),
+    "agents`: `routines": (RoutineSettings,),
+    "agents`: `blackouts": (BlackoutSettings,),
+    "agents`: `blackout_policies": (BlackoutPoliciesSettings,),
+    "launchers`: `subprocess": (SubprocessLauncherSettings,),
+    "launchers`: `container": (ContainerLauncherSettings,),
+    "launchers`: `webhook": (WebhookLauncherSettings,),
+    "launchers`: `callable": (CallableLauncherSettings,),
+    "launchers`: `resident": (ResidentLauncherSettings,),
+    "fleet": (FleetSettings,),
     "limits": (LimitsSettings,),
 }
 """The models whose own fields stand below each heading; an agent's policy keys stand below `defaults`."""
@@ -42,8 +64,22 @@ _UNITS: Final = {
     "holds": "calls",
     "holds_per_agent": "calls",
     "retries": "repeats",
+    "_minutes": "minutes",
+    "_mebibytes": "MiB",
+    "_ms": "milliseconds",
+    "_tokens": "tokens",
+    "cpus": "cores",
+    "max_wakes_per_day": "wakes",
+    "max_wakes_per_pair_per_day": "wakes",
+    "max_wakes_per_session": "wakes",
 }
-_TYPES: Final[Mapping[object, str]] = {str: "text", int: "whole number", float: "number", bool: "true or false"}
+_TYPES: Final[Mapping[object, str]] = {
+    str: "text",
+    int: "whole number",
+    float: "number",
+    bool: "true or false",
+    datetime: "time",
+}
 
 
 def table(section: str) -> list[str]:
@@ -73,8 +109,12 @@ def _kind(annotation: Any) -> str:
         return f"list of {_kind(inner[0])}"
     if origin is dict:
         return f"map of text to {_kind(inner[1])}"
+    if origin is Annotated:
+        return _kind(inner[0])
     if isinstance(annotation, type) and issubclass(annotation, StrEnum):
         return ", ".join(f"`{each.value}`" for each in annotation)
+    if isinstance(annotation, type) and issubclass(annotation, BaseModel):
+        return "map"
     return _TYPES[annotation]
 
 
@@ -84,6 +124,8 @@ def _default(info: FieldInfo) -> str:
         return "required"
     if value is None:
         return "none"
+    if isinstance(value, BaseModel):
+        return "see there"
     if isinstance(value, bool):
         return f"`{str(value).lower()}`"
     if isinstance(value, StrEnum):
