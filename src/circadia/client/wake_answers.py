@@ -41,34 +41,10 @@ class CheckedAnswer(TypedDict):
     detail: str
 
 
-WakeShownAnswer = TypedDict(
-    "WakeShownAnswer",
-    {
-        "id": str,
-        "at": str,
-        "agent": str,
-        "source": str,
-        "from": str,
-        "reason": str,
-        "priority": str,
-        "message": str | None,
-        "routine": str | None,
-        "decision": str,
-        "rule": str | None,
-        "detail": str,
-        "not_before": str | None,
-        "expires_at": str | None,
-        "decided_at": str,
-        "charge": str,
-        "pulse": str | None,
-        "root": str,
-        "parent": str | None,
-        "depth": int,
-        "overridden_by": str | None,
-        "trace": list[CheckedAnswer],
-    },
-)
-"""A wake request with what each guardrail said."""
+class WakeShownAnswer(WakeAnswer):
+    """A wake request with what each guardrail said."""
+
+    trace: list[CheckedAnswer]
 
 
 class BudgetAnswer(TypedDict):

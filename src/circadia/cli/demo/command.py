@@ -66,7 +66,7 @@ def demo(
     seconds: Annotated[
         float,
         typer.Option(min=SHORTEST_SECONDS, help="Length of each of the two runs; the story's hour is scaled to it."),
-    ] = 60.0,
+    ] = 50.0,
     wait_seconds: Annotated[
         float,
         typer.Option(

@@ -54,6 +54,12 @@ NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 
 metadata = MetaData()
 
+
+def _only(condition: str) -> dict[str, Any]:
+    """Return what makes an index hold only the rows of this condition, in both dialects."""
+    return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
+
+
 sessions = Table(
     "sessions",
     metadata,
@@ -69,8 +75,7 @@ Index(
     "sessions_open_name",
     sessions.c.name,
     unique=True,
-    sqlite_where=text("status = 'open'"),
-    postgresql_where=text("status = 'open'"),
+    **_only("status = 'open'"),
 )
 Index("sessions_name", sessions.c.name)
 
@@ -100,15 +105,13 @@ Index(
     agents.c.session_id,
     agents.c.name,
     unique=True,
-    sqlite_where=text("deleted_at IS NULL"),
-    postgresql_where=text("deleted_at IS NULL"),
+    **_only("deleted_at IS NULL"),
 )
 Index(
     "agents_token",
     agents.c.token_hash,
     unique=True,
-    sqlite_where=text("deleted_at IS NULL"),
-    postgresql_where=text("deleted_at IS NULL"),
+    **_only("deleted_at IS NULL"),
 )
 
 threads = Table(
@@ -179,15 +182,13 @@ Index("deliveries_message", deliveries.c.message_id)
 Index(
     "deliveries_pulse",
     deliveries.c.pulse_id,
-    sqlite_where=text("pulse_id IS NOT NULL"),
-    postgresql_where=text("pulse_id IS NOT NULL"),
+    **_only("pulse_id IS NOT NULL"),
 )
 Index("deliveries_state", deliveries.c.agent_id, deliveries.c.state, deliveries.c.number)
 Index(
     "deliveries_leased",
     deliveries.c.leased_until,
-    sqlite_where=text("state = 'leased'"),
-    postgresql_where=text("state = 'leased'"),
+    **_only("state = 'leased'"),
 )
 
 events = Table(
@@ -296,27 +297,23 @@ Index(
     "wakes_counted",
     wakes.c.agent_id,
     wakes.c.decided_at,
-    sqlite_where=text("charge IN ('reserved', 'charged')"),
-    postgresql_where=text("charge IN ('reserved', 'charged')"),
+    **_only("charge IN ('reserved', 'charged')"),
 )
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
 Index(
     "wakes_day",
     wakes.c.decided_at,
-    sqlite_where=text("charge IN ('reserved', 'charged')"),
-    postgresql_where=text("charge IN ('reserved', 'charged')"),
+    **_only("charge IN ('reserved', 'charged')"),
 )
 Index(
     "wakes_deferred",
     wakes.c.not_before,
-    sqlite_where=text("decision = 'deferred'"),
-    postgresql_where=text("decision = 'deferred'"),
+    **_only("decision = 'deferred'"),
 )
 Index(
     "wakes_deferred_agent",
     wakes.c.agent_id,
-    sqlite_where=text("decision = 'deferred'"),
-    postgresql_where=text("decision = 'deferred'"),
+    **_only("decision = 'deferred'"),
 )
 
 pulses = Table(
@@ -354,14 +351,12 @@ Index("pulses_root", pulses.c.root_id)
 Index(
     "pulses_open",
     pulses.c.agent_id,
-    sqlite_where=text("ended_at IS NULL"),
-    postgresql_where=text("ended_at IS NULL"),
+    **_only("ended_at IS NULL"),
 )
 Index(
     "pulses_token",
     pulses.c.token_hash,
-    sqlite_where=text("ended_at IS NULL"),
-    postgresql_where=text("ended_at IS NULL"),
+    **_only("ended_at IS NULL"),
 )
 
 routines = Table(
@@ -383,6 +378,5 @@ Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
 Index(
     "routines_due",
     routines.c.next_at,
-    sqlite_where=text("enabled"),
-    postgresql_where=text("enabled"),
+    **_only("enabled"),
 )
