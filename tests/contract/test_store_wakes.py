@@ -110,11 +110,11 @@ async def test_what_is_reserved_or_charged_counts_from_the_start_of_the_day_to_i
     assert (counts.wakes_today, counts.by_sender_today, counts.of_sender_today) == (2, 1, 1)
     assert (counts.last_wake_at, counts.visits, counts.fleet_wakes_today) == (at(1), 1, 3)
     async with store.write() as tx:
-        await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origins=[Charge.RESERVED])
-        await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origins=[Charge.RESERVED])
+        await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED)
+        await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED)
     assert (await tally(store)).wakes_today == 2
     async with store.write() as tx:
-        await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origins=[Charge.RESERVED, Charge.CHARGED])
+        await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.CHARGED)
     assert (await tally(store)).wakes_today == 1
     assert (await tally(store, sender_id=None)).by_sender_today == 0
 

@@ -1,6 +1,6 @@
 """What the program asks of a database for wakes: requests, pulses and routines. `base.py` has the rest."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -21,8 +21,8 @@ class Wakes(Protocol):
         """Write the new decision of a deferred one; return whether it was deferred."""
         ...
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origins: Collection[Charge]) -> None:
-        """Move what the pulse's requests count as."""
+    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
+        """Move what those of the pulse's requests count as that count as `origin`."""
         ...
 
     async def get(self, wake_id: WakeId) -> Wake | None: ...

@@ -89,9 +89,9 @@ class PulseRows:
         if not await tx.pulses.save(moved, origin=pulse):
             raise Conflict(f"pulse {pulse.id!r} was moved by another process")
         if to is PulseStatus.RUNNING:
-            await tx.wakes.charge(pulse.id, Charge.CHARGED, origins=[Charge.RESERVED])
+            await tx.wakes.charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
         elif not PULSE_MOVES[to]:  # what is reserved still has never run
-            await tx.wakes.charge(pulse.id, Charge.RELEASED, origins=[Charge.RESERVED])
+            await tx.wakes.charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
         session, _, name = moved.agent.rpartition(":")
         await self._tell(tx, session or "default", name, moved)
         return moved

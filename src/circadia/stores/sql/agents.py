@@ -13,19 +13,21 @@ from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent
 from circadia.records.coordination import Setting, SettingSource, coordination_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, sessions
+from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 E = TypeVar("E", SleepEvent, WakeEvent)
 
-_ADD = Upsert(agents)
+_ADD = Statement(Upsert(agents), [column.name for column in agents.c])
 _ROWS = select(agents, sessions.c.name.label("session")).join(sessions)
-_GET = _ROWS.where(agents.c.id == bindparam("key"))
-_LOCK = _GET.with_for_update(of=agents)
+_ONE = _ROWS.where(agents.c.id == bindparam("key"))
+_GET = Statement(_ONE)
+_LOCK = Statement(_ONE.with_for_update(of=agents))
 _ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
-_BY_NAME = _ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name"))
-_BY_TOKEN = _ALIVE.where(agents.c.token_hash == bindparam("token_hash"))
-_OF_SESSION = _ALIVE.where(agents.c.session_id == bindparam("session_id"))
-_SAVE = (
+_BY_NAME = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name")))
+_BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")))
+_OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
+_SAVE = Statement(
     update(agents)
     .where(agents.c.id == bindparam("key"))
     .values({
@@ -36,7 +38,7 @@ _SAVE = (
         )
     })
 )  # fmt: skip
-_MOVE = (
+_MOVE = Statement(
     update(agents)
     .where(agents.c.id == bindparam("key"), agents.c.generation == bindparam("from_generation"))
     .values({
@@ -65,45 +67,45 @@ class SqlAgents:
                 **_settings(agent),
                 **_state(agent),
             }
-            return connection.execute(_ADD(connection), values).rowcount == 1
+            return _ADD.count(connection, values) == 1
 
         if not await self._run(work):
             raise Conflict(f"session {agent.session!r} has an agent named {agent.name!r} already")
 
     async def get(self, agent_id: AgentId) -> Agent | None:
         """Return the agent, deleted or not."""
-        return await self._run(lambda connection: _first(connection.execute(_GET, {"key": agent_id}).first()))
+        return await self._run(lambda connection: _first(_GET.first(connection, {"key": agent_id})))
 
     async def by_name(self, session_id: SessionId, name: str) -> Agent | None:
         """Return the session's agent of this name."""
         values = {"session_id": session_id, "name": name}
-        return await self._run(lambda connection: _first(connection.execute(_BY_NAME, values).first()))
+        return await self._run(lambda connection: _first(_BY_NAME.first(connection, values)))
 
     async def by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, disabled ones too."""
         values = {"token_hash": token_hash}
-        return await self._run(lambda connection: _first(connection.execute(_BY_TOKEN, values).first()))
+        return await self._run(lambda connection: _first(_BY_TOKEN.first(connection, values)))
 
     async def of_session(self, session_id: SessionId) -> Sequence[Agent]:
         """Return the session's agents by name."""
         values = {"session_id": session_id}
-        rows = await self._run(lambda connection: connection.execute(_OF_SESSION, values).all())
+        rows = await self._run(lambda connection: _OF_SESSION.all(connection, values))
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
 
     async def save(self, agent: Agent) -> None:
         """Write all but the sleep state. Raises Conflict, which ends the block, if the name is taken."""
         values = {f"new_{name}": value for name, value in _settings(agent).items()}
-        await self._run(lambda connection: connection.execute(_SAVE, {"key": agent.id, **values}))
+        await self._run(lambda connection: _SAVE.count(connection, {"key": agent.id, **values}))
 
     async def move(self, agent: Agent, *, from_generation: int) -> bool:
         """Write the sleep state if the stored generation is `from_generation`; return whether it was."""
         values = {f"new_{name}": value for name, value in _state(agent).items()}
         values |= {"key": agent.id, "from_generation": from_generation}
-        return await self._run(lambda connection: connection.execute(_MOVE, values).rowcount == 1)
+        return await self._run(lambda connection: _MOVE.count(connection, values) == 1)
 
     async def lock(self, agent_id: AgentId) -> Agent | None:
         """Return the row, locked against other writers until the end of the transaction."""
-        return await self._run(lambda connection: _first(connection.execute(_LOCK, {"key": agent_id}).first()))
+        return await self._run(lambda connection: _first(_LOCK.first(connection, {"key": agent_id})))
 
 
 def _settings(agent: Agent) -> dict[str, object]:

@@ -11,15 +11,15 @@ from sqlalchemy import ColumnElement, Row, bindparam, delete, func, literal_colu
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, CallId
 from circadia.records.call import Call, CallStatus, Spent, UsageGroup
-from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
+from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Call))
 _ROW = attrgetter(*_FIELDS)
-_PUT = Bulk(calls, _FIELDS, Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]))
-_REMOVE = delete(calls).where(calls.c.id == bindparam("key"))
+_PUT = Statement(Upsert(calls, keys=("id",), new=[name for name in _FIELDS if name != "id"]), _FIELDS)
+_REMOVE = Statement(delete(calls).where(calls.c.id == bindparam("key")))
 
 _KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
 _TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
@@ -64,11 +64,11 @@ class SqlCalls:
     async def add(self, calls: Sequence[Call]) -> None:
         """Store calls, or overwrite those with the same id (a reservation that is settled)."""
         if calls:
-            await self._run(lambda connection: _PUT(connection, [_ROW(call) for call in calls]))
+            await self._run(lambda connection: _PUT.many(connection, [_ROW(call) for call in calls]))
 
     async def remove(self, call_id: CallId) -> None:
         """Take back a reservation that was not used."""
-        await self._run(lambda connection: connection.execute(_REMOVE, {"key": call_id}))
+        await self._run(lambda connection: _REMOVE.count(connection, {"key": call_id}))
 
     async def spent(self, agent_id: AgentId, since: datetime) -> Spent:
         """Return what the agent used since then, reservations included.

@@ -9,22 +9,20 @@ from sqlalchemy import Row, bindparam, select
 
 from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import Conversation
-from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
+from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _FIELDS: Final = tuple(field.name for field in fields(Conversation))
 _KEYS: Final = ("agent_id", "id")
 _ROW = attrgetter(*_FIELDS)
-_PUT = Bulk(
-    conversations, _FIELDS, Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name not in _KEYS])
-)
+_PUT = Statement(Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name not in _KEYS]), _FIELDS)
 _OF_AGENT = select(conversations).where(conversations.c.agent_id == bindparam("agent_id"))
-_GET = _OF_AGENT.where(conversations.c.id == bindparam("key"))
+_GET = Statement(_OF_AGENT.where(conversations.c.id == bindparam("key")))
 _LAST_FIRST = _OF_AGENT.order_by(conversations.c.at.desc(), conversations.c.id.desc())
-_LATEST = select(conversations).order_by(conversations.c.at.desc()).limit(bindparam("most"))
-_EVERY = _LAST_FIRST.limit(bindparam("most"))
+_LATEST = Statement(select(conversations).order_by(conversations.c.at.desc()).limit(bindparam("most")))
+_EVERY = Statement(_LAST_FIRST.limit(bindparam("most")))
 
 
 class SqlConversations:
@@ -36,23 +34,23 @@ class SqlConversations:
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
         """Return the agent's conversation of this id."""
         values = {"agent_id": agent_id, "key": conversation_id}
-        row = await self._run(lambda connection: connection.execute(_GET, values).first())
+        row = await self._run(lambda connection: _GET.first(connection, values))
         return None if row is None else _conversation(row)
 
     async def latest(self, limit: int) -> Sequence[Conversation]:
         """Return those of all agents that were seen last, the last one first."""
-        rows = await self._run(lambda connection: connection.execute(_LATEST, {"most": limit}).all())
+        rows = await self._run(lambda connection: _LATEST.all(connection, {"most": limit}))
         return [_conversation(row) for row in rows]
 
     async def put(self, conversations: Sequence[Conversation]) -> None:
         """Store them, or overwrite those with the same agent and id."""
         if conversations:
-            await self._run(lambda connection: _PUT(connection, [_ROW(each) for each in conversations]))
+            await self._run(lambda connection: _PUT.many(connection, [_ROW(each) for each in conversations]))
 
     async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
         """Return them, the last seen first."""
         values = {"agent_id": agent_id, "most": limit}
-        rows = await self._run(lambda connection: connection.execute(_EVERY, values).all())
+        rows = await self._run(lambda connection: _EVERY.all(connection, values))
         return [_conversation(row) for row in rows]
 
 

@@ -7,14 +7,14 @@ from typing import Any
 from sqlalchemy import Row, bindparam, func, insert, select
 
 from circadia.records.event import Event, EventType
-from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import events
+from circadia.stores.sql.statement import Statement
 
 _ROW = attrgetter("type", "at", "session", "agent", "data")
-_ADD = Bulk(events, ("type", "at", "session", "agent", "data"), lambda _: insert(events))
+_ADD = Statement(insert(events), ("type", "at", "session", "agent", "data"))
 _AFTER = select(events).where(events.c.number > bindparam("after")).order_by(events.c.number).limit(bindparam("most"))
-_LAST = select(func.coalesce(func.max(events.c.number), 0))
+_LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)))
 
 
 class SqlEvents:
@@ -30,7 +30,7 @@ class SqlEvents:
     async def add(self, events: Sequence[Event]) -> None:
         """Append events in the order given."""
         if events:
-            await self._run(lambda connection: _ADD(connection, [_ROW(event) for event in events]))
+            await self._run(lambda connection: _ADD.many(connection, [_ROW(event) for event in events]))
 
     async def after(
         self,
@@ -55,7 +55,7 @@ class SqlEvents:
 
     async def last_number(self) -> int:
         """Return the greatest number; 0 if there is none."""
-        return await self._run(lambda connection: connection.execute(_LAST).scalar_one())
+        return await self._run(_LAST.scalar)
 
 
 def _event(row: Row[Any]) -> Event:

@@ -10,19 +10,22 @@ from circadia.ids import AgentId, MessageId, SessionId, ThreadId
 from circadia.records.message import DeliveryState, Message, MessageType, Priority
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import deliveries, messages
+from circadia.stores.sql.statement import Statement
 
-_ADD = insert(messages).returning(messages.c.number)
-_BY_ID = select(messages).where(messages.c.id == bindparam("key_id"))
-_BY_KEY = select(messages).where(messages.c.key == bindparam("idempotency"))
-_OF_ROOT = select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number)
-_DELIVER = insert(deliveries)
-_OF_THREAD = (
+_ADD = Statement(
+    insert(messages).returning(messages.c.number), [column.name for column in messages.c if column.name != "number"]
+)
+_BY_ID = Statement(select(messages).where(messages.c.id == bindparam("key_id")))
+_BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")))
+_OF_ROOT = Statement(select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number))
+_DELIVER = Statement(insert(deliveries), ("agent_id", "message_id", "number", "state", "mentioned", "priority"))
+_OF_THREAD = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"), messages.c.number > bindparam("after"))
     .order_by(messages.c.number)
     .limit(bindparam("most"))
 )
-_LATEST = (
+_LATEST = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"))
     .order_by(messages.c.number.desc())
@@ -42,29 +45,29 @@ class SqlMessages:
 
     async def get(self, message_id: MessageId) -> Message | None:
         """Return the message."""
-        row = await self._run(lambda connection: connection.execute(_BY_ID, {"key_id": message_id}).first())
+        row = await self._run(lambda connection: _BY_ID.first(connection, {"key_id": message_id}))
         return None if row is None else message_of(row)
 
     async def by_key(self, key: str) -> Message | None:
         """Return the message of this idempotency key."""
-        row = await self._run(lambda connection: connection.execute(_BY_KEY, {"idempotency": key}).first())
+        row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else message_of(row)
 
     async def of_root(self, root_id: str) -> Sequence[Message]:
         """Return the messages of a chain, in order."""
-        rows = await self._run(lambda connection: connection.execute(_OF_ROOT, {"root": root_id}).all())
+        rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [message_of(row) for row in rows]
 
     async def of_thread(self, thread_id: ThreadId, *, after: int = 0, limit: int = 100) -> Sequence[Message]:
         """Return messages with a greater number, in order."""
         values = {"thread_id": thread_id, "after": after, "most": limit}
-        rows = await self._run(lambda connection: connection.execute(_OF_THREAD, values).all())
+        rows = await self._run(lambda connection: _OF_THREAD.all(connection, values))
         return [message_of(row) for row in rows]
 
     async def latest(self, thread_id: ThreadId, *, limit: int) -> Sequence[Message]:
         """Return the last ones, in order."""
         values = {"thread_id": thread_id, "most": limit}
-        rows = await self._run(lambda connection: connection.execute(_LATEST, values).all())
+        rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [message_of(row) for row in reversed(rows)]
 
 
@@ -108,18 +111,8 @@ def _add(connection: Connection, message: Message, to: Collection[tuple[AgentId,
         "parent_id": message.parent_id,
         "depth": message.depth,
     }
-    number: int = connection.execute(_ADD, values).scalar_one()
-    rows = [
-        {
-            "agent_id": agent_id,
-            "message_id": message.id,
-            "number": number,
-            "state": DeliveryState.UNREAD.value,
-            "mentioned": mentioned,
-            "priority": message.priority.rank,
-        }
-        for agent_id, mentioned in to
-    ]
-    if rows:
-        connection.execute(_DELIVER, rows)
+    number: int = _ADD.scalar(connection, values)
+    unread = DeliveryState.UNREAD.value
+    rows = [(agent_id, message.id, number, unread, mentioned, message.priority.rank) for agent_id, mentioned in to]
+    _DELIVER.many(connection, rows)
     return replace(message, number=number)

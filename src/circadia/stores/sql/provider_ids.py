@@ -7,11 +7,14 @@ from sqlalchemy import Connection, bindparam, select
 from circadia.ids import AgentId
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import provider_ids
+from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_ADD = Upsert(provider_ids)
-_OWNER = select(provider_ids.c.agent_id).where(
-    provider_ids.c.upstream == bindparam("upstream"), provider_ids.c.provider_id == bindparam("provider_id")
+_ADD = Statement(Upsert(provider_ids), [column.name for column in provider_ids.c])
+_OWNER = Statement(
+    select(provider_ids.c.agent_id).where(
+        provider_ids.c.upstream == bindparam("upstream"), provider_ids.c.provider_id == bindparam("provider_id")
+    )
 )
 
 
@@ -26,12 +29,12 @@ class SqlProviderIds:
         values = {"upstream": upstream, "provider_id": provider_id, "agent_id": agent_id, "at": at}
 
         def work(connection: Connection) -> None:
-            connection.execute(_ADD(connection), values)
+            _ADD.count(connection, values)
 
         await self._run(work)
 
     async def owner(self, upstream: str, provider_id: str) -> AgentId | None:
         """Return whose it is."""
         values = {"upstream": upstream, "provider_id": provider_id}
-        found = await self._run(lambda connection: connection.execute(_OWNER, values).scalar_one_or_none())
+        found = await self._run(lambda connection: _OWNER.scalar(connection, values))
         return None if found is None else AgentId(found)

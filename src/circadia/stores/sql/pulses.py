@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime
+from datetime import datetime, timedelta
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final
@@ -11,18 +11,18 @@ from sqlalchemy import BigInteger, Row, and_, bindparam, func, insert, or_, sele
 
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import OPEN, Pulse, PulseKind, PulseStatus
-from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, pulses
+from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Pulse))
 _ROW = attrgetter(*_FIELDS)
-_ADD = Bulk(pulses, _FIELDS, lambda _: insert(pulses))
+_ADD = Statement(insert(pulses), _FIELDS)
 _MOVING: Final = (
     "status", "attempt", "epoch", "owner", "lease_until", "not_before", "prompted_at", "started_at", "ended_at",
     "run_seconds", "detail", "token_hash",
 )  # fmt: skip
-_SAVE = (
+_SAVE = Statement(
     update(pulses)
     .where(
         pulses.c.id == bindparam("key_id"),
@@ -31,38 +31,58 @@ _SAVE = (
     )
     .values({name: bindparam(f"new_{name}") for name in _MOVING})
 )
+_FARTHEST: Final = timedelta(minutes=1)
+"""Longer than any pause before another attempt (`wake/pulses.py`)."""
 _IS_OPEN = pulses.c.ended_at.is_(None)
-_GET = select(pulses).where(pulses.c.id == bindparam("key_id"))
+_GET = Statement(select(pulses).where(pulses.c.id == bindparam("key_id")))
 # Not ordered here: SQLite would then go through all that the agent ever had.
-_OPEN_OF = select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN)
-_BY_TOKEN = select(pulses).where(pulses.c.token_hash == bindparam("token_hash"), _IS_OPEN)
-_OF_ROOT = select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id)
-_STARTABLE = (
+_OPEN_OF = Statement(select(pulses).where(pulses.c.agent_id == bindparam("agent_id"), _IS_OPEN))
+_BY_TOKEN = Statement(select(pulses).where(pulses.c.token_hash == bindparam("token_hash"), _IS_OPEN))
+_OF_ROOT = Statement(
+    select(pulses).where(pulses.c.root_id == bindparam("root")).order_by(pulses.c.created_at, pulses.c.id)
+)
+_STARTABLE = Statement(
     select(pulses)
     .where(
         _IS_OPEN,
         pulses.c.status == PulseStatus.PENDING.value,
-        or_(pulses.c.not_before.is_(None), pulses.c.not_before <= bindparam("now")),
+        or_(
+            pulses.c.not_before.is_(None),
+            pulses.c.not_before <= bindparam("now"),
+            pulses.c.not_before > bindparam("farthest"),  # no back-off is so long: the clock was set back
+        ),
     )
     .order_by(pulses.c.created_at, pulses.c.id)
     .limit(bindparam("most"))
 )
 _TAKEN = and_(_IS_OPEN, pulses.c.status.in_([PulseStatus.STARTING.value, PulseStatus.RUNNING.value]))
-_OVERDUE = select(pulses).where(
-    _TAKEN,
-    pulses.c.owner.is_(None),
-    # The sum is an instant again; were the instant coerced to a number, it would be bound as it stands.
-    type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
-    <= bindparam("now"),
+_OVERDUE = Statement(
+    select(pulses).where(
+        _TAKEN,
+        pulses.c.owner.is_(None),
+        # The sum is an instant again; were the instant coerced to a number, it would be bound as it stands.
+        type_coerce(type_coerce(pulses.c.started_at, BigInteger) + pulses.c.timeout_seconds * 1_000_000, Instant)
+        <= bindparam("now"),
+    )
 )
-_BEAT = (
+_BEAT = Statement(
     update(pulses)
     .where(_TAKEN, pulses.c.owner == bindparam("owner_id"), pulses.c.lease_until.is_not(None))
     .values(lease_until=bindparam("until"))
 )
-_OWNED = select(pulses).where(_TAKEN, pulses.c.owner.is_not(None))
+_OWNED = Statement(select(pulses).where(_TAKEN, pulses.c.owner.is_not(None)))
 
 
+_ENDED = Statement(
+    select(pulses.c.status, pulses.c.ended_at)
+    .where(
+        pulses.c.agent_id == bindparam("agent_id"),
+        pulses.c.ended_at.is_not(None),
+        pulses.c.kind != PulseKind.GATE.value,
+    )
+    .order_by(pulses.c.ended_at.desc())
+    .limit(bindparam("most"))
+)
 _FAILED: Final = frozenset(
     each.value for each in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)
 )  # fmt: skip
@@ -77,53 +97,53 @@ class SqlPulses:
     async def add(self, pulse: Pulse) -> None:
         """Store a new one."""
         row = _ROW(pulse)
-        await self._run(lambda connection: _ADD(connection, [row]))
+        await self._run(lambda connection: _ADD.many(connection, [row]))
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
         """Write where the pulse stands now if it stands as in `origin`, epoch and all; return whether it did."""
         values: dict[str, Any] = {f"new_{name}": getattr(pulse, name) for name in _MOVING}
         values |= {"key_id": pulse.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
-        return await self._run(lambda connection: connection.execute(_SAVE, values).rowcount == 1)
+        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
 
     async def get(self, pulse_id: PulseId) -> Pulse | None:
         """Return the pulse."""
-        row = await self._run(lambda connection: connection.execute(_GET, {"key_id": pulse_id}).first())
+        row = await self._run(lambda connection: _GET.first(connection, {"key_id": pulse_id}))
         return None if row is None else _pulse(row)
 
     async def by_token(self, token_hash: str) -> Pulse | None:
         """Return the open pulse whose agent was started with this token."""
-        row = await self._run(lambda connection: connection.execute(_BY_TOKEN, {"token_hash": token_hash}).first())
+        row = await self._run(lambda connection: _BY_TOKEN.first(connection, {"token_hash": token_hash}))
         return None if row is None else _pulse(row)
 
     async def open_of(self, agent_id: AgentId) -> Sequence[Pulse]:
         """Return the agent's pulses that have not ended, oldest first."""
-        rows = await self._run(lambda connection: connection.execute(_OPEN_OF, {"agent_id": agent_id}).all())
+        rows = await self._run(lambda connection: _OPEN_OF.all(connection, {"agent_id": agent_id}))
         return sorted((_pulse(row) for row in rows), key=lambda pulse: (pulse.created_at, pulse.id))
 
     async def of_root(self, root_id: str) -> Sequence[Pulse]:
         """Return the pulses of a chain, in order."""
-        rows = await self._run(lambda connection: connection.execute(_OF_ROOT, {"root": root_id}).all())
+        rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_pulse(row) for row in rows]
 
     async def startable(self, now: datetime, *, limit: int) -> Sequence[Pulse]:
         """Return pending ones whose time has come, oldest first."""
-        values = {"now": now, "most": limit}
-        rows = await self._run(lambda connection: connection.execute(_STARTABLE, values).all())
+        values = {"now": now, "farthest": now + _FARTHEST, "most": limit}
+        rows = await self._run(lambda connection: _STARTABLE.all(connection, values))
         return [_pulse(row) for row in rows]
 
     async def overdue(self, now: datetime) -> Sequence[Pulse]:
         """Return running ones that no process has taken (times awake) whose time is up."""
-        rows = await self._run(lambda connection: connection.execute(_OVERDUE, {"now": now}).all())
+        rows = await self._run(lambda connection: _OVERDUE.all(connection, {"now": now}))
         return [_pulse(row) for row in rows]
 
     async def taken(self) -> Sequence[Pulse]:
         """Return those that processes have taken."""
-        rows = await self._run(lambda connection: connection.execute(_OWNED).all())
+        rows = await self._run(_OWNED.all)
         return [_pulse(row) for row in rows]
 
     async def beat(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
-        await self._run(lambda connection: connection.execute(_BEAT, {"owner_id": owner, "until": until}))
+        await self._run(lambda connection: _BEAT.count(connection, {"owner_id": owner, "until": until}))
 
     async def every(
         self,
@@ -149,13 +169,8 @@ class SqlPulses:
 
     async def failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
         """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
-        statement = (
-            select(pulses.c.status, pulses.c.ended_at)
-            .where(pulses.c.agent_id == agent_id, pulses.c.ended_at.is_not(None), pulses.c.kind != PulseKind.GATE.value)
-            .order_by(pulses.c.ended_at.desc())
-            .limit(limit)
-        )
-        rows = await self._run(lambda connection: connection.execute(statement).all())
+        values = {"agent_id": agent_id, "most": limit}
+        rows = await self._run(lambda connection: _ENDED.all(connection, values))
         failed = list(takewhile(lambda row: row.status in _FAILED, rows))
         return len(failed), failed[0].ended_at if failed else None
 

@@ -13,21 +13,25 @@ from circadia.ids import AgentId, RoutineId
 from circadia.records.schedule import Routine, RoutineSpec
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import routines
+from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _SPEC: Final = TypeAdapter(RoutineSpec)
 _SPEC_FIELDS: Final = tuple(field.name for field in fields(RoutineSpec))
 _STATE: Final = ("next_at", "deferred_from", "last_at", "skips", "missed")
-_ADD = Upsert(routines)
-_SAVE = (
+_ADD = Statement(Upsert(routines), [column.name for column in routines.c])
+_SAVE = Statement(
     update(routines)
     .where(routines.c.id == bindparam("key_id"), routines.c.next_at.is_not_distinct_from(bindparam("origin_next")))
     .values({name: bindparam(f"new_{name}") for name in ("spec", "enabled", *_STATE)})
 )
-_OF_AGENT = select(routines).where(routines.c.agent_id == bindparam("agent_id")).order_by(routines.c.name)
-_ONE = _OF_AGENT.where(routines.c.name == bindparam("name"))
-_REMOVE = delete(routines).where(routines.c.agent_id == bindparam("agent_id"), routines.c.name == bindparam("name"))
-_DUE = (
+_ROWS = select(routines).where(routines.c.agent_id == bindparam("agent_id")).order_by(routines.c.name)
+_OF_AGENT = Statement(_ROWS)
+_ONE = Statement(_ROWS.where(routines.c.name == bindparam("name")))
+_REMOVE = Statement(
+    delete(routines).where(routines.c.agent_id == bindparam("agent_id"), routines.c.name == bindparam("name"))
+)
+_DUE = Statement(
     select(routines)
     # As the partial index has it: SQLite does not see that `enabled = 1` is the same.
     .where(text("routines.enabled"), routines.c.next_at <= bindparam("now"))
@@ -50,7 +54,7 @@ class SqlRoutines:
         }  # fmt: skip
 
         def work(connection: Connection) -> bool:
-            return connection.execute(_ADD(connection), values).rowcount == 1
+            return _ADD.count(connection, values) == 1
 
         if not await self._run(work):
             raise Conflict(f"the agent has a routine {routine.name!r} already")
@@ -59,27 +63,27 @@ class SqlRoutines:
         """Write it if its next_at is still that of `origin`; return whether it was."""
         values: dict[str, Any] = {f"new_{name}": value for name, value in _written(routine).items()}
         values |= {"key_id": routine.id, "origin_next": origin.next_at}
-        return await self._run(lambda connection: connection.execute(_SAVE, values).rowcount == 1)
+        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
         """Delete it; return whether there was one."""
         values = {"agent_id": agent_id, "name": name}
-        return await self._run(lambda connection: connection.execute(_REMOVE, values).rowcount == 1)
+        return await self._run(lambda connection: _REMOVE.count(connection, values) == 1)
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
         """Return the agent's routine of this name."""
         values = {"agent_id": agent_id, "name": name}
-        row = await self._run(lambda connection: connection.execute(_ONE, values).first())
+        row = await self._run(lambda connection: _ONE.first(connection, values))
         return None if row is None else _routine(row)
 
     async def of_agent(self, agent_id: AgentId) -> Sequence[Routine]:
         """Return the agent's routines by name."""
-        rows = await self._run(lambda connection: connection.execute(_OF_AGENT, {"agent_id": agent_id}).all())
+        rows = await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id}))
         return [_routine(row) for row in rows]
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled ones whose next_at has come, the longest due first."""
-        rows = await self._run(lambda connection: connection.execute(_DUE, {"now": now, "most": limit}).all())
+        rows = await self._run(lambda connection: _DUE.all(connection, {"now": now, "most": limit}))
         return [_routine(row) for row in rows]
 
 

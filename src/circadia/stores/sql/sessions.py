@@ -11,11 +11,12 @@ from circadia.ids import SessionId
 from circadia.records.session import Session, SessionStatus
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, sessions
+from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_ADD = Upsert(sessions)
-_GET = select(sessions).where(sessions.c.id == bindparam("key"))
-_BY_NAME = (
+_ADD = Statement(Upsert(sessions), [column.name for column in sessions.c])
+_GET = Statement(select(sessions).where(sessions.c.id == bindparam("key")))
+_BY_NAME = Statement(
     select(sessions)
     .where(sessions.c.name == bindparam("key"))
     .order_by(sessions.c.status != SessionStatus.OPEN.value, sessions.c.closed_at.desc(), sessions.c.id.desc())
@@ -23,13 +24,17 @@ _BY_NAME = (
 )
 _EVERY = select(sessions).order_by(sessions.c.created_at, sessions.c.id)
 _OPEN = _EVERY.where(sessions.c.status == SessionStatus.OPEN.value)
-_TOUCH = update(sessions).where(sessions.c.id == bindparam("key")).values(touched_at=bindparam("at"), stalled=False)
+_TOUCH = Statement(
+    update(sessions).where(sessions.c.id == bindparam("key")).values(touched_at=bindparam("at"), stalled=False)
+)
 _MEMBERS = and_(agents.c.session_id == sessions.c.id, agents.c.deleted_at.is_(None))
-_SILENT = _OPEN.where(
-    sessions.c.stalled.is_(False),
-    sessions.c.touched_at <= bindparam("before"),
-    exists().where(_MEMBERS),
-    ~exists().where(_MEMBERS, agents.c.asleep.is_(False)),
+_SILENT = Statement(
+    _OPEN.where(
+        sessions.c.stalled.is_(False),
+        sessions.c.touched_at <= bindparam("before"),
+        exists().where(_MEMBERS),
+        ~exists().where(_MEMBERS, agents.c.asleep.is_(False)),
+    )
 )
 
 
@@ -43,18 +48,18 @@ class SqlSessions:
         """Store a new one. Raises Conflict if an open session has its name."""
 
         def work(connection: Connection) -> bool:
-            return connection.execute(_ADD(connection), _values(session)).rowcount == 1
+            return _ADD.count(connection, _values(session)) == 1
 
         if not await self._run(work):
             raise Conflict(f"a session named {session.name!r} is open; close it first, or take another name")
 
     async def get(self, session_id: SessionId) -> Session | None:
         """Return the session."""
-        return await self._run(lambda connection: _first(connection.execute(_GET, {"key": session_id}).first()))
+        return await self._run(lambda connection: _first(_GET.first(connection, {"key": session_id})))
 
     async def by_name(self, name: str) -> Session | None:
         """Return the open session of this name, else the one of this name that was closed last."""
-        return await self._run(lambda connection: _first(connection.execute(_BY_NAME, {"key": name}).first()))
+        return await self._run(lambda connection: _first(_BY_NAME.first(connection, {"key": name})))
 
     async def every(self, *, closed: bool = False) -> Sequence[Session]:
         """Return the open ones, and with `closed` all, oldest first."""
@@ -74,11 +79,11 @@ class SqlSessions:
 
     async def touch(self, session_id: SessionId, at: datetime) -> None:
         """Set touched_at, and stalled to false."""
-        await self._run(lambda connection: connection.execute(_TOUCH, {"key": session_id, "at": at}))
+        await self._run(lambda connection: _TOUCH.count(connection, {"key": session_id, "at": at}))
 
     async def silent_since(self, before: datetime) -> Sequence[Session]:
         """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""
-        rows = await self._run(lambda connection: connection.execute(_SILENT, {"before": before}).all())
+        rows = await self._run(lambda connection: _SILENT.all(connection, {"before": before}))
         return [_session(row) for row in rows]
 
 

@@ -11,33 +11,41 @@ from circadia.ids import AgentId, SessionId, ThreadId
 from circadia.records.thread import Joined, Participant, Thread, ThreadStatus
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, participants, threads
+from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-_ADD = Upsert(threads)
-_JOIN = Upsert(participants, keys=("agent_id", "thread_id"), new=("active", "added_at"))
-_GET = select(threads).where(threads.c.id == bindparam("key"))
+_ADD = Statement(Upsert(threads), [column.name for column in threads.c])
+_JOIN = Statement(
+    Upsert(participants, keys=("agent_id", "thread_id"), new=("active", "added_at")),
+    [column.name for column in participants.c],
+)
+_GET = Statement(select(threads).where(threads.c.id == bindparam("key")))
 _OF_SESSION = (
     select(threads)
     .where(threads.c.session_id == bindparam("session_id"), threads.c.status != ThreadStatus.DIRECT.value)
     .order_by(threads.c.created_at, threads.c.id)
 )
-_CLOSE = (
+_CLOSE = Statement(
     update(threads)
     .where(threads.c.id == bindparam("key"), threads.c.status == ThreadStatus.OPEN.value)
     .values(status=bindparam("new_status"), closed_at=bindparam("new_closed_at"), summary=bindparam("new_summary"))
 )
-_PART = select(participants.c.active).where(
-    participants.c.thread_id == bindparam("thread_id"), participants.c.agent_id == bindparam("agent_id")
-)
-_WAS_IN_SESSION = select(
-    exists()
-    .where(participants.c.agent_id == bindparam("agent_id"), participants.c.thread_id == threads.c.id)
-    .where(
-        threads.c.session_id
-        == select(threads.c.session_id).where(threads.c.id == bindparam("thread_id")).scalar_subquery()
+_PART = Statement(
+    select(participants.c.active).where(
+        participants.c.thread_id == bindparam("thread_id"), participants.c.agent_id == bindparam("agent_id")
     )
 )
-_LEAVE = (
+_WAS_IN_SESSION = Statement(
+    select(
+        exists()
+        .where(participants.c.agent_id == bindparam("agent_id"), participants.c.thread_id == threads.c.id)
+        .where(
+            threads.c.session_id
+            == select(threads.c.session_id).where(threads.c.id == bindparam("thread_id")).scalar_subquery()
+        )
+    )
+)
+_LEAVE = Statement(
     update(participants)
     .where(
         participants.c.thread_id == bindparam("thread"),
@@ -46,7 +54,7 @@ _LEAVE = (
     )
     .values(active=False)
 )
-_PARTICIPANTS = (
+_PARTICIPANTS = Statement(
     select(participants, agents.c.name)
     .join(agents)
     .where(
@@ -55,7 +63,7 @@ _PARTICIPANTS = (
         agents.c.deleted_at.is_(None),
     )
 )
-_OPEN_COUNT = (
+_OPEN_COUNT = Statement(
     select(func.count())
     .select_from(participants)
     .join(threads)
@@ -87,14 +95,14 @@ class SqlThreads:
         }
 
         def work(connection: Connection) -> bool:
-            return connection.execute(_ADD(connection), values).rowcount == 1
+            return _ADD.count(connection, values) == 1
 
         if not await self._run(work):
             raise Conflict(f"there is a thread {thread.id!r} already")
 
     async def get(self, thread_id: ThreadId) -> Thread | None:
         """Return the thread."""
-        row = await self._run(lambda connection: connection.execute(_GET, {"key": thread_id}).first())
+        row = await self._run(lambda connection: _GET.first(connection, {"key": thread_id}))
         return None if row is None else _thread(row)
 
     async def of_session(
@@ -120,7 +128,7 @@ class SqlThreads:
             "new_closed_at": thread.closed_at,
             "new_summary": thread.summary,
         }
-        return await self._run(lambda connection: connection.execute(_CLOSE, values).rowcount == 1)
+        return await self._run(lambda connection: _CLOSE.count(connection, values) == 1)
 
     async def join(self, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
         """Make the agent an active participant and say what that meant to it."""
@@ -129,28 +137,28 @@ class SqlThreads:
     async def leave(self, thread_id: ThreadId, agent_id: AgentId) -> bool:
         """End the agent's part; return whether it had one."""
         values = {"thread": thread_id, "agent": agent_id}
-        return await self._run(lambda connection: connection.execute(_LEAVE, values).rowcount == 1)
+        return await self._run(lambda connection: _LEAVE.count(connection, values) == 1)
 
     async def participants(self, thread_id: ThreadId) -> Sequence[Participant]:
         """Return the active ones, by name; agents that were deleted left out."""
         values = {"thread_id": thread_id}
-        rows = await self._run(lambda connection: connection.execute(_PARTICIPANTS, values).all())
+        rows = await self._run(lambda connection: _PARTICIPANTS.all(connection, values))
         return sorted((_participant(row) for row in rows), key=lambda participant: participant.name)
 
     async def open_count(self, agent_id: AgentId) -> int:
         """Return in how many open threads the agent takes part."""
         values = {"agent_id": agent_id}
-        return await self._run(lambda connection: connection.execute(_OPEN_COUNT, values).scalar_one())
+        return await self._run(lambda connection: _OPEN_COUNT.scalar(connection, values))
 
 
 def _join(connection: Connection, thread_id: ThreadId, agent_id: AgentId, at: datetime) -> Joined:
     key = {"thread_id": thread_id, "agent_id": agent_id}
-    active = connection.execute(_PART, key).scalar_one_or_none()
+    active = _PART.scalar(connection, key)
     if active:
         return Joined(added=False, first_ever=False, first_in_thread=False)
     first_in_thread = active is None
-    first_ever = first_in_thread and not connection.execute(_WAS_IN_SESSION, key).scalar_one()
-    connection.execute(_JOIN(connection), {**key, "active": True, "added_at": at})
+    first_ever = first_in_thread and not _WAS_IN_SESSION.scalar(connection, key)
+    _JOIN.count(connection, {**key, "active": True, "added_at": at})
     return Joined(added=True, first_ever=first_ever, first_in_thread=first_in_thread)
 
 

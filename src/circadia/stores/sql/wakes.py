@@ -1,57 +1,61 @@
 """Wake requests: the ledger of decisions, from which all budgets are counted (WAKE-13)."""
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, fields
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, func, insert, literal_column, or_, select, text, update
+from sqlalchemy import Row, bindparam, column, func, insert, literal_column, or_, select, text, update
 
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.wake import Charge, Checked, Decision, Tally, Wake, WakeCount, WakeSource
-from circadia.stores.sql.bulk import Bulk
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, wakes
+from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
 _ROW = attrgetter(*_FIELDS)
-_ADD = Bulk(wakes, (*_FIELDS, "priority", "trace"), lambda _: insert(wakes))
+_CHECKED: Final = tuple(field.name for field in fields(Checked))
+_VALUES = attrgetter(*_CHECKED)
+_ADD = Statement(insert(wakes), (*_FIELDS, "priority", "trace"))
 _DECIDED: Final = (
     "decision", "rule", "detail", "not_before", "expires_at", "decided_at", "charge", "pulse_id", "overridden_by",
 )  # fmt: skip
-_SAVE = (
+_SAVE = Statement(
     update(wakes)
     .where(wakes.c.id == bindparam("key_id"), wakes.c.decision == Decision.DEFERRED.value)
     .values({name: bindparam(f"new_{name}") for name in (*_DECIDED, "trace")})
 )
-_CHARGE = (
+_CHARGE = Statement(
     update(wakes)
-    .where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge.in_(bindparam("origins", expanding=True)))
+    .where(wakes.c.pulse_id == bindparam("pulse"), wakes.c.charge == bindparam("origin"))
     .values(charge=bindparam("to"))
 )
-_GET = select(wakes).where(wakes.c.id == bindparam("key_id"))
-_BY_KEY = select(wakes).where(wakes.c.key == bindparam("idempotency"))
-_OF_PULSE = select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number)
-_OF_ROOT = select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number)
+_GET = Statement(select(wakes).where(wakes.c.id == bindparam("key_id")))
+_BY_KEY = Statement(select(wakes).where(wakes.c.key == bindparam("idempotency")))
+_OF_PULSE = Statement(select(wakes).where(wakes.c.pulse_id == bindparam("pulse")).order_by(wakes.c.number))
+_OF_ROOT = Statement(select(wakes).where(wakes.c.root_id == bindparam("root")).order_by(wakes.c.number))
 _IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'")
 """Written out, not bound: SQLite takes a partial index only where it sees that the condition holds."""
-_DEFERRED = select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
-_DUE = (
+_DEFERRED = Statement(
+    select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
+)
+_DUE = Statement(
     select(wakes.c.agent_id)
     .where(_IS_DEFERRED, or_(wakes.c.not_before <= bindparam("now"), wakes.c.expires_at <= bindparam("now")))
     .distinct()
 )
-_WAITING = select(wakes.c.agent_id).where(_IS_DEFERRED).distinct()
-_BLOCKED = (
+_WAITING = Statement(select(wakes.c.agent_id).where(_IS_DEFERRED).distinct())
+_BLOCKED = Statement(
     select(wakes.c.agent_id)
     .where(_IS_DEFERRED, wakes.c.rule == bindparam("by"))
     .group_by(wakes.c.agent_id)
     .order_by(func.max(wakes.c.priority).desc(), func.min(wakes.c.number))
     .limit(bindparam("most"))
 )
-_RULES = (
+_RULES = Statement(
     select(wakes.c.rule, func.count())
     .where(
         wakes.c.agent_id == bindparam("agent_id"),
@@ -61,7 +65,7 @@ _RULES = (
     .group_by(wakes.c.rule)
 )
 _COUNTS = "charge IN ('reserved', 'charged')"
-_BY_SENDER = (
+_BY_SENDER = Statement(
     select(wakes.c.sender, func.count())
     .where(
         wakes.c.agent_id == bindparam("agent_id"),
@@ -72,7 +76,7 @@ _BY_SENDER = (
 )
 _PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
 _MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
-_TALLY = text(
+_TALLY = Statement(text(
     f"""
     SELECT
       (SELECT count(*) FROM wakes WHERE agent_id = :agent AND {_COUNTS} AND decided_at >= :day) AS wakes_today,
@@ -101,7 +105,12 @@ _TALLY = text(
 ).bindparams(
     bindparam("day", type_=Instant), bindparam("now", type_=Instant), bindparam("asked_since", type_=Instant),
     bindparam("utc_day", type_=Instant),
-).columns(last_wake_at=Instant)  # fmt: skip
+).columns(
+    *(column(name, Instant if name == "last_wake_at" else None) for name in (
+        "wakes_today", "by_sender_today", "of_sender_today", "last_wake_at", "asked_in_session", "visits", "joinable",
+        "under_way", "open_pulses", "earlier_seconds", "microseconds", "fleet_open", "fleet_wakes_today",
+    ))
+))  # fmt: skip
 
 
 class SqlWakes:
@@ -113,68 +122,68 @@ class SqlWakes:
     async def add(self, wake: Wake) -> None:
         """Store a new one."""
         row = (*_ROW(wake), wake.priority.rank, _trace(wake))
-        await self._run(lambda connection: _ADD(connection, [row]))
+        await self._run(lambda connection: _ADD.many(connection, [row]))
 
     async def save(self, wake: Wake) -> bool:
         """Write the new decision of a deferred one; return whether it was deferred."""
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
         values |= {"key_id": wake.id, "new_trace": _trace(wake)}
-        return await self._run(lambda connection: connection.execute(_SAVE, values).rowcount == 1)
+        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origins: Collection[Charge]) -> None:
+    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
         """Move what the pulse's requests count as."""
-        values = {"pulse": pulse_id, "to": to.value, "origins": [each.value for each in origins]}
-        await self._run(lambda connection: connection.execute(_CHARGE, values))
+        values = {"pulse": pulse_id, "to": to.value, "origin": origin.value}
+        await self._run(lambda connection: _CHARGE.count(connection, values))
 
     async def get(self, wake_id: WakeId) -> Wake | None:
         """Return the request."""
-        row = await self._run(lambda connection: connection.execute(_GET, {"key_id": wake_id}).first())
+        row = await self._run(lambda connection: _GET.first(connection, {"key_id": wake_id}))
         return None if row is None else _wake(row)
 
     async def by_key(self, key: str) -> Wake | None:
         """Return the request of this idempotency key."""
-        row = await self._run(lambda connection: connection.execute(_BY_KEY, {"idempotency": key}).first())
+        row = await self._run(lambda connection: _BY_KEY.first(connection, {"idempotency": key}))
         return None if row is None else _wake(row)
 
     async def of_pulse(self, pulse_id: PulseId) -> Sequence[Wake]:
         """Return the requests that started or joined the pulse, in order."""
-        rows = await self._run(lambda connection: connection.execute(_OF_PULSE, {"pulse": pulse_id}).all())
+        rows = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
         return [_wake(row) for row in rows]
 
     async def of_root(self, root_id: str) -> Sequence[Wake]:
         """Return the requests of a chain, in order."""
-        rows = await self._run(lambda connection: connection.execute(_OF_ROOT, {"root": root_id}).all())
+        rows = await self._run(lambda connection: _OF_ROOT.all(connection, {"root": root_id}))
         return [_wake(row) for row in rows]
 
     async def deferred(self, agent_id: AgentId) -> Sequence[Wake]:
         """Return the agent's deferred requests, oldest first."""
-        rows = await self._run(lambda connection: connection.execute(_DEFERRED, {"agent_id": agent_id}).all())
+        rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
         return [_wake(row) for row in rows]
 
     async def due(self, now: datetime | None) -> Sequence[AgentId]:
         """Return agents with deferred requests to be looked at again, or to expire; without `now` all with any."""
         if now is None:
-            found = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
+            found = await self._run(_WAITING.all)
         else:
-            found = await self._run(lambda connection: connection.execute(_DUE, {"now": now}).scalars().all())
-        return [AgentId(each) for each in found]
+            found = await self._run(lambda connection: _DUE.all(connection, {"now": now}))
+        return [AgentId(row.agent_id) for row in found]
 
     async def blocked(self, rule: str, *, limit: int) -> Sequence[AgentId]:
         """Return agents with requests that this rule defers, the most pressing first."""
         values = {"by": rule, "most": limit}
-        found = await self._run(lambda connection: connection.execute(_BLOCKED, values).scalars().all())
-        return [AgentId(each) for each in found]
+        found = await self._run(lambda connection: _BLOCKED.all(connection, values))
+        return [AgentId(row.agent_id) for row in found]
 
     async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many requests each rule has refused since then."""
         values = {"agent_id": agent_id, "since": since}
-        rows = await self._run(lambda connection: connection.execute(_RULES, values).all())
+        rows = await self._run(lambda connection: _RULES.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def by_sender(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many of the agent's wakes since then count, by who asked."""
         values = {"agent_id": agent_id, "since": since}
-        rows = await self._run(lambda connection: connection.execute(_BY_SENDER, values).all())
+        rows = await self._run(lambda connection: _BY_SENDER.all(connection, values))
         return {str(row[0]): int(row[1]) for row in rows}
 
     async def matrix(self, *, since: datetime | None = None, until: datetime | None = None) -> Sequence[WakeCount]:
@@ -234,7 +243,7 @@ class SqlWakes:
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
             "root": root_id, "wake": wake_id, "day": day, "utc_day": utc_day, "now": now,
         }  # fmt: skip
-        row = await self._run(lambda connection: connection.execute(_TALLY, values).one())
+        (row,) = await self._run(lambda connection: _TALLY.all(connection, values))
         return Tally(
             wakes_today=row.wakes_today,
             by_sender_today=row.by_sender_today,
@@ -252,7 +261,7 @@ class SqlWakes:
 
 
 def _trace(wake: Wake) -> list[dict[str, Any]]:
-    return [asdict(each) for each in wake.trace]
+    return [dict(zip(_CHECKED, _VALUES(each), strict=True)) for each in wake.trace]
 
 
 def _wake(row: Row[Any]) -> Wake:
