@@ -9,7 +9,7 @@ import typer
 import uvloop
 from rich.console import Console
 
-from benchmarks import doc, holds, proxy, state
+from benchmarks import doc, holds, proxy, pulses, schedules, state
 from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
@@ -21,12 +21,16 @@ def benchmarks(quick: bool) -> dict[str, Callable[[Path], Coroutine[None, None, 
         "proxy": lambda folder: proxy.run(folder, proxy.QUICK if quick else proxy.Size()),
         "holds": lambda folder: holds.run(folder, holds.QUICK if quick else holds.Size()),
         "state": lambda folder: state.run(folder, state.QUICK if quick else state.Size()),
+        "pulses": lambda folder: pulses.run(folder, pulses.QUICK if quick else pulses.Size()),
+        "schedules": lambda folder: schedules.run(folder, schedules.QUICK if quick else schedules.Size()),
     }
 
 
 @app.command()
 def main(
-    names: Annotated[list[str] | None, typer.Argument(help="Which: proxy, holds, state; all if left out.")] = None,
+    names: Annotated[
+        list[str] | None, typer.Argument(help="Which, by their names on the page; all if left out.")
+    ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it runs, measures nothing.")] = False,
     write_doc: Annotated[bool, typer.Option("--doc", help="Write the tables of the last runs into the docs.")] = False,
 ) -> None:

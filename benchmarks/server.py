@@ -13,6 +13,8 @@ import aiohttp
 import yaml
 
 ADMIN_TOKEN: Final = "operator-token-of-the-benchmarks"
+ROOT: Final = Path(__file__).parent.parent
+"""Where it is started, so that its launchers find the functions of this package."""
 START_SECONDS: Final = 120.0
 STOP_SECONDS: Final = 30.0
 
@@ -69,6 +71,7 @@ async def circadia(folder: Path, settings: dict[str, Any]) -> AsyncGenerator[Cir
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, "-m", "circadia", "serve"),
         *("--config", str(config), "--data", str(folder / "data"), "--port", "0"),
+        cwd=ROOT,
         env={**os.environ, "CIRCADIA_ADMIN_TOKEN": ADMIN_TOKEN},
         stdout=asyncio.subprocess.PIPE,
         stderr=asyncio.subprocess.STDOUT,

@@ -1,0 +1,235 @@
+"""Ten thousand agents with schedules in one process: what they cost while nothing is due, and how late they start."""
+
+import asyncio
+import contextlib
+import random
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.disk import commit_milliseconds
+from benchmarks.holds import quantile
+from benchmarks.processes import cpu_seconds, memory_bytes
+from benchmarks.pulse_agent import LAUNCHERS, NO_LIMITS, noted
+from benchmarks.pulses import SETTLE_SECONDS, SETTLED_SECONDS, idle_percent, line
+from benchmarks.report import Goal, Report
+from benchmarks.server import Circadia, circadia
+from circadia.agents.registry import NewAgent, Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.threads import Threads
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.ids import RandomIds
+from circadia.records.agent import AgentPolicy, SleepEvent
+from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.server.waking import wake_tier
+from circadia.settings import Settings
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+
+RATE: Final = 20.0
+"""Pulses a second."""
+RARE_SECONDS: Final = (0.5, 3.5)
+"""Between two of the rare ones; drawn."""
+EVERY_SECONDS: Final = 86_400
+EARLIEST_SECONDS: Final = 3_600
+"""From the start of the benchmark to what the idle agents do first."""
+LEAD_SECONDS: Final = 5.0
+LEAD_SECONDS_EACH: Final = 0.03
+"""Time in which routines are set, until the first is due."""
+TOLD: Final = {
+    "steady": f"{RATE:g} a second", "rare": "one now and then", "burst": "many at the same instant",
+}  # fmt: skip
+AT_ONCE: Final = 200
+"""Agents that are made in one transaction."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    agents: int = 10_000
+    """Agents, each with a routine."""
+    idle_seconds: float = 30.0
+    """How long the server is watched while nothing is due."""
+    rounds: int = 3
+    """How often."""
+    steady: int = 800
+    """Pulses at the steady rate: 40 s of them."""
+    rare: int = 30
+    """Pulses that are due now and then."""
+    burst: int = 400
+    """Pulses that are due at the same instant."""
+
+
+QUICK: Final = Size(agents=80, idle_seconds=0.5, rounds=1, steady=20, rare=2, burst=10)
+
+
+@dataclass(kw_only=True, slots=True)
+class Due:
+    """What became of routines that came due."""
+
+    late: list[float] = field(default_factory=list[float])
+    """Milliseconds from the moment it was due to the start of the agent."""
+    cpu_ms: float = 0.0
+    """Milliseconds of the server's processor time for one."""
+    lost: int = 0
+    """Occurrences without exactly one pulse that succeeded."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Found:
+    """What was measured."""
+
+    empty_percent: list[float] = field(default_factory=list[float])
+    """Part of a core that a server without agents takes, of each look."""
+    idle_percent: list[float] = field(default_factory=list[float])
+    """The same with all agents."""
+    empty_bytes: int = 0
+    """Resident memory without agents."""
+    idle_bytes: int = 0
+    """The same with all agents."""
+    due: dict[str, Due] = field(default_factory=dict[str, Due])
+    """Runs of routines, by how they came due."""
+
+
+async def run(folder: Path, size: Size) -> Report:
+    """Measure, in a folder of its own."""
+    found = Found()
+    settings: dict[str, Any] = {"launchers": LAUNCHERS}
+    async with circadia(folder / "empty", settings) as server:
+        found.empty_percent, found.empty_bytes = await _idle(server, size)
+    await _filled(folder / "full" / "data", settings, size.agents)
+    async with circadia(folder / "full", settings) as server:
+        found.idle_percent, found.idle_bytes = await _idle(server, size)
+        names = iter(range(size.agents))
+        steady = [place / RATE for place in range(size.steady)]
+        gaps = [random.uniform(*RARE_SECONDS) for _ in range(size.rare)]
+        rare = [sum(gaps[:place]) for place in range(size.rare)]
+        for how, moments in (("steady", steady), ("rare", rare), ("burst", [0.0] * size.burst)):
+            agents = {_name(next(names)): moment for moment in moments}
+            found.due[how] = await _come_due(server, agents, statistics.median(found.idle_percent))
+    disk = await asyncio.to_thread(commit_milliseconds, folder, 300)
+    return _report(size, found, disk)
+
+
+async def _idle(server: Circadia, size: Size) -> tuple[list[float], int]:
+    """Return what the server takes of a core, look by look, and its memory."""
+    await asyncio.sleep(SETTLE_SECONDS)
+    return [await idle_percent(server, size.idle_seconds) for _ in range(size.rounds)], memory_bytes(server.pid)
+
+
+def _name(index: int) -> str:
+    return f"agent-{index}"
+
+
+async def _filled(data: Path, settings: dict[str, Any], agents: int) -> None:
+    """Make the database of a server with so many agents, whose routines are due one after the other from later on."""
+    data.mkdir(parents=True)
+    clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
+    tier = wake_tier(Settings.model_validate(settings), clock, ids, signals)
+    registry = Registry(clock, ids, signals, AgentPolicy())
+    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1)
+    step = timedelta(seconds=(EVERY_SECONDS - EARLIEST_SECONDS) / agents)
+    begin = clock.now() + timedelta(seconds=EARLIEST_SECONDS)
+    store = await open_sqlite(data / "circadia.db")
+    try:
+        async with store.write() as tx:
+            home = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)
+        for first in range(0, agents, AT_ONCE):
+            async with store.write() as tx:
+                for index in range(first, min(agents, first + AT_ONCE)):
+                    new = NewAgent(name=_name(index), sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
+                    agent, _ = await registry.add(tx, home, new)
+                    changes = {"launcher": "quick", **NO_LIMITS}
+                    agent = await tier.coordinations.patch(tx, agent, changes, by="operator")
+                    recurrence = Recurrence(every_seconds=EVERY_SECONDS, anchor=begin + index * step)
+                    spec = RoutineSpec(name="tidy", instructions="Tidy up.", recurrence=recurrence)
+                    await tier.routines.replace(tx, agent, [spec], by="operator")
+    finally:
+        await store.close()
+
+
+async def _come_due(server: Circadia, moments: dict[str, float], idle_percent: float) -> Due:
+    """Let each agent's routine come due at its moment, in seconds from a common begin; the last one comes last."""
+    due = await _planned(server, moments)
+    last = next(reversed(due))
+    await asyncio.sleep(min(due.values()) - 1.0 - time.time())
+    cpu, began = cpu_seconds(server.pid), time.monotonic()
+    await asyncio.sleep(due[last] - time.time())
+    await _ended(server, last)
+    await asyncio.sleep(1.0)
+    spent = cpu_seconds(server.pid) - cpu - idle_percent / 100 * (time.monotonic() - began)
+    pulses = {name: await _ended(server, name) for name in due}
+    wall = time.time() - time.monotonic()
+    good = {
+        name: found[0] for name, found in pulses.items() if [pulse["status"] for pulse in found] == ["succeeded"]
+    }  # fmt: skip
+    return Due(
+        late=[(noted(pulse)[0] + wall - due[name]) * 1000 for name, pulse in good.items()],
+        cpu_ms=spent * 1000 / len(due),
+        lost=len(due) - len(good),
+    )
+
+
+async def _planned(server: Circadia, moments: dict[str, float]) -> dict[str, float]:
+    """Give each agent a routine that is due at its moment; return when that is, in seconds since 1970."""
+    begin = time.time() + LEAD_SECONDS + LEAD_SECONDS_EACH * len(moments)
+    due = {name: begin + moment for name, moment in moments.items()}
+    for name, at in due.items():
+        routine = {
+            "name": "tidy", "instructions": "Tidy up.", "every_seconds": EVERY_SECONDS,
+            "anchor": datetime.fromtimestamp(at, UTC).isoformat(),
+        }  # fmt: skip
+        await server.ask("PUT", f"agents/{name}/schedule", {"routines": [routine]})
+    assert time.time() < begin - 1.0, "the routines were still being set when the first came due"
+    return due
+
+
+async def _ended(server: Circadia, agent: str) -> list[dict[str, Any]]:
+    """Return the agent's pulses once there is one and none is open; none after a while in which none came."""
+    with contextlib.suppress(TimeoutError):
+        async with asyncio.timeout(SETTLED_SECONDS):
+            while True:
+                pulses = (await server.ask("GET", f"agents/{agent}/pulses"))["pulses"]
+                if pulses and all(pulse["ended_at"] for pulse in pulses):
+                    return pulses
+                await asyncio.sleep(0.2)
+    return []
+
+
+def _report(size: Size, found: Found, disk: Sequence[float]) -> Report:
+    idle, steady = statistics.median(found.idle_percent), found.due["steady"]
+    memory = (found.idle_bytes - found.empty_bytes) / size.agents / 1024
+    lost = sum(each.lost for each in found.due.values())
+    return Report(
+        name="schedules",
+        title=f"{size.agents:,} agents with schedules in one process, on SQLite",
+        columns=["", "median", "p99", "worst", "times"],
+        rows=[
+            line("processor time, no agents, % of a core", found.empty_percent),
+            line("processor time, all agents idle, % of a core", found.idle_percent),
+            line("memory of an agent, KiB", [memory]),
+            *(line(f"{TOLD[how]}: start after it was due, ms", each.late) for how, each in found.due.items()),
+            *(line(f"{TOLD[how]}: processor time of one, ms", [each.cpu_ms]) for how, each in found.due.items()),
+            line("a bare commit to this disk, ms", disk),
+        ],
+        goals=[
+            Goal(what="processor time, all agents idle", limit=3, unit="% of a core", found=idle),
+            Goal(what="memory of an agent", limit=3, unit="KiB", found=memory),
+            Goal(what=f"start at {RATE:g} a second, p99", limit=500, unit="ms", found=quantile(steady.late, 0.99)),
+            Goal(what="occurrences without one good pulse", limit=0, unit="occurrences", found=lost),
+        ],
+        notes=[
+            "The memory is what the resident memory of the idle server is larger than that of one without agents: what "
+            "is due stands in the database, and a process keeps nothing for an agent that does nothing.",
+            "Of what is due, the agent is a function that ends at once; it notes when it is called, inside a pulse "
+            "whose start is durable. The other agents idle meanwhile.",
+            "The processor time of one holds its decision, its pulse, its launch and its end; without what the idle "
+            "server takes.",
+        ],
+        figures={**asdict(found), "commit_ms": disk},
+    )
