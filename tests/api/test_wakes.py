@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from tests.api.service import Service
+from tests.api.service import ADMIN, Service
 
 WAKE: dict[str, object] = {"to": "bob", "message": "the build is red", "reason": "blocker"}
 
@@ -88,6 +88,54 @@ async def test_a_repeat_with_its_key_in_body_or_header_is_one_message_and_one_re
     assert (await service.call("POST", "/wakes", {**WAKE, "key": "k"}, token=ann, headers=headers)).status == 422
     other = await service.call("POST", "/messages", {"to": "ann", "content": "x", "key": "k"})
     assert (other.status, other.code) == (409, "conflict")
+
+
+@pytest.mark.spec("WAKE-03")
+@pytest.mark.parametrize(
+    ("path", "first", "changes"),
+    [
+        (
+            "/messages",
+            {"to": "bob", "content": "x"},
+            [{"content": "y"}, {"priority": "low"}, {"type": "unblock"}, {"wake": "blocker"}],
+        ),
+        (
+            "/messages",
+            {"to": "bob", "content": "x", "wake": "blocker"},
+            [{"wake": "user_request"}, {"wake": None}, {"wake": None, "priority": "urgent"}],
+        ),
+        ("/messages", {"to": "bob", "content": "x", "priority": "high"}, [{"priority": "urgent"}, {"wake": "blocker"}]),
+        ("/wakes", WAKE, [{"message": "y"}, {"reason": "user_request"}, {"to": "carl"}]),
+        ("/wakes", {"to": "bob", "reason": "blocker"}, [{"reason": "user_request"}, {"to": "carl"}, {"message": "y"}]),
+    ],
+)
+async def test_a_key_that_stands_for_something_else_is_a_conflict_and_nothing_is_stored(
+    service: Service, ann: str, path: str, first: dict[str, object], changes: list[dict[str, object]]
+) -> None:
+    await service.agent("carl")
+    token = ann if "content" in first or "message" in first else ADMIN
+    told = await service.ok("POST", path, {**first, "key": "k"}, token=token)
+    before = await unread(service)
+    for change in changes:
+        answer = await service.call("POST", path, {**first, **change, "key": "k"}, token=token)
+        assert (answer.status, answer.code) == (409, "conflict"), change
+        assert "take a new key" in str(answer.body)
+    again = await service.ok("POST", path, {**first, "key": "k"}, token=token)
+    assert (again["message"], again["wake"]) == (told["message"], told["wake"])
+    assert await unread(service) == before
+    assert len((await service.ok("GET", "/wakes"))["wakes"]) == (told["wake"] is not None)
+
+
+@pytest.mark.spec("WAKE-03")
+async def test_a_repeat_gives_the_first_answer_although_the_readers_settings_would_now_decide_otherwise(
+    service: Service, ann: str
+) -> None:
+    await service.ok("PATCH", "/agents/bob/coordination", {"wake_on_high_priority": False})
+    loud = {"to": "bob", "content": "x", "priority": "high", "key": "k"}
+    assert (await service.ok("POST", "/messages", loud, token=ann))["wake"] is None
+    await service.ok("PATCH", "/agents/bob/coordination", {"wake_on_high_priority": True})
+    assert (await service.ok("POST", "/messages", loud, token=ann))["wake"] is None
+    assert (await service.ok("GET", "/wakes"))["wakes"] == []
 
 
 @pytest.mark.spec("WAKE-04")

@@ -79,6 +79,21 @@ async def test_a_call_that_is_repeated_with_its_key_does_nothing_twice(tmp_path:
         assert await at.unread(bob) == ["once"]
 
 
+@pytest.mark.spec("WAKE-03")
+@pytest.mark.parametrize("change", [{"message": "twice"}, {"reason": "user_request"}, {"to": "carl"}])
+async def test_a_key_that_stands_for_something_else_is_refused_and_nothing_is_stored(
+    tmp_path: Path, change: dict[str, str]
+) -> None:
+    async with stand(tmp_path) as at:
+        _, bob = await asleep_pair(at)
+        carl = await at.agent("carl")
+        given = {"to": "bob", "message": "once", "reason": "blocker", "key": "k"}
+        async with at.client("ann") as ann:
+            await sent(ann, "wake_agent", **given)
+            assert "take a new key" in refused(await ann.call_tool("wake_agent", {**given, **change}))
+        assert (await at.unread(bob), await at.unread(carl)) == (["once"], [])
+
+
 @pytest.mark.spec("WAKE-30", "WAKE-34")
 @pytest.mark.parametrize("era", ERAS)
 async def test_reading_marks_as_seen_and_leaves_unread_until_it_is_acknowledged(tmp_path: Path, era: str) -> None:

@@ -41,10 +41,12 @@ async def test_a_refused_wake_writes_its_row_and_event_and_keeps_its_message(tea
 async def test_a_key_that_is_used_again_gives_the_same_message_and_request(team: Fleet) -> None:
     ann, bob, cid = await team.agent("ann"), await team.agent("bob", LAUNCHED), await team.agent("cid", LAUNCHED)
     first = await team.send(ann, bob, key="k")
-    again = await team.send(ann, bob, "other words", key="k")
+    again = await team.send(ann, bob, key="k")
     assert (again.message.id, again.wake) == (first.message.id, first.wake)
     assert len(await team.wakes()) == len(await team.inbox(bob)) == 1
-    with pytest.raises(Conflict, match="another agent"):
+    with pytest.raises(Conflict, match="another message"):
+        await team.send(ann, bob, "other words", key="k")
+    with pytest.raises(Conflict, match="another message"):
         await team.send(ann, cid, key="k")
     assert await team.inbox(cid) == []
     other = await team.send(cid, bob, key="k")

@@ -16,6 +16,8 @@ from circadia.stores.signals.base import Signals
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 """What sessions and agents may be called."""
+RESERVED = frozenset({"operator", "circadia"})
+"""What messages and events call people and Circadia itself, so no agent may be called so."""
 
 
 def require_name(name: str, what: str) -> str:
@@ -60,13 +62,19 @@ class Registry:
         Raises:
             InvalidRequest: a bad name. Conflict: the session has an agent of this name.
         """
+        name = require_name(new.name, "agent")
+        if name in RESERVED:
+            raise InvalidRequest(
+                f"agent name {name!r} is reserved: messages and events call people `operator` and the server "
+                "`circadia`; take another one"
+            )
         token = token or new_token("agent")
         now = self._clock.now()
         agent = Agent(
             id=AgentId(self._ids.new("agt")),
             session_id=session.id,
             session=session.name,
-            name=require_name(new.name, "agent"),
+            name=name,
             token_hash=hash_token(token),
             asleep=SleepEvent.AGENT_STARTED in new.sleep_events,
             since=now,

@@ -34,7 +34,8 @@ class SpokenBody(Body):
     key: str | None = Field(
         None,
         max_length=200,
-        description="Idempotency key of the sender's choice: a repeat gives the one message and the one request.",
+        description="Idempotency key of the sender's choice: a repeat gives the one message and the one request, and "
+        "something else with the same key is a conflict.",
         examples=["deploy-42"],
     )
 

@@ -77,8 +77,7 @@ class Inbox:
 
         Raises:
             InvalidRequest: empty or too long, to oneself, a bad key. NotFound: no such agent. Forbidden: it may not be
-            reached, or the sender may not override. Conflict: it is disabled, or the key stands for a message to
-            another agent.
+            reached, or the sender may not override. Conflict: it is disabled, or the key stands for something else.
         """
         self._require_sendable(letter)
         if letter.override is not None and not principal.operator:
@@ -86,11 +85,11 @@ class Inbox:
         target = await agent_by_reference(tx, principal, home, letter.to)
         self._require_reader(principal, target)
         key = self._key(principal, letter.key)
-        place = await place_of(tx, principal)
         known = await tx.messages.by_key(key) if key is not None else None
-        if known is not None and await tx.deliveries.get(target.id, known.id) is None:
-            raise Conflict(f"the key {letter.key!r} belongs to a message to another agent; take a new one")
-        message = known or await self._stored(tx, principal, target, letter, place, key)
+        if known is not None:
+            return await self._repeated(tx, target, letter, known)
+        place = await place_of(tx, principal)
+        message = await self._stored(tx, principal, target, letter, place, key)
         wake = None
         if letter.wake is not None or (letter.priority in _WAKING and target.coordination.wake_on_high_priority):
             wake = await self._requests.ask(tx, self._ask(principal, target, letter, message, place, key))
@@ -165,6 +164,23 @@ class Inbox:
         if not target.enabled:
             raise Conflict(f"{target.reference!r} is disabled; the operator can enable it")
 
+    async def _repeated(self, tx: Tx, target: Agent, letter: Letter, known: Message) -> Sent:
+        """Return what was stored with the key, and nothing new (WAKE-03)."""
+        wake = None if known.key is None else await tx.wakes.by_key(known.key)
+        same = (
+            known.content == letter.content
+            and known.type is letter.type
+            and known.priority is _priority(letter)
+            and known.reply_to == letter.reply_to
+            and (letter.wake is None if wake is None else wake.reason == _reason(letter))
+            and await tx.deliveries.get(target.id, known.id) is not None
+        )
+        if not same:
+            raise Conflict(
+                f"the key {letter.key!r} stands for another message, or another reason to wake; take a new key"
+            )
+        return Sent(message=known, to=target, wake=wake)
+
     def _key(self, principal: Principal, key: str | None) -> str | None:
         if key is None:
             return None
@@ -187,7 +203,7 @@ class Inbox:
                 content=letter.content,
                 at=self._clock.now(),
                 type=letter.type,
-                priority=Priority.URGENT if letter.wake is not None else letter.priority,
+                priority=_priority(letter),
                 reply_to=letter.reply_to,
                 key=key,
                 root_id=place.root_id or message_id,
@@ -227,7 +243,7 @@ class Inbox:
             source=WakeSource.PERSON if principal.operator else WakeSource.AGENT,
             sender=principal.agent,
             by=principal.name,
-            reason=letter.wake.value if letter.wake else f"{message.priority.value} message",
+            reason=_reason(letter),
             priority=message.priority,
             message_id=message.id,
             message_root=message.root_id,
@@ -268,6 +284,14 @@ class Inbox:
 
     def _ring(self, tx: Tx, agent_id: AgentId) -> None:
         tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
+
+
+def _priority(letter: Letter) -> Priority:
+    return Priority.URGENT if letter.wake is not None else letter.priority
+
+
+def _reason(letter: Letter) -> str:
+    return f"{letter.priority.value} message" if letter.wake is None else letter.wake.value
 
 
 def seen_state(delivery: Delivery) -> str:

@@ -80,11 +80,17 @@ class Requests:
         self._fleet = fleet
 
     async def ask(self, tx: Tx, ask: Ask) -> Wake:
-        """Decide, and store the request with its decision; one of the same key is returned as it stands."""
-        if ask.key is not None:
-            known = await tx.wakes.by_key(ask.key)
-            if known is not None:
-                return known
+        """Decide, and store the request with its decision; one of the same key is returned as it stands.
+
+        Raises:
+            Conflict: the key stands for another request.
+        """
+        known = None if ask.key is None else await tx.wakes.by_key(ask.key)
+        if known is not None:
+            asked = (ask.target.id, ask.reason, ask.message_id)
+            if (known.agent_id, known.reason, known.message_id) != asked:
+                raise Conflict("this key stands for another agent, reason or message; take a new key")
+            return known
         wake = self._new(ask)
         facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place.since)
         wake = self._decided(wake, facts, ask.overridden_by)

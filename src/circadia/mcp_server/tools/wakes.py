@@ -20,7 +20,8 @@ Key = Annotated[
     str | None,
     Field(
         max_length=MAX_KEY_CHARACTERS,
-        description="Your own key for this message: a call that you repeat with it does nothing twice.",
+        description="Your own key for this message: a call that you repeat with it does nothing twice. Take a new "
+        "key for other words.",
     ),
 ]
 
