@@ -167,7 +167,7 @@ async def _parts(store: Store, clock: ManualClock, held: Held, limits: Mapping[s
     settings = settings_from({"limits": dict(limits)})
     tier = wake_tier(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry = Registry(clock, ids, signals, settings.defaults.policy())
+    registry = Registry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
     threads = Threads(
         clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )

@@ -116,5 +116,35 @@ async def test_a_server_that_is_stopped_puts_its_pulses_back_leaves_no_program_a
         (notes / "go").touch()
         await server.start()
         (pulse,) = await until_settled(server)
-        assert (pulse["status"], pulse["attempt"]) == ("succeeded", 2)
+        assert (pulse["status"], pulse["attempt"], pulse["epoch"]) == ("succeeded", 1, 3)
         assert (await server.call("GET", "/agents/ann/inbox"))["counts"]["handled"] == 1
+
+
+@pytest.mark.spec("WAKE-55", "WAKE-56")
+async def test_what_is_asked_of_a_stopping_server_is_kept_opens_no_gate_and_goes_on_after_the_start(
+    tmp_path: Path,
+) -> None:
+    notes = tmp_path / "notes"
+    notes.mkdir()
+    stated = config(notes)
+    stated["agents"]["res"] = {"sleep_events": ["agent_started"]}
+    async with CircadiaProcess(tmp_path, {**stated, "fleet": {"drain_seconds": 30}}) as server:
+        await server.call("POST", "/wakes", {"to": "ann", "reason": "blocker", "message": "1"})
+        await until_noted(notes, "start", 1)
+        server.begin_to_stop()
+        ask = {"reason": "blocker", "message": "2"}
+        async with asyncio.timeout(20):
+            while (await server.call("POST", "/wakes", {"to": "bob", **ask, "dry_run": True}))["rule"] != "draining":
+                await asyncio.sleep(0.02)
+        program, resident = [await server.call("POST", "/wakes", {"to": name, **ask}) for name in ("bob", "res")]
+        assert {program["decision"], resident["decision"]} == {"deferred"}
+        assert "the server is stopping" in resident["told"]
+        assert (await server.call("GET", "/sessions/default/agents/res/sleeping"))["sleeping"]
+        (notes / "go").touch()
+        assert await server.gone() == 0
+        assert not [line for line in noted(notes) if line[1] == "bob"]
+        await server.start()
+        await until_settled(server)
+        assert not (await server.call("GET", "/sessions/default/agents/res/sleeping"))["sleeping"]
+        for wake in (program, resident):
+            assert (await server.call("GET", f"/wakes/{wake['wake']}"))["decision"] == "admitted"

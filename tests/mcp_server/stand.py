@@ -286,7 +286,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     settings = Settings.model_validate({})
     tier = wake_tier(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry = Registry(clock, ids, signals, AgentPolicy())
+    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
     threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=64_000)
     sessions = Sessions(clock, ids, signals, registry, threads)
     waits = Waits(clock, store, signals, presence)

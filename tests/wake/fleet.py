@@ -76,19 +76,34 @@ class Fleet:
         self.settings = Settings.model_validate(settings)
         self.ids = ids or CountedIds()
         self.signals = LocalSignals()
-        tier = wake_tier(self.settings, clock, self.ids, self.signals)
-        names = {"resident", "fake", "missing"}
-        self.tier: WakeTier = replace(tier, coordinations=Coordinations(clock, self.signals, names))
-        self.registry = Registry(clock, self.ids, self.signals, AgentPolicy())
-        self.threads = Threads(clock, self.ids, self.signals, self.tier.thread_events, max_message_characters=64_000)
-        self.sessions = Sessions(clock, self.ids, self.signals, self.registry, self.threads)
         self.launcher = FakeLauncher()
         self.launchers: dict[str, Launcher] = {"fake": self.launcher}
         self.workers: list[Worker] = []
-        self.worker = self.new_worker()
+        self._start()
         self._changed = asyncio.Event()
         for topic in ("pulse", "wake", "delivery", "sleep"):
             self.signals.listen(topic, self._heard)
+
+    def _start(self) -> None:
+        """Build what a process has."""
+        tier = wake_tier(self.settings, self.clock, self.ids, self.signals)
+        names = {"resident", "fake", "missing"}
+        self.tier: WakeTier = replace(tier, coordinations=Coordinations(self.clock, self.signals, names))
+        self.registry = Registry(self.clock, self.ids, self.signals, AgentPolicy(), self.tier.pulses)
+        self.threads = Threads(
+            self.clock, self.ids, self.signals, self.tier.thread_events, max_message_characters=64_000
+        )  # fmt: skip
+        self.sessions = Sessions(self.clock, self.ids, self.signals, self.registry, self.threads)
+        self.worker = self.new_worker(f"exe_{len(self.workers) + 1}")
+
+    async def stop(self, seconds: float = 0) -> None:
+        """Stop the server, with so long for its pulses to end, and start it again."""
+        await self.worker.drain(seconds)
+        self._start()
+
+    def crash(self) -> None:
+        """Start the server again, of which nobody heard any more."""
+        self._start()
 
     def _heard(self, _: str, __: Document) -> None:
         self._changed.set()

@@ -51,7 +51,7 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
     clock, signals, ids = ManualClock(), LocalSignals(), RandomIds(system_milliseconds)
     store = await open_sqlite(tmp_path / "circadia.db")
     tier = wake_tier(settings_from({}), clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy())
+    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
     threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
     async with store.write() as tx:
         session = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)

@@ -95,7 +95,9 @@ async def test_a_message_that_comes_at_any_instant_is_in_a_prompt_or_unread(team
 
 async def operate(team: Fleet, chance: random.Random, ann: Agent, bob: Agent, all_of_it: list[MessageId]) -> None:
     """Do one thing that may happen to bob's messages."""
-    what = chance.choice(["send", "wake", "step", "step", "end", "fail", "crash", "ack", "snooze", "time", "expire"])
+    what = chance.choice(
+        ["send", "wake", "step", "step", "end", "fail", "stop", "crash", "ack", "snooze", "time", "expire"]
+    )
     some = [chance.choice(all_of_it)] if all_of_it else []
     if what in ("send", "wake"):
         sent = await team.send(ann, bob, "x", wake=None if what == "send" else WakeReason.BLOCKER)
@@ -107,9 +109,10 @@ async def operate(team: Fleet, chance: random.Random, ann: Agent, bob: Agent, al
         if (await team.pulse(pulse_id)).status is PulseStatus.RUNNING:
             team.launcher.end(pulse_id, FAILED if what == "fail" else Ended(succeeded=True))
             await team.until(pulse_id)
+    elif what == "stop":
+        await team.stop()
     elif what == "crash":
-        await team.worker.drain(0)
-        team.worker = team.new_worker(f"exe_{chance.random()}")
+        team.crash()
     elif what == "ack" and some:
         async with team.store.write() as tx:
             await team.tier.inbox.ack(tx, bob, some)
@@ -144,7 +147,9 @@ async def test_after_any_operations_each_message_was_handled_once_is_unread_or_i
     for _ in range(60):
         await operate(team, chance, ann, bob, all_of_it)
         await note_handled()
-    await team.worker.drain(0)
+    await team.stop()
+    await team.worker.step()
+    await team.stop()
     team.clock.advance(100)
     async with team.store.write() as tx:
         await tx.deliveries.release_expired(team.clock.now())

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,7 +16,7 @@ from circadia.records.wake import Charge, Decision
 from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
 from circadia.wake.worker import EVERY_SECONDS
 from tests.wake.asks import FAILED, running
-from tests.wake.fleet import FREE, LAUNCHED, Fleet
+from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 
 @pytest.mark.spec("WAKE-50", "WAKE-14", "WAKE-30", "WAKE-52", "WAKE-56")
@@ -169,6 +170,29 @@ async def test_a_cancelled_pulse_is_stopped_and_its_messages_are_unread(team: Fl
     assert await team.inbox(bob) == ["help"]
     assert await team.inbox(ann) == []
     assert (await team.wake(wake)).charge is (Charge.CHARGED if when == "running" else Charge.RELEASED)
+
+
+@pytest.mark.spec("WAKE-50", "WAKE-56", "WAKE-10")
+@pytest.mark.parametrize("how", ["resident", "pending", "running"])
+async def test_an_agent_that_is_deleted_leaves_no_pulse_and_its_place_in_the_fleet(folder: Path, how: str) -> None:
+    async with fleet(folder, settings={"fleet": {"max_concurrent_pulses": 1}}) as team:
+        ann, cid = await team.agent("ann"), await team.agent("cid", LAUNCHED)
+        bob = await team.agent("bob", FREE, *([] if how == "resident" else [LAUNCHED]))
+        wake = await team.ask(ann, bob)
+        if how == "running":
+            await team.worker.step()
+            await team.until(wake.pulse_id, PulseStatus.RUNNING)
+        waiting = await team.ask(ann, cid)
+        assert waiting.rule == "fleet"
+        async with team.store.write() as tx:
+            await team.registry.delete(tx, await team.row(bob))
+        pulse = await team.pulse(wake.pulse_id)
+        assert (pulse.status, pulse.detail) == (PulseStatus.CANCELLED, "its agent was deleted")
+        assert (await team.wake(wake)).charge is (Charge.RELEASED if how == "pending" else Charge.CHARGED)
+        await team.launcher.until_running(0)
+        await team.worker.step()
+        assert (await team.wake(waiting)).decision is Decision.ADMITTED
+        assert len(team.launcher.cancelled) == (1 if how == "running" else 0)
 
 
 @pytest.mark.spec("WAKE-21")

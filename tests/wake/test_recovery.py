@@ -12,7 +12,7 @@ from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.wake.pulses import ATTEMPTS, BACK_OFF_SECONDS, LEASE_SECONDS
-from tests.wake.asks import minutes_today, running
+from tests.wake.asks import minutes_today, rails, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
 
@@ -26,9 +26,9 @@ async def test_an_interrupted_pulse_is_tried_again_three_times_with_longer_pause
         await team.worker.step()
         pulse = await team.until(wake.pulse_id, PulseStatus.RUNNING)
         assert pulse.attempt == attempt
-        assert (f"attempt {attempt}" in team.launcher.launches[-1].prompt) is (attempt > 1)
-        await team.worker.drain(0)
-        team.worker = team.new_worker(f"exe_{attempt + 1}")
+        assert ("begun before" in team.launcher.launches[-1].prompt) is (attempt > 1)
+        team.crash()
+        await team.worker.step()
         if attempt < ATTEMPTS:
             pause = BACK_OFF_SECONDS * 2 ** (attempt - 1)
             back = await team.pulse(wake.pulse_id)
@@ -138,21 +138,85 @@ async def test_a_drain_lets_pulses_end_puts_back_the_rest_and_starts_none(team: 
     ann, bob, cid = [await team.agent(name, LAUNCHED, FREE) for name in ("ann", "bob", "cid")]
     _, one = await running(team, ann)
     _, two = await running(team, bob)
-    draining = asyncio.create_task(team.worker.drain(0.3))
+    pending = await team.ask(None, cid)
+    draining = asyncio.create_task(team.stop(0.3))
     await asyncio.sleep(0)
-    later = await team.ask(None, cid)
     await team.worker.step()
     team.launcher.end(one.id)
     await draining
     assert (await team.pulse(one.id)).status is PulseStatus.SUCCEEDED
     assert (await team.pulse(two.id)).status is PulseStatus.PENDING
-    assert (await team.pulse(later.pulse_id)).status is PulseStatus.PENDING
+    assert (await team.pulse(pending.pulse_id)).status is PulseStatus.PENDING
     assert len(team.launcher.launches) == 2
     assert await team.inbox(bob) == await team.inbox(cid) == ["help"]
-    team.worker = team.new_worker("exe_2")
-    team.clock.advance(BACK_OFF_SECONDS)
     await team.run(two.id)
-    await team.run(later.pulse_id)
+    await team.run(pending.pulse_id)
+
+
+@pytest.mark.spec("WAKE-55", "WAKE-23")
+async def test_a_pulse_that_a_stop_interrupts_starts_again_at_once_however_often_that_happens(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    _, pulse = await running(team, bob)
+    for stops in range(1, 2 * ATTEMPTS):
+        await team.stop()
+        back = await team.pulse(pulse.id)
+        assert (back.status, back.attempt, back.not_before) == (PulseStatus.PENDING, 0, None)
+        await team.worker.step()
+        assert (await team.until(pulse.id, PulseStatus.RUNNING)).attempt == 1
+        launch = team.launcher.launches[-1]
+        assert "begun before" in launch.prompt
+        assert team.launcher.cleared == [(pulse.id, each.epoch) for each in team.launcher.launches[1:]]
+        assert len(team.launcher.launches) == stops + 1
+    team.launcher.end(pulse.id)
+    assert (await team.until(pulse.id)).status is PulseStatus.SUCCEEDED
+    assert await team.inbox(bob, DeliveryState.HANDLED) == ["help"]
+
+
+@pytest.mark.spec("WAKE-55", "WAKE-21")
+async def test_what_is_asked_while_the_server_stops_is_deferred_and_decided_at_once_after_the_start(
+    team: Fleet,
+) -> None:
+    ann, cid, dan = await team.agent("ann"), await team.agent("cid", LAUNCHED, FREE), await team.agent("dan", FREE)
+    bob, eve = await team.agent("bob", LAUNCHED), await team.agent("eve", LAUNCHED, rails(max_wakes_per_day=0))
+    await running(team, bob)
+    draining = asyncio.create_task(team.stop(60))
+    await asyncio.sleep(0)
+    launched, resident = await team.ask(ann, cid), await team.ask(ann, dan)
+    for wake in (launched, resident):
+        assert (wake.decision, wake.rule, wake.not_before) == (Decision.DEFERRED, "draining", team.clock.now())
+        assert "the server is stopping" in wake.detail
+        assert wake.trace[-1].rule == "draining"
+        assert wake.charge is Charge.NONE
+    passed = await team.ask(None, eve, override="the release")
+    assert (passed.decision, passed.overridden_by) == (Decision.DEFERRED, "operator: the release")
+    assert (await team.ask(ann, eve)).rule == "max_wakes_per_day"
+    busy = await team.ask(ann, bob)
+    assert (busy.decision, busy.rule) == (Decision.DEFERRED, "busy")
+    await team.workers[0].step()
+    assert (await team.row(dan)).asleep
+    assert [each.status for each in await team.pulses()] == [PulseStatus.RUNNING]
+    team.launcher.end(team.launcher.running[0])
+    await draining
+    assert (await team.wake(launched)).decision is (await team.wake(busy)).decision is Decision.DEFERRED
+    await team.worker.step()
+    assert (await team.wake(launched)).decision is Decision.ADMITTED
+    assert (await team.wake(passed)).decision is Decision.ADMITTED
+    assert "let pass by operator: the release" in (await team.wake(passed)).detail
+    assert not (await team.row(dan)).asleep
+    assert (await team.wake(busy)).rule == "cooldown_seconds"
+
+
+@pytest.mark.spec("WAKE-23")
+async def test_a_clock_that_is_set_back_does_not_make_the_pause_before_another_attempt_longer(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    wake, _ = await running(team, bob)
+    team.crash()
+    await team.worker.step()
+    assert (await team.pulse(wake.pulse_id)).status is PulseStatus.PENDING
+    team.clock.set(-3600)
+    team.clock.advance(BACK_OFF_SECONDS)
+    await team.worker.step()
+    assert (await team.until(wake.pulse_id, PulseStatus.RUNNING)).attempt == 2
 
 
 @pytest.mark.spec("WAKE-53")
@@ -161,10 +225,9 @@ async def test_minutes_are_those_that_ran_of_killed_and_interrupted_pulses_too(t
     wake, pulse = await running(team, bob)
     team.clock.advance(60)
     assert await minutes_today(team, bob) == 60
-    await team.worker.drain(0)
+    await team.stop()
     team.clock.advance(100)
     assert await minutes_today(team, bob) == 60
-    team.worker = team.new_worker("exe_2")
     await team.worker.step()
     await team.until(wake.pulse_id, PulseStatus.RUNNING)
     team.clock.advance(30)
@@ -183,6 +246,6 @@ async def test_the_time_in_which_no_server_ran_is_no_time_of_the_agent(team: Fle
         team.clock.advance(10)
         await team.worker.step()  # its heartbeat
     team.clock.advance(2 * 3600)
-    team.worker = team.new_worker("exe_2")
+    team.crash()
     await team.worker.step()
     assert 60 <= await minutes_today(team, bob) <= 60 + LEASE_SECONDS

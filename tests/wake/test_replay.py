@@ -49,6 +49,9 @@ def aged(ledger: list[Wake], draws: list[int]) -> list[Wake]:
     found: list[Wake] = []
     pulse: PulseId | None = None
     for wake, draw in zip(ledger, draws, strict=False):
+        if draw == 8:
+            stopping = Checked(rule="draining", passed=False)
+            wake = replace(wake, decision=Decision.DEFERRED, rule="draining", charge=Charge.NONE, trace=(stopping,))
         changed = wake
         if wake.decision is Decision.DEFERRED:
             ends = (Decision.DEFERRED, Decision.EXPIRED, Decision.CANCELLED, Decision.COALESCED)
@@ -67,7 +70,7 @@ def aged(ledger: list[Wake], draws: list[int]) -> list[Wake]:
 
 
 @settings(deadline=None, max_examples=150)
-@given(ASKS, OWN, st.lists(st.integers(0, 7), min_size=40, max_size=40))
+@given(ASKS, OWN, st.lists(st.integers(0, 8), min_size=40, max_size=40))
 def test_a_replay_without_other_settings_changes_nothing(
     asks: list[Asked], own: dict[str, object], draws: list[int]
 ) -> None:

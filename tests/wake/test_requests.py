@@ -207,6 +207,23 @@ async def test_a_deferred_request_expires_to_its_message_and_its_sender_is_told(
     assert "expired" in (await team.inbox(ann))[0]
 
 
+@pytest.mark.spec("WAKE-22", "WAKE-21")
+async def test_the_sender_is_told_when_a_deferred_request_is_refused_after_all(team: Fleet) -> None:
+    ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, FREE)
+    await team.sleep(bob, False)
+    wake = await team.ask(ann, bob)
+    assert wake.decision is Decision.DEFERRED
+    await team.patch(bob, wake_guardrails={"max_wakes_per_day": 0})
+    await team.sleep(bob)
+    await team.worker.step()
+    assert (await team.wake(wake)).decision is Decision.REFUSED
+    assert await team.inbox(bob) == ["help"]
+    (told,) = await team.inbox(ann)
+    assert told == (
+        "Your wake of bob (blocker) was refused: limit reached: 0 wakes a day. Its message is in the inbox there."
+    )
+
+
 @pytest.mark.spec("WAKE-25")
 async def test_priority_then_age_decides_among_those_that_wait_and_waiting_adds_to_the_priority(team: Fleet) -> None:
     ann = await team.agent("ann")
@@ -273,9 +290,9 @@ async def test_a_pulse_that_is_tried_again_may_not_ask_anew(team: Fleet) -> None
     await team.until(first.pulse_id, PulseStatus.RUNNING)
     team.clock.advance(1)
     assert (await team.ask(ann, bob, pulse=first.pulse_id)).decision is Decision.ADMITTED
-    await team.worker.drain(0)
+    team.crash()
+    await team.worker.step()
     team.clock.advance(10)
-    team.worker = team.new_worker("exe_2")
     await team.worker.step()
     await team.until(first.pulse_id, PulseStatus.RUNNING)
     assert (await team.ask(ann, cid, pulse=first.pulse_id)).rule == "max_wakes_per_session"
@@ -336,10 +353,11 @@ async def test_what_waits_for_an_agent_that_is_deleted_or_whose_message_was_read
     async with team.store.write() as tx:
         await team.tier.inbox.ack(tx, bob, [read.message.id])
         await team.registry.delete(tx, cid)
+    await team.worker.step()
+    assert (await team.wake(gone)).decision is Decision.CANCELLED
     team.clock.advance(61)
     await team.worker.step()
     assert (await team.wake(read.wake)).decision is Decision.COALESCED
-    assert (await team.wake(gone)).decision is Decision.CANCELLED
 
 
 @pytest.mark.spec("WAKE-71")

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import cast
+from typing import Protocol, cast
 
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
@@ -47,14 +47,25 @@ class NewAgent:
     """Policy keys that differ from the server's defaults."""
 
 
+class Departures(Protocol):
+    """Is told of each agent that was deleted, in its transaction."""
+
+    async def left(self, tx: Tx, agent: Agent) -> None:
+        """End what the agent has under way."""
+        ...
+
+
 class Registry:
     """The only writer of agents, their sleep state aside."""
 
-    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, defaults: AgentPolicy) -> None:
+    def __init__(
+        self, clock: Clock, ids: IdSource, signals: Signals, defaults: AgentPolicy, departures: Departures
+    ) -> None:
         self._clock = clock
         self._ids = ids
         self._signals = signals
         self._defaults = defaults
+        self._departures = departures
 
     async def add(self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None) -> tuple[Agent, str]:
         """Make an agent; return it and its token, which is stored as a hash only.
@@ -138,8 +149,9 @@ class Registry:
         return changed
 
     async def delete(self, tx: Tx, agent: Agent, *, reason: str = "deleted") -> None:
-        """Take the agent out; its held calls end (GATE-49), its rows stay for the record."""
+        """Take the agent out; its held calls (GATE-49) and its pulses end, its rows stay for the record."""
         await tx.agents.save(replace(agent, enabled=False, deleted_at=self._clock.now()))
+        await self._departures.left(tx, agent)
         await self._record(tx, EventType.AGENT_DELETED, agent, {"reason": reason})
         self._ended(tx, agent, reason)
 

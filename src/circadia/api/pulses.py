@@ -64,7 +64,7 @@ class PulseView(BaseModel):
     by: str = Field(description="Who woke it.", examples=["lead"])
     reason: str = Field(description="What for.", examples=["blocker"])
     routine: str | None = Field(description="The routine that it runs.")
-    attempt: int = Field(description="Starts so far.")
+    attempt: int = Field(description="Starts so far, without those that a stop of the server interrupted.")
     epoch: int = Field(description="Fencing number: one more with each start and takeover.")
     created_at: datetime = Field(description="When it was admitted.")
     not_before: datetime | None = Field(description="When it may be started, if it waits for another attempt.")

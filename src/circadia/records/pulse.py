@@ -84,7 +84,7 @@ class Pulse:
     routine: str | None = None
     """The routine that it runs."""
     attempt: int = 0
-    """Starts so far."""
+    """Starts so far, without those that a stop of the server interrupted."""
     epoch: int = 0
     """Fencing number: each start and each takeover adds one, and a writer with an older one is refused."""
     owner: str | None = None

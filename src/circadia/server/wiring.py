@@ -150,7 +150,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
     presence = Presence(store, signals)
     tier = wake_tier(settings, clock, basis.ids, signals)
-    registry = Registry(clock, basis.ids, signals, PolicySettings.policy(settings.defaults))
+    registry = Registry(clock, basis.ids, signals, PolicySettings.policy(settings.defaults), tier.pulses)
     threads = Threads(
         clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )  # fmt: skip

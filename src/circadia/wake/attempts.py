@@ -60,7 +60,7 @@ class Attempt:
         limit = self.pulse.timeout_seconds
         bound = asyncio.timeout(limit)
         try:
-            if self.pulse.attempt > 1:
+            if self.pulse.epoch > 1:  # it was begun before
                 await self._launcher.clear(self.pulse.id, below_epoch=self.pulse.epoch)
             async with bound:
                 ended = await self._launcher.run(self._launch(limit or float("inf")), self._started)

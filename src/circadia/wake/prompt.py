@@ -77,7 +77,7 @@ def _why(pulse: Pulse) -> str:
     what = f"You were woken by {pulse.by} ({pulse.reason})."
     if pulse.routine is not None:
         what = f"Your routine {pulse.routine!r} is due."
-    again = f" This is attempt {pulse.attempt}; the one before was interrupted." if pulse.attempt > 1 else ""
+    again = " This run was begun before and interrupted; some of it may be done." if pulse.epoch > 1 else ""
     return what + again
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Any, Final
 
 from circadia.agents.sleep import SleepState
 from circadia.clock import Clock
@@ -121,17 +121,22 @@ class Pulses:
             await self._tell_wakers(tx, ended)
         return ended
 
-    async def give_back(self, tx: Tx, pulse: Pulse, detail: str, *, died: bool = False) -> Pulse:
+    async def give_back(self, tx: Tx, pulse: Pulse, detail: str, *, died: bool = False, stopped: bool = False) -> Pulse:
         """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23).
 
         Where its process `died`, its agent is known to have run up to the lease: what came then is no time of its own.
+        Where its process was `stopped`, the attempt does not count and there is no pause (WAKE-55).
         """
-        if pulse.attempt >= ATTEMPTS:
+        if stopped:
+            next_time: dict[str, Any] = {"attempt": pulse.attempt - 1, "not_before": None}
+        elif pulse.attempt >= ATTEMPTS:
             return await self._bury(tx, pulse, detail)
-        pause = timedelta(seconds=BACK_OFF_SECONDS * 2 ** (pulse.attempt - 1))
+        else:
+            pause = BACK_OFF_SECONDS * 2 ** (pulse.attempt - 1)
+            next_time = {"not_before": self._clock.now() + timedelta(seconds=pause)}
         again = await self._rows.move(
             tx, pulse, PulseStatus.PENDING, ran_until=pulse.lease_until if died else None, epoch=pulse.epoch + 1,
-            not_before=self._clock.now() + pause, detail=detail,
+            detail=detail, **next_time,
         )  # fmt: skip
         await self._settle_messages(tx, again, handled=False)
         await self._close_gate(tx, pulse)
@@ -160,6 +165,11 @@ class Pulses:
             if agent is not None and agent.deleted_at is None:
                 await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor=by)
         return ended
+
+    async def left(self, tx: Tx, agent: Agent) -> None:
+        """End the pulses of an agent that was deleted, so that they hold no place of the fleet."""
+        for pulse in await tx.pulses.open_of(agent.id):
+            await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent was deleted")
 
     async def _bury(self, tx: Tx, pulse: Pulse, detail: str) -> Pulse:
         ended = await self._rows.move(tx, pulse, PulseStatus.INTERRUPTED, detail=detail)

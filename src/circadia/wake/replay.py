@@ -22,7 +22,7 @@ from circadia.records.coordination import DEFAULT, Coordination, OnBlock, PairMo
 from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
 from circadia.wake.guardrails import GUARDRAILS
-from circadia.wake.requests import day_of
+from circadia.wake.requests import DRAINING, day_of
 
 _GROUP: Final = "wake_guardrails"
 _COUNTED: Final = (
@@ -172,7 +172,7 @@ class _Run:
         names = frozenset(
             name for name in self._names if self._only in (None, wake.sender_id if name == _SENDERS else wake.agent_id)
         )
-        fixed = not replayed or not wake.trace or wake.overridden_by is not None
+        fixed = not replayed or not wake.trace or wake.overridden_by is not None or _recorded_rule(wake) == DRAINING
         outcome = same if fixed else self._outcome(wake, self._coordination(wake, names), names)
         self._note(wake, outcome)
         return outcome

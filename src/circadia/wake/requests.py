@@ -18,7 +18,7 @@ from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
 from circadia.records.schedule import zone_named
-from circadia.records.wake import DECISION_MOVES, Charge, Decision, Tally, Wake, WakeSource
+from circadia.records.wake import DECISION_MOVES, Charge, Checked, Decision, Tally, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.blackouts import blackout_at
@@ -28,6 +28,8 @@ from circadia.wake.openings import Openings
 from circadia.wake.pulse_rows import RESIDENT
 from circadia.wake.wall import first_instant, wall_at
 
+DRAINING: Final = "draining"
+"""The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
 _ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
@@ -78,6 +80,11 @@ class Requests:
         self._signals = signals
         self._openings = openings
         self._fleet = fleet
+        self._draining = False
+
+    def drain(self) -> None:
+        """Admit nothing more: what would be admitted is deferred, for another process or the next start (WAKE-55)."""
+        self._draining = True
 
     async def ask(self, tx: Tx, ask: Ask) -> Wake:
         """Decide, and store the request with its decision; one of the same key is returned as it stands.
@@ -164,9 +171,11 @@ class Requests:
 
     def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None) -> Wake:
         verdict = judge(facts, to_the_end=overridden_by is not None)
-        if overridden_by is not None and verdict.decision is not Decision.ADMITTED:
+        needed = verdict.decision is not Decision.ADMITTED
+        if overridden_by is not None and needed:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
-            wake = replace(wake, overridden_by=overridden_by)
+        # While the server stops it is kept in any case: the guardrails speak again after the start.
+        wake = replace(wake, overridden_by=overridden_by if needed or self._draining else None)
         return self._with(wake, verdict, facts.tally, facts.target)
 
     async def _again(self, tx: Tx, wake: Wake, agent: Agent | None, opened: PulseId | None, now: datetime) -> Wake:
@@ -191,7 +200,7 @@ class Requests:
             last = tally.last_wake_at  # in the future only where the clock was set back: then once is enough
             tally = replace(tally, last_wake_at=None if last is not None and last > now else last)
         facts = replace(facts, tally=tally, asker=_ANY_NUMBER)
-        again = self._decided(wake, facts, None)
+        again = self._decided(wake, facts, wake.overridden_by)
         if again.decision is Decision.ADMITTED:
             again = await self._admitted(tx, again, facts, timeout_seconds)
         return again
@@ -207,6 +216,8 @@ class Requests:
         if joins and tally.joinable is not None:
             joined = self._moved(wake, Decision.COALESCED, detail="joined a pulse that had not begun")
             return replace(joined, pulse_id=tally.joinable, trace=verdict.trace)
+        if self._draining and verdict.decision is Decision.ADMITTED:
+            verdict = _until_the_start(verdict, self._clock.now())
         return replace(
             wake,
             decision=verdict.decision,
@@ -302,6 +313,15 @@ class Requests:
         told = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
         tx.after_commit(lambda: self._signals.publish("event", target.session))
         tx.after_commit(lambda: self._signals.publish("wake", target.id, told))
+
+
+def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:
+    """Return it deferred; another process that works on the same database may take it at once."""
+    detail = "the server is stopping; it goes on after the start"
+    trace = (*verdict.trace, Checked(rule=DRAINING, passed=False, detail=detail))
+    return replace(
+        verdict, decision=Decision.DEFERRED, rule=DRAINING, detail=detail, not_before=now, trace=trace
+    )  # fmt: skip
 
 
 def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:

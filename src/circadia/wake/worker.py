@@ -21,7 +21,7 @@ from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
-from circadia.records.wake import Decision
+from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.wake.attempts import Attempt, WorkerParts
 from circadia.wake.pulses import LEASE_SECONDS, Taken
@@ -73,8 +73,9 @@ class Worker:
             await self._guarded(work)
 
     async def drain(self, seconds: float) -> None:
-        """Take up nothing more, let pulses end for so long, then interrupt and put back the rest (WAKE-55)."""
+        """Admit and take up nothing more, let pulses end for so long, then put back the rest (WAKE-55)."""
         self._draining = True
+        self._parts.requests.drain()
         if self._running:
             await asyncio.wait(self._running.values(), timeout=seconds)
         for task in tuple(self._running.values()):
@@ -195,11 +196,17 @@ class Worker:
             agent = await tx.agents.get(agent_id)
             moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.deferred(agent_id))
             for wake in moved:
-                if wake.decision is Decision.EXPIRED and wake.sender_id is not None:
-                    sender = await tx.agents.get(wake.sender_id)
-                    if sender is not None and sender.deleted_at is None:
-                        text = f"Your wake of {wake.agent} ({wake.reason}) expired. Its message is in the inbox there."
-                        await self._parts.inbox.notify(tx, sender, text, root_id=wake.root_id)
+                if wake.decision in (Decision.EXPIRED, Decision.REFUSED) and wake.sender_id is not None:
+                    await self._tell_sender(tx, wake, wake.sender_id)
+
+    async def _tell_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
+        """Tell the agent that asked that nobody is woken for it any more (WAKE-22)."""
+        sender = await tx.agents.get(sender_id)
+        if sender is not None and sender.deleted_at is None:
+            what = "expired" if wake.decision is Decision.EXPIRED else f"was refused: {wake.detail}"
+            kept = "" if wake.message_id is None else " Its message is in the inbox there."
+            text = f"Your wake of {wake.agent} ({wake.reason}) {what}.{kept}"
+            await self._parts.inbox.notify(tx, sender, text, root_id=wake.root_id)
 
     async def _fire(self) -> None:
         if self._draining:
@@ -217,6 +224,8 @@ class Worker:
                 await self._parts.routines.fire(tx, routine)
 
     async def _start(self) -> None:
+        if self._draining:
+            return
         async with self._parts.store.read() as tx:
             found = await tx.pulses.startable(self._clock.now(), limit=AT_ONCE)
         for pulse in found:
@@ -234,7 +243,7 @@ class Worker:
         if taken is None:
             return
         if self._draining:
-            await self._interrupted(taken.pulse, "the server stopped", at_once=True)
+            await self._interrupted(taken.pulse, "the server stopped", stopped=True)
             return
         task = asyncio.create_task(self._run(taken))
         self._running[pulse.id] = task
@@ -265,20 +274,20 @@ class Worker:
         try:
             status, detail = await attempt.outcome()
         except asyncio.CancelledError:
-            await asyncio.shield(self._interrupted(attempt.pulse, "the server stopped", at_once=True))
+            await asyncio.shield(self._interrupted(attempt.pulse, "the server stopped", stopped=True))
             raise
         except StorageUnavailable as error:
             await asyncio.shield(self._interrupted(attempt.pulse, error.message))
             return
         await asyncio.shield(self._end(attempt.pulse, status, detail))
 
-    async def _interrupted(self, pulse: Pulse, detail: str, *, at_once: bool = False) -> None:
+    async def _interrupted(self, pulse: Pulse, detail: str, *, stopped: bool = False) -> None:
         """Put the pulse back, unless it was ended or taken away, which is why it was interrupted."""
 
         async def back(tx: Tx, present: Pulse) -> None:
-            await self._parts.pulses.give_back(tx, present, detail)
+            await self._parts.pulses.give_back(tx, present, detail, stopped=stopped)
 
-        await self._settled(pulse, back, at_once=at_once)
+        await self._settled(pulse, back, at_once=stopped)
 
     async def _end(self, pulse: Pulse, status: PulseStatus, detail: str) -> None:
         async def end(tx: Tx, present: Pulse) -> None:

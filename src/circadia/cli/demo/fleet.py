@@ -28,7 +28,7 @@ async def fleet(
     """Return the wake tier on this store, and the agents by name."""
     settings, ids = settings_from({"launchers": {"demo": _LAUNCHER}}), RandomIds(system_milliseconds)
     tier: WakeTier = waking.wake_tier(settings, clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy())
+    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
     threads = Threads(
         clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )
