@@ -33,6 +33,26 @@ async def test_each_setting_tells_its_value_and_its_source(service: Service) -> 
 
 
 @pytest.mark.spec("WAKE-16")
+async def test_a_change_is_taken_back_and_the_default_holds_again(service: Service) -> None:
+    day = "wake_guardrails.max_wakes_per_day"
+    before = (await service.ok("GET", "/agents/bob/coordination"))["settings"]
+    await patched(service, {day: None, "on_busy": "refuse"})
+    after = (await service.ok("DELETE", f"/agents/bob/coordination/{day}"))["settings"]
+    assert after[day] == before[day]
+    assert after["on_busy"]["source"] == "patch"
+    again = await service.ok("DELETE", f"/agents/bob/coordination/{day}")
+    assert again["settings"] == after
+    events = (await service.ok("GET", "/events?type=coordination"))["events"]
+    assert [each["data"] for each in events] == [
+        {"by": "operator", "changed": {day: None, "on_busy": "refuse"}},
+        {"by": "operator", "changed": {day: 12}},
+    ]
+    wrong = await service.call("DELETE", "/agents/bob/coordination/max_wakes_per_day")
+    assert wrong.status == 404
+    assert f"did you mean '{day}'" in str(wrong.body)
+
+
+@pytest.mark.spec("WAKE-16")
 async def test_a_change_holds_from_the_next_decision_on(service: Service) -> None:
     ask = {"to": "bob", "reason": "blocker", "dry_run": True}
     assert (await service.ok("POST", "/wakes", ask))["decision"] == "admitted"

@@ -171,6 +171,20 @@ async def test_each_setting_is_shown_with_its_source_and_changed(operator: Circa
         each for each in (await run("coordination", "limits:writer")).out.splitlines() if "max_wakes_per_day" in each
     )
     assert line.split()[1:3] == ["4", "patch"]
+    words = (
+        "coordination",
+        "limits:writer",
+        "--reset",
+        "max_wakes_per_day",
+        "--reset",
+        "on_busy",
+        "zone=Europe/Berlin",
+    )
+    back = (await run(*words, "--json")).json["settings"]
+    assert [back[key]["source"] for key in ("wake_guardrails.max_wakes_per_day", "on_busy", "zone")] == [
+        "default", "default", "patch",
+    ]  # fmt: skip
+    refused(await run("coordination", "limits:writer", "--reset", "max_wakes_a_day"), 4, "max_wakes_per_day")
     refused(await run("coordination", "limits:writer", "max_wakes_a_day=4"), 2, "max_wakes_per_day")
     refused(await run("coordination", "limits:writer", "max_wakes_per_day=-1"), 2, "max_wakes_per_day")
     refused(await run("coordination", "limits:writer", "max_wakes_per_day"), 2, "KEY=VALUE")

@@ -64,6 +64,17 @@ async def change_coordination(
     return _view(changed)
 
 
+@router.delete("/agents/{a}/coordination/{key}")
+async def reset_coordination(a: str, key: str, who: Who, parts: Parts) -> CoordinationView:
+    """Take back what was patched of a setting, by its flat name: the file or the default holds again.
+
+    The operator only. Nothing happens to a setting that was not patched.
+    """
+    require_operator(who)
+    async with parts.store.write() as tx:
+        return _view(await parts.wake.coordinations.reset(tx, await named_agent(tx, who, a), key, by=who.name))
+
+
 def _require_as_meant(given: dict[str, object], made: dict[str, object]) -> None:
     """Raise InvalidRequest where a value was read as one of another type; that undoes the change."""
     for name, value in given.items():

@@ -27,6 +27,12 @@ def coordination(
         list[str] | None,
         typer.Argument(metavar="KEY=VALUE", help="Settings to change, such as max_wakes_per_day=4; null is no limit."),
     ] = None,
+    reset: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--reset", metavar="KEY", help="Take back a change: what the file says or the default holds again."
+        ),
+    ] = None,
     session: Session = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -38,6 +44,8 @@ def coordination(
     whose = whole(agent, session)
 
     async def settle(client: Client) -> CoordinationAnswer:
+        for key in reset or []:
+            await client.reset_coordination(whose, full_key(key))
         return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
 
     found = ask(url, token, data, settle)

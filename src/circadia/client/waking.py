@@ -114,6 +114,10 @@ class WakeCalls:
         """Change settings, nested as in the file or by flat name."""
         return await self._http.call("PATCH", "agents", agent, "coordination", body=dict(changes))
 
+    async def reset_coordination(self, agent: str, key: str) -> CoordinationAnswer:
+        """Take back a change of a setting, by its flat name: the file or the default holds again."""
+        return await self._http.call("DELETE", "agents", agent, "coordination", key)
+
     async def show_inbox(
         self,
         agent: str,

@@ -117,8 +117,10 @@ class Setting:
     """Where it was made last."""
     at: datetime
     """When."""
+    stated: bool = False
+    """Whether the file said something when it was read last."""
     file: object = None
-    """What the file said when it was read last, if it said something: a change of this is a change of the file."""
+    """What it said: a change of this is a change of the file."""
 
 
 def coordination_of(values: Mapping[str, Any]) -> Coordination:

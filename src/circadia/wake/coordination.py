@@ -8,7 +8,7 @@ from pydantic import ValidationError
 
 from circadia.agents.directory import nearest
 from circadia.clock import Clock
-from circadia.errors import InvalidRequest
+from circadia.errors import InvalidRequest, NotFound
 from circadia.records.agent import Agent
 from circadia.records.coordination import KEYS, Coordination, Setting, SettingSource, coordination_of, values_of
 from circadia.records.event import Event, EventType
@@ -37,8 +37,29 @@ class Coordinations:
         for name, value in self._checked(agent, flat).items():
             old = agent.settings.get(name)
             settings[name] = Setting(
-                value=value, source=SettingSource.PATCH, at=now, file=old.file if old is not None else None
+                value=value,
+                source=SettingSource.PATCH,
+                at=now,
+                stated=old is not None and old.stated,
+                file=None if old is None else old.file,
             )
+        return await self._save(tx, agent, settings, by=by)
+
+    async def reset(self, tx: Tx, agent: Agent, name: str, *, by: str) -> Agent:
+        """Take back what was patched of a key: what the file says of it holds again, or else the default.
+
+        Raises:
+            NotFound: there is no such key. InvalidRequest: what would hold again does not go with the other settings.
+        """
+        if name not in KEYS:
+            raise NotFound(f"no coordination key {name!r}{nearest(name, KEYS)}")
+        old = agent.settings.get(name)
+        if old is None or old.source is not SettingSource.PATCH:
+            return agent
+        settings = {key: setting for key, setting in agent.settings.items() if key != name}
+        if old.stated:
+            settings[name] = replace(old, value=old.file, source=SettingSource.FILE, at=self._clock.now())
+        self.check({key: setting.value for key, setting in settings.items() if key in KEYS})
         return await self._save(tx, agent, settings, by=by)
 
     async def read_file(self, tx: Tx, agent: Agent, stated: Mapping[str, object]) -> Agent:
@@ -50,12 +71,12 @@ class Coordinations:
             old = settings[name]
             if old.source is SettingSource.FILE:
                 del settings[name]
-            elif old.file is not None:
-                settings[name] = replace(old, file=None)
+            elif old.stated:
+                settings[name] = replace(old, stated=False, file=None)
         for name, value in checked.items():
             old = agent.settings.get(name)
-            if old is None or old.file != value:
-                settings[name] = Setting(value=value, source=SettingSource.FILE, at=now, file=value)
+            if old is None or not old.stated or old.file != value:
+                settings[name] = Setting(value=value, source=SettingSource.FILE, at=now, stated=True, file=value)
         return agent if settings == agent.settings else await self._save(tx, agent, settings, by="file")
 
     def check(self, stated: Mapping[str, object]) -> Coordination:

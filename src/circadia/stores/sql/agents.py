@@ -179,14 +179,18 @@ def _policy(stored: Mapping[str, Any]) -> AgentPolicy:
 
 def _stored(setting: Setting) -> dict[str, object]:
     return {
-        "value": setting.value, "source": setting.source.value, "at": setting.at.isoformat(), "file": setting.file,
+        "value": setting.value, "source": setting.source.value, "at": setting.at.isoformat(),
+        "stated": setting.stated, "file": setting.file,
     }  # fmt: skip
 
 
 def _setting(stored: Mapping[str, Any]) -> Setting:
+    source = SettingSource(stored["source"])
     return Setting(
         value=stored["value"],
-        source=SettingSource(stored["source"]),
+        source=source,
         at=datetime.fromisoformat(stored["at"]),
+        # Older rows do not say whether the file states null or nothing of a setting that was patched.
+        stated=stored.get("stated", source is SettingSource.FILE or stored["file"] is not None),
         file=stored["file"],
     )
