@@ -238,6 +238,15 @@ async def test_what_waits_can_be_taken_back_by_its_sender_and_keeps_its_message(
     assert "again" in await unread(service)
 
 
+@pytest.mark.spec("WAKE-71", "WAKE-60")
+async def test_a_wake_tells_the_pulse_in_which_its_sender_asked(service: Service, ann: str) -> None:
+    dora = await service.agent("dora", sleep_events=["agent_started"])
+    woken = await service.ok("POST", "/wakes", {"to": "dora", "reason": "user_request"})
+    asked = await service.ok("POST", "/wakes", WAKE, token=dora)
+    found = {each["id"]: each["sender_pulse"] for each in (await service.ok("GET", "/wakes"))["wakes"]}
+    assert found == {woken["wake"]: None, asked["wake"]: woken["pulse"]}
+
+
 @pytest.mark.spec("WAKE-71")
 async def test_wakes_are_listed_page_by_page_and_agents_see_their_own_only(service: Service, ann: str) -> None:
     bob = await service.agent("bert")
@@ -259,6 +268,10 @@ async def test_wakes_are_listed_page_by_page_and_agents_see_their_own_only(servi
     assert (await service.call("GET", "/wakes?agent=bob", token=bob)).status == 403
     assert (await service.call("GET", "/wakes?sender=ann&agent=bob", token=bob)).status == 403
     assert (await service.call("GET", "/wakes?before=wak_nowhere")).status == 422
+    assert "trace" not in every[0]
+    traced = (await service.ok("GET", "/wakes?trace=true"))["wakes"]
+    assert traced == [await service.ok("GET", f"/wakes/{each['id']}") for each in every]
+    assert [{**each, "trace": None} for each in traced] == [{**each, "trace": None} for each in every]
     assert (await service.call("GET", "/wakes?decision=maybe")).status == 422
 
 

@@ -20,7 +20,8 @@ async def upstream() -> AsyncGenerator[MockUpstream]:
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
 async def server(tmp_path_factory: pytest.TempPathFactory, upstream: MockUpstream) -> AsyncGenerator[CircadiaProcess]:
     """A server in front of the provider, shared by the tests of a module; each makes sessions of its own."""
-    config = {"upstreams": {"openai": {"base_url": upstream.base_url}}}
+    talker = {"kind": "subprocess", "command": ["sh", "-c", "echo first; echo second; exit 3"]}
+    config = {"upstreams": {"openai": {"base_url": upstream.base_url}}, "launchers": {"talker": talker}}
     async with CircadiaProcess(tmp_path_factory.mktemp("server"), config) as running:
         yield running
 

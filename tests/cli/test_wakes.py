@@ -1,5 +1,7 @@
 """`circadia send`, `wakes`, `chain`, `pulses` and `coordination`."""
 
+import asyncio
+
 import pytest
 
 from tests.cli.terminal import refused, run
@@ -157,6 +159,19 @@ async def test_pulses_are_listed_and_cancelled(operator: CircadiaProcess) -> Non
     (pulse,) = (await run("pulses", "--agent", "pulses:writer", "--status", "cancelled", "--json")).json["pulses"]
     assert pulse["id"] == sent["pulse"]
     refused(await run("pulses", "cancel", "pls_none"), 4, "'pls_none'")
+
+
+async def test_of_a_failure_of_many_lines_the_list_has_the_first_and_json_all(operator: CircadiaProcess) -> None:
+    await crew(operator, "lines")
+    await run("coordination", "lines:writer", "launcher=talker")
+    await run("send", "lines:writer", "go", "--wake", "blocker")
+    words = ("pulses", "--agent", "lines:writer", "--status", "failed")
+    async with asyncio.timeout(20):
+        while not (found := (await run(*words, "--json")).json["pulses"]):
+            await asyncio.sleep(0.05)
+    assert found[0]["detail"] == "exit status 3; its last output:\nfirst\nsecond"
+    (_, line) = (await run(*words)).out.splitlines()
+    assert line.rstrip().endswith("exit status 3; its last output:…")
 
 
 @pytest.mark.spec("WAKE-16")

@@ -20,6 +20,7 @@ class WakeView(BaseModel):
     agent: str = Field(description="Reference of the agent to wake.", examples=["writer"])
     source: WakeSource = Field(description="What asked: `agent`, `thread`, `schedule` or `person`.")
     sender: str = Field(serialization_alias="from", description="Who asked.", examples=["lead", "schedule nightly"])
+    sender_pulse: str | None = Field(description="Key of the pulse in which its sender asked.")
     reason: str = Field(description="What for.", examples=["blocker"])
     priority: Priority = Field(description="Its place among deferred requests.")
     message: str | None = Field(description="Key of the message behind it.")
@@ -107,6 +108,7 @@ def wake_view(wake: Wake) -> WakeView:
         agent=wake.agent,
         source=wake.source,
         sender=wake.sender,
+        sender_pulse=wake.sender_pulse,
         reason=wake.reason,
         priority=wake.priority,
         message=wake.message_id,

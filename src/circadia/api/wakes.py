@@ -60,7 +60,7 @@ class WakeBody(SpokenBody):
 class WakeList(BaseModel):
     """Wake requests."""
 
-    wakes: list[WakeView] = Field(description="The newest first.")
+    wakes: list[WakeShown | WakeView] = Field(description="The newest first; with their traces if that was asked for.")
     before: str | None = Field(description="What to send as `before` for the next page; null at the end.")
 
 
@@ -164,6 +164,7 @@ async def list_wakes(
     until: Annotated[Instant, Query(description="Asked before this date or time.")] = None,
     before: Annotated[str | None, Query(description="Key of the last one of the page before.")] = None,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+    trace: Annotated[bool, Query(description="Whether to tell what each guardrail said.")] = False,
 ) -> WakeList:
     """List wake requests. The operator; an agent those of which it is the target, or with `sender` those it asked."""
     async with parts.store.read() as tx:
@@ -179,9 +180,8 @@ async def list_wakes(
             before=None if before is None else WakeId(before),
             limit=limit,
         )
-    return WakeList(
-        wakes=[wake_view(each) for each in found], before=found[-1].id if len(found) == limit else None
-    )  # fmt: skip
+    shown = wake_shown if trace else wake_view
+    return WakeList(wakes=[shown(each) for each in found], before=found[-1].id if len(found) == limit else None)
 
 
 async def _cut(tx: Tx, who: Principal, agent: str | None, sender: str | None) -> tuple[Agent | None, Agent | None]:

@@ -16,6 +16,7 @@ from circadia.records.pulse import PulseStatus
 app = typer.Typer()
 
 _COLOURS = {"succeeded": "green", "running": "cyan", "starting": "cyan", "failed": "red", "timed_out": "red"}
+_LETTERS = 80
 _COLUMNS = ("pulse", "admitted", "agent", "kind", "by", "for", "status", "ran", "attempt", "detail")
 
 
@@ -92,5 +93,11 @@ def _row(pulse: dict[str, Any]) -> tuple[object, ...]:
         Text(pulse["status"], _COLOURS.get(pulse["status"], "")),
         lasted(pulse["run_seconds"]),
         pulse["attempt"],
-        pulse["detail"],
+        _first_line(pulse["detail"]),
     )
+
+
+def _first_line(detail: str) -> str:
+    """Return what fits into a table; of a failed program the detail is all that it said last."""
+    first = detail.partition("\n")[0][:_LETTERS]
+    return first if first == detail else f"{first}…"

@@ -40,13 +40,11 @@ async def recorded(client: Client, since: datetime, *, limit: int) -> Recorded:
     """Return the requests since then and those shortly before, with the settings of their targets."""
     start = (since - EARLIER).isoformat()
     found = await gathered(
-        lambda place, count: client.list_wakes(since=start, before=place, limit=count), key="wakes", limit=limit
+        lambda place, count: client.list_wakes(since=start, before=place, limit=count, trace=True),
+        key="wakes",
+        limit=limit,
     )
     places = asyncio.Semaphore(AT_ONCE)
-
-    async def traced(view: Mapping[str, Any]) -> Mapping[str, Any]:
-        async with places:
-            return await client.show_wake(view["id"])
 
     async def settings(reference: str) -> Coordination:
         async with places:
@@ -57,10 +55,9 @@ async def recorded(client: Client, since: datetime, *, limit: int) -> Recorded:
             return coordination_of({key: each["value"] for key, each in shown["settings"].items()})
 
     targets = sorted({view["agent"] for view in found["wakes"]})
-    shown = await asyncio.gather(*(traced(view) for view in found["wakes"]))
     own = await asyncio.gather(*(settings(each) for each in targets))
     return Recorded(
-        wakes=[wake_of(each) for each in shown],
+        wakes=[wake_of(each) for each in found["wakes"]],
         coordinations={AgentId(name): each for name, each in zip(targets, own, strict=True)},
         complete=found["before"] is None,
     )
@@ -70,7 +67,7 @@ def wake_of(view: Mapping[str, Any]) -> Wake:
     """Return the request of an answer; its agents' ids are their references, which are as good for counting."""
     source = WakeSource(view["source"])
     by_agent = source in (WakeSource.AGENT, WakeSource.THREAD) and view["from"] != "operator"
-    pulse = view.get("sender_pulse", view["parent"])  # the wake behind the sender's pulse tells it apart as well
+    pulse = view["sender_pulse"]
     return Wake(
         id=WakeId(view["id"]),
         at=instant(view["at"]),

@@ -1,6 +1,6 @@
 """What the client's methods on wakes return: the server's answers, typed. Times are strings, ISO 8601 in UTC."""
 
-from typing import Any, TypedDict
+from typing import Any, NotRequired, TypedDict
 
 WakeAnswer = TypedDict(
     "WakeAnswer",
@@ -10,6 +10,7 @@ WakeAnswer = TypedDict(
         "agent": str,
         "source": str,
         "from": str,
+        "sender_pulse": str | None,
         "reason": str,
         "priority": str,
         "message": str | None,
@@ -45,6 +46,12 @@ class WakeShownAnswer(WakeAnswer):
     """A wake request with what each guardrail said."""
 
     trace: list[CheckedAnswer]
+
+
+class WakeListedAnswer(WakeAnswer):
+    """A wake request of a list, with what each guardrail said if that was asked for."""
+
+    trace: NotRequired[list[CheckedAnswer]]
 
 
 class BudgetAnswer(TypedDict):
@@ -100,7 +107,7 @@ class WakeOutcomeAnswer(TypedDict):
 class WakeListAnswer(TypedDict):
     """Wake requests."""
 
-    wakes: list[WakeAnswer]
+    wakes: list[WakeListedAnswer]
     before: str | None
 
 

@@ -78,11 +78,15 @@ class WakeCalls:
         until: str | None = None,
         before: str | None = None,
         limit: int = 100,
+        trace: bool = False,
     ) -> WakeListAnswer:
-        """Return wake requests, the newest first; the answer's `before` is for the next page."""
+        """Return wake requests, the newest first; the answer's `before` is for the next page.
+
+        With `trace` they tell what each guardrail said.
+        """
         query = {
             "agent": agent, "sender": sender, "decision": decision, "since": since, "until": until, "before": before,
-            "limit": str(limit),
+            "limit": str(limit), "trace": str(trace).lower(),
         }  # fmt: skip
         return await self._http.call("GET", "wakes", query=query)
 
