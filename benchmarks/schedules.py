@@ -18,13 +18,11 @@ from benchmarks.pulse_agent import LAUNCHERS, NO_LIMITS, noted
 from benchmarks.pulses import SETTLE_SECONDS, SETTLED_SECONDS, idle_percent, line
 from benchmarks.report import Goal, Report
 from benchmarks.server import Circadia, circadia
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
 from circadia.clock import SystemClock, system_milliseconds
-from circadia.ids import RandomIds
-from circadia.records.agent import AgentPolicy, SleepEvent
+from circadia.ids import AgentId, RandomIds, SessionId, hash_token
+from circadia.records.agent import Agent, Cause
 from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.server.waking import wake_tier
 from circadia.settings import Settings
 from circadia.stores.signals.local import LocalSignals
@@ -131,19 +129,25 @@ async def _filled(data: Path, settings: dict[str, Any], agents: int) -> None:
     data.mkdir(parents=True)
     clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
     tier = wake_tier(Settings.model_validate(settings), clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy())
-    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1)
     step = timedelta(seconds=(EVERY_SECONDS - EARLIEST_SECONDS) / agents)
-    begin = clock.now() + timedelta(seconds=EARLIEST_SECONDS)
+    now = clock.now()
+    begin = now + timedelta(seconds=EARLIEST_SECONDS)
+    home = Session(
+        id=SessionId(ids.new("ses")), name=DEFAULT_SESSION, status=SessionStatus.OPEN, created_at=now, touched_at=now
+    )  # fmt: skip
     store = await open_sqlite(data / "circadia.db")
     try:
         async with store.write() as tx:
-            home = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)
+            await tx.sessions.add(home)
         for first in range(0, agents, AT_ONCE):
             async with store.write() as tx:
                 for index in range(first, min(agents, first + AT_ONCE)):
-                    new = NewAgent(name=_name(index), sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
-                    agent, _ = await registry.add(tx, home, new)
+                    agent = Agent(
+                        id=AgentId(ids.new("agt")), session_id=home.id, session=home.name, name=_name(index),
+                        token_hash=hash_token(_name(index)), asleep=True, since=now, cause=Cause.OPERATOR,
+                        actor="operator", created_at=now,
+                    )  # fmt: skip
+                    await tx.agents.add(agent)
                     changes = {"launcher": "quick", **NO_LIMITS}
                     agent = await tier.coordinations.patch(tx, agent, changes, by="operator")
                     recurrence = Recurrence(every_seconds=EVERY_SECONDS, anchor=begin + index * step)
