@@ -10,6 +10,7 @@ from circadia.records.event import EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
+from circadia.wake.worker import EVERY_SECONDS
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -69,6 +70,25 @@ async def test_two_processes_that_find_a_routine_due_fire_it_once(team: Fleet) -
     await asyncio.gather(*(worker.step() for worker in workers))
     assert len(await team.wakes()) == 1
     assert len(team.launcher.launches) <= 1
+
+
+@pytest.mark.spec("WAKE-41")
+async def test_a_routine_starts_at_its_moment_and_not_at_the_next_look(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
+    async with team.store.read() as tx:
+        due = (await tx.routines.of_agent(bob.id))[0].next_at
+    assert due is not None
+    left = 0.4 * EVERY_SECONDS
+    team.clock.advance((due - team.clock.now()).total_seconds() - left)
+    working = asyncio.create_task(team.worker.run())
+    try:
+        async with asyncio.timeout(20):
+            await team.clock.until_sleepers(1)
+            team.clock.advance(left)  # the next look is later
+            await team.launcher.until_launches(1)
+    finally:
+        working.cancel()
 
 
 @pytest.mark.spec("WAKE-46")

@@ -178,6 +178,10 @@ class Routines(Protocol):
         """Return the agent's routines by name."""
         ...
 
+    async def next_after(self, now: datetime) -> datetime | None:
+        """Return when the next enabled one will be due; none means that there is none."""
+        ...
+
     async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled ones whose next_at has come, the longest due first."""
         ...

@@ -1,8 +1,8 @@
 """Does what is due: runs pulses, looks again at what was deferred, fires routines, recovers what died.
 
-The rows say what is due; signals say it sooner. A signal that is lost costs a second. A pulse that this process has
-taken is its own until its lease runs out; whoever writes with an older epoch is refused, so two processes never both
-end it.
+The rows say what is due; signals say it sooner, and which work it is. A signal that is lost costs a second. A pulse
+that this process has taken is its own until its lease runs out; whoever writes with an older epoch is refused, so two
+processes never both end it.
 
     pending --take--> starting --started--> running --end--> succeeded | failed | timed out | cancelled
        ^                  |                    |
@@ -48,6 +48,7 @@ class Worker:
         self._owner = owner
         self._alone = alone
         self._bell = asyncio.Event()
+        self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
         self._look_at_all = True
         self._took_over = False
@@ -56,16 +57,24 @@ class Worker:
         self._running: dict[PulseId, asyncio.Task[None]] = {}
         self._draining = False
         self._beat_at = 0.0
+        self._next_at: datetime | None = None
         self._leases: dict[tuple[PulseId, int, datetime | None], float] = {}
-        for topic in ("pulse", "wake", "routine", "coordination", "sleep"):
-            parts.signals.listen(topic, self._heard(topic))
+        for topic, heard in (
+            ("pulse", self._pulse_moved), ("routine", self._routine_changed), ("coordination", self._agent_changed),
+            ("sleep", self._agent_moved),
+        ):  # fmt: skip
+            parts.signals.listen(topic, heard)
 
     async def run(self) -> None:
         """Work until cancelled; a failing step is told and tried again."""
         while True:
-            self._bell.clear()
+            until = self._clock.monotonic() + EVERY_SECONDS
             await self.step()
-            await self._rest()
+            while (left := until - self._clock.monotonic()) > 0:
+                if self._next_at is not None:
+                    left = min(left, (self._next_at - self._clock.now()).total_seconds())
+                await self._rest(left)
+                await self._do_rung()
 
     async def step(self) -> None:
         """Do all that is due now, once."""
@@ -87,31 +96,53 @@ class Worker:
         """Return how many pulses this process runs."""
         return len(self._running)
 
-    def _heard(self, topic: str) -> Callable[[str, Mapping[str, object]], None]:
-        def heard(key: str, data: Mapping[str, object]) -> None:
-            if topic == "pulse":
-                if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
-                    self._ended.add(AgentId(str(data["agent"])))
-                    self._stop_if_running(PulseId(key), str(data["status"]))
-            elif topic == "coordination" or (topic == "sleep" and data["asleep"]):
-                self._ended.add(AgentId(key))  # it may have been awake outside of all pulses
-            self._bell.set()
+    def _ring(self, work: Callable[[], Awaitable[None]]) -> None:
+        self._rung.add(work)
+        self._bell.set()
 
-        return heard
+    def _pulse_moved(self, key: str, data: Mapping[str, object]) -> None:
+        status = PulseStatus(str(data["status"]))
+        if status is PulseStatus.PENDING:
+            self._ring(self._start)
+        elif not PULSE_MOVES[status]:
+            self._agent_changed(str(data["agent"]), data)
+            self._stop_if_running(PulseId(key), status)
 
-    def _stop_if_running(self, pulse_id: PulseId, status: str) -> None:
+    def _routine_changed(self, _: str, __: Mapping[str, object]) -> None:
+        self._ring(self._fire)
+
+    def _agent_moved(self, key: str, data: Mapping[str, object]) -> None:
+        if data["asleep"]:  # it may have been awake outside of all pulses
+            self._agent_changed(key, data)
+
+    def _agent_changed(self, key: str, _: Mapping[str, object]) -> None:
+        self._ended.add(AgentId(key))
+        self._ring(self._reconsider)
+
+    async def _do_rung(self) -> None:
+        """Do what signals have asked for, and fire the routine for whose moment it was that we woke."""
+        rung, self._rung = self._rung, set()
+        if self._next_at is not None and self._next_at <= self._clock.now():
+            rung.add(self._fire)
+        for work in (self._reconsider, self._fire, self._start):
+            if work in rung:
+                await self._guarded(work)
+
+    def _stop_if_running(self, pulse_id: PulseId, status: PulseStatus) -> None:
         task = self._running.get(pulse_id)
-        if task is not None and status == PulseStatus.CANCELLED.value:
+        if task is not None and status is PulseStatus.CANCELLED:
             task.cancel()
 
-    async def _rest(self) -> None:
-        timer = asyncio.ensure_future(self._clock.sleep(EVERY_SECONDS))
+    async def _rest(self, seconds: float) -> None:
+        """Return after so long, or when a bell rings."""
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
         bell = asyncio.ensure_future(self._bell.wait())
         try:
             await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
         finally:
             timer.cancel()
             bell.cancel()
+            self._bell.clear()
 
     async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
         try:
@@ -178,7 +209,7 @@ class Worker:
             async with self._parts.store.read() as tx:
                 due = list(await tx.wakes.due(None if everything else self._clock.now()))
                 if ended and not everything:
-                    due += [each for each in await tx.wakes.due(None) if each in ended]
+                    due += [each for each in ended if await tx.wakes.deferred(each)]
                     due += await tx.wakes.blocked("fleet", limit=AT_ONCE)
         except CircadiaError:
             self._ended |= ended
@@ -209,14 +240,17 @@ class Worker:
             await self._parts.inbox.notify(tx, sender, text, root_id=wake.root_id)
 
     async def _fire(self) -> None:
+        self._next_at = None
         if self._draining:
             return
+        now = self._clock.now()
         async with self._parts.store.read() as tx:
-            due = await tx.routines.due(self._clock.now(), limit=AT_ONCE)
+            due = await tx.routines.due(now, limit=AT_ONCE)
+            self._next_at = await tx.routines.next_after(now)
         for routine in due:
             await self._guarded(lambda routine=routine: self._fire_routine(routine))
         if len(due) == AT_ONCE:
-            self._bell.set()
+            self._ring(self._fire)
 
     async def _fire_routine(self, routine: Routine) -> None:
         with suppress(Conflict):
@@ -232,7 +266,7 @@ class Worker:
             if not self._draining and pulse.id not in self._running:
                 await self._guarded(lambda pulse=pulse: self._start_pulse(pulse))
         if len(found) == AT_ONCE:
-            self._bell.set()
+            self._ring(self._start)
 
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:

@@ -6,7 +6,7 @@ from datetime import datetime
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, bindparam, delete, select, text, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, RoutineId
@@ -37,6 +37,10 @@ _DUE = Statement(
     .where(text("routines.enabled"), routines.c.next_at <= bindparam("now"))
     .order_by(routines.c.next_at)
     .limit(bindparam("most"))
+)
+
+_NEXT = Statement(
+    select(func.min(routines.c.next_at)).where(text("routines.enabled"), routines.c.next_at > bindparam("now"))
 )
 
 
@@ -85,6 +89,10 @@ class SqlRoutines:
         """Return enabled ones whose next_at has come, the longest due first."""
         rows = await self._run(lambda connection: _DUE.all(connection, {"now": now, "most": limit}))
         return [_routine(row) for row in rows]
+
+    async def next_after(self, now: datetime) -> datetime | None:
+        """Return when the next enabled one will be due; none means that there is none."""
+        return await self._run(lambda connection: _NEXT.scalar(connection, {"now": now}))
 
 
 def _written(routine: Routine) -> dict[str, Any]:
