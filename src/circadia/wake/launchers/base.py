@@ -14,7 +14,7 @@ class Launch:
     pulse_id: PulseId
     """The pulse; the same for each attempt."""
     attempt: int
-    """1 for the first start, more after an interruption."""
+    """1 for the first start, one more after each that was interrupted, but by a stop of the server."""
     epoch: int
     """Fencing number: what a launcher leaves outside is marked with it, and an older one is killed."""
     agent: str
