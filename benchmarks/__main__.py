@@ -1,5 +1,6 @@
 """`python -m benchmarks`: run all benchmarks, or those that are named."""
 
+import sys
 import tempfile
 from collections.abc import Callable, Coroutine
 from pathlib import Path
@@ -9,7 +10,7 @@ import typer
 import uvloop
 from rich.console import Console
 
-from benchmarks import doc, holds, proxy, pulses, schedules, state
+from benchmarks import admission, doc, holds, proxy, pulses, schedules, state
 from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
@@ -21,6 +22,7 @@ def benchmarks(quick: bool) -> dict[str, Callable[[Path], Coroutine[None, None, 
         "proxy": lambda folder: proxy.run(folder, proxy.QUICK if quick else proxy.Size()),
         "holds": lambda folder: holds.run(folder, holds.QUICK if quick else holds.Size()),
         "state": lambda folder: state.run(folder, state.QUICK if quick else state.Size()),
+        "admission": lambda folder: admission.run(folder, admission.QUICK if quick else admission.Size()),
         "pulses": lambda folder: pulses.run(folder, pulses.QUICK if quick else pulses.Size()),
         "schedules": lambda folder: schedules.run(folder, schedules.QUICK if quick else schedules.Size()),
     }
@@ -35,7 +37,7 @@ def main(
     write_doc: Annotated[bool, typer.Option("--doc", help="Write the tables of the last runs into the docs.")] = False,
 ) -> None:
     """Measure what Circadia costs; print tables and write JSON into benchmarks/results."""
-    console = Console()
+    console = Console(width=None if sys.stdout.isatty() else 170)  # a log should keep the tables whole
     if write_doc:
         console.print(f"wrote {doc.write()}")
         return

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import tempfile
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
@@ -23,8 +23,8 @@ class NoPostgres(Exception):
 
 
 @contextlib.asynccontextmanager
-async def postgres() -> AsyncGenerator[str]:
-    """Run a server on a socket; yield the URL of an empty database. Raises NoPostgres."""
+async def postgres(environment: Mapping[str, str] | None = None) -> AsyncGenerator[str]:
+    """Run a server on a socket, with more environment; yield the URL of an empty database. Raises NoPostgres."""
     # Short, since a socket's path may have 107 bytes, and open to the server's user.
     folder = Path(tempfile.mkdtemp(prefix="circadia-pg-"))
     try:
@@ -32,11 +32,16 @@ async def postgres() -> AsyncGenerator[str]:
         if user is not None:
             os.chown(folder, user, -1)
         programs = _programs(folder, user)
+        more = {
+            name: str(shutil.copy(value, folder)) if os.path.isabs(value) else value  # where its user may read it
+            for name, value in (environment or {}).items()
+        }
         await _run(folder, user, str(programs / "initdb"), "-D", "data", "-U", "postgres", "--auth=trust")
         process = subprocess.Popen(  # asyncio's on uvloop cannot run as another user
             [programs / "postgres", "-D", "data", "-k", folder, "-c", "listen_addresses=", "-c", "max_connections=100"],
             cwd=folder,
             user=user,
+            env={**os.environ, **more},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
         )

@@ -56,12 +56,25 @@ def tool(name: str) -> Sequence[str]:
     compiler = find_compiler()
     if compiler is None:
         return [sys.executable, "-m", f"benchmarks.native.{name}"]
+    return [str(_built(compiler, name))]
+
+
+def slow_sync(milliseconds: int) -> dict[str, str] | None:
+    """Return the environment in which each sync of a file takes so much longer; none without a C compiler."""
+    compiler = find_compiler()
+    if compiler is None:
+        return None
+    library = _built(compiler, "slow_sync", "-shared", "-fPIC", "-ldl")
+    return {"LD_PRELOAD": str(library), "SLOW_SYNC_MS": str(milliseconds)}
+
+
+def _built(compiler: str, name: str, *options: str) -> Path:
     source = SOURCES / f"{name}.c"
     built = cache() / f"{name}-{hashlib.sha256(source.read_bytes()).hexdigest()[:12]}"
     if not built.exists():
-        subprocess.run([compiler, "-O2", "-o", f"{built}.part", source], check=True)
+        subprocess.run([compiler, "-O2", "-o", f"{built}.part", source, *options], check=True)
         Path(f"{built}.part").rename(built)
-    return [str(built)]
+    return built
 
 
 @contextlib.asynccontextmanager

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import doc, holds, proxy, pulses, schedules, state
+from benchmarks import admission, doc, holds, proxy, pulses, schedules, state
 from benchmarks.callers import call, good
 from benchmarks.report import Goal, Report, load, number, save, show
 from benchmarks.requests import body, wire
@@ -22,6 +22,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "proxy": lambda folder: proxy.run(folder, proxy.QUICK),
     "holds": lambda folder: holds.run(folder, holds.QUICK),
     "state": lambda folder: state.run(folder, state.QUICK),
+    "admission": lambda folder: admission.run(folder, admission.QUICK),
     "pulses": lambda folder: pulses.run(folder, pulses.QUICK),
     "schedules": lambda folder: schedules.run(folder, schedules.QUICK),
 }

@@ -1,0 +1,237 @@
+"""A process that asks for wakes on a database, as a server does it: times its decisions, or takes part in a storm.
+
+`python -m benchmarks.admission_process times WHERE DECISIONS ROUNDS` and `… storm WHERE NUMBER ASKS` print JSON; WHERE
+is a path of SQLite or a URL of PostgreSQL.
+"""
+
+import asyncio
+import json
+import sqlite3
+import sys
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing, suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Final
+
+import uvloop
+
+from benchmarks.postgres import connect
+from circadia.agents.directory import agent_of
+from circadia.clock import SystemClock
+from circadia.errors import Conflict
+from circadia.ids import AgentId, RandomIds, SessionId, hash_token
+from circadia.records.agent import Agent, Cause
+from circadia.records.principal import Principal
+from circadia.records.pulse import PulseStatus
+from circadia.records.session import Session, SessionStatus
+from circadia.records.wake import Decision, Wake, WakeReason
+from circadia.server.waking import wake_tier
+from circadia.settings import Settings
+from circadia.stores.base import Tx
+from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sql.database import SqlStore
+from circadia.stores.sqlite import open_sqlite
+from circadia.wake.inbox import Letter
+
+WRITERS: Final = 8
+TARGETS: Final = 20
+"""Agents that a storm is for."""
+DAILY: Final = 25
+"""Wakes a day that each of them may have."""
+SENDERS: Final = 40
+TEXT: Final = "The build of the main branch fails since 14:02; please look at the log of step 3. " * 3
+ROW: Final = "x" * 400
+"""About what a decision adds without its message: the request, the pulse, two events."""
+_FREE: Final = {
+    "cooldown_seconds": 0, "max_wakes_per_day": None, "max_wakes_per_pair_per_day": None,
+    "max_wakes_per_session": None, "max_daily_session_minutes": None,
+}  # fmt: skip
+_SETTINGS: Final = {
+    "launchers": {"own": {"kind": "callable", "function": "benchmarks.pulse_agent:quick"}},
+    "fleet": {"max_concurrent_pulses": None, "max_wakes_per_day": None},
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ready:
+    """What asks."""
+
+    store: SqlStore
+    home: Session
+    ask: Callable[[Tx, Agent, Agent], Awaitable[Wake]]
+    run: Callable[[Tx, Wake], Awaitable[None]]
+    add: Callable[[Tx, str, dict[str, Any]], Awaitable[Agent]]
+
+
+async def ready(where: str) -> Ready:
+    """Open the database and build the wake tier on it, with the session `default`."""
+    store = await (open_postgres(where) if where.startswith("postgresql") else open_sqlite(Path(where)))
+    clock = SystemClock()
+    ids = RandomIds(lambda: int(clock.now().timestamp() * 1000))
+    tier = wake_tier(Settings.model_validate(_SETTINGS), clock, ids, LocalSignals())
+    now = clock.now()
+    async with store.write() as tx:
+        home = await tx.sessions.by_name("default")
+        if home is None:
+            home = Session(
+                id=SessionId(ids.new("ses")), name="default", status=SessionStatus.OPEN, created_at=now, touched_at=now
+            )
+            await tx.sessions.add(home)
+
+    async def ask(tx: Tx, sender: Agent, target: Agent) -> Wake:
+        letter = Letter(to=target.name, content=TEXT, wake=WakeReason.BLOCKER)
+        sent = await tier.inbox.send(tx, Principal(agent=sender), home, letter)
+        assert sent.wake is not None
+        return sent.wake
+
+    async def run(tx: Tx, wake: Wake) -> None:
+        """Let the pulse of an admitted wake run at once."""
+        pulse = await tx.pulses.get(wake.pulse_id) if wake.pulse_id else None
+        assert pulse is not None
+        taken = await tier.pulses.take(tx, pulse, "benchmark")
+        assert taken is not None
+        await tier.pulses.end(tx, await tier.pulses.started(tx, taken.pulse), PulseStatus.SUCCEEDED)
+
+    async def add(tx: Tx, name: str, guardrails: dict[str, Any]) -> Agent:
+        agent = Agent(
+            id=AgentId(ids.new("agt")), session_id=home.id, session="default", name=name, token_hash=hash_token(name),
+            asleep=True, since=now, cause=Cause.OPERATOR, actor="operator", created_at=now,
+        )  # fmt: skip
+        await tx.agents.add(agent)
+        changes = {"launcher": "own", "wake_guardrails": {**_FREE, **guardrails}}
+        return await tier.coordinations.patch(tx, agent, changes, by="operator")
+
+    return Ready(store=store, home=home, ask=ask, run=run, add=add)
+
+
+async def times(where: str, decisions: int, rounds: int) -> list[dict[str, Any]]:
+    """Return for each round the rate of bare commits, and the times of decisions by eight writers at once."""
+    fleet = await ready(where)
+    async with fleet.store.write() as tx:
+        senders = [await fleet.add(tx, f"sender-{number}", {}) for number in range(WRITERS)]
+    found: list[dict[str, Any]] = []
+    for number_of_round in range(rounds + 1):
+        async with fleet.store.write() as tx:  # each is woken once, so that every wake is admitted
+            targets = [await fleet.add(tx, f"target-{number_of_round}-{n}", {}) for n in range(decisions)]
+        bare = await bare_commits(where, decisions)
+        left = iter(targets)
+        taken: list[float] = []
+
+        async def writer(sender: Agent, left: Any = left, taken: list[float] = taken) -> None:
+            for target in left:
+                began = time.perf_counter()
+                async with fleet.store.write() as tx:
+                    wake = await fleet.ask(tx, sender, target)
+                taken.append(time.perf_counter() - began)
+                assert wake.decision is Decision.ADMITTED
+
+        cpu, began = time.process_time(), time.perf_counter()
+        await asyncio.gather(*(writer(sender) for sender in senders))
+        seconds = time.perf_counter() - began
+        if number_of_round:
+            found.append({
+                "rate": decisions / seconds, "ms": sorted(each * 1000 for each in taken), "bare_ms": sorted(bare),
+                "cpu_ms": (time.process_time() - cpu) * 1000 / decisions,
+            })  # fmt: skip
+    await fleet.store.close()
+    return found
+
+
+async def bare_commits(where: str, commits: int) -> list[float]:
+    """Return the milliseconds of commits of one row each, one after the other, in a database beside the other."""
+    if where.startswith("postgresql"):
+        return await _bare_postgres(where, commits)
+    return await asyncio.to_thread(_bare_sqlite, Path(where).with_name("bare.db"), commits)
+
+
+def _bare_sqlite(path: Path, commits: int) -> list[float]:
+    path.unlink(missing_ok=True)
+    found: list[float] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "CREATE TABLE bare (data TEXT)"):
+            database.execute(statement)
+        for _ in range(commits):
+            began = time.perf_counter()
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("INSERT INTO bare VALUES (?)", (ROW,))
+            database.execute("COMMIT")
+            found.append((time.perf_counter() - began) * 1000)
+    return found
+
+
+async def _bare_postgres(url: str, commits: int) -> list[float]:
+    connection = await connect(url)
+    try:
+        await connection.execute("CREATE SCHEMA IF NOT EXISTS bare; CREATE TABLE IF NOT EXISTS bare.rows (data TEXT)")
+        insert = await connection.prepare("INSERT INTO bare.rows VALUES ($1)")
+        found: list[float] = []
+        for _ in range(commits):
+            began = time.perf_counter()
+            async with connection.transaction():
+                await insert.fetch(ROW)
+            found.append((time.perf_counter() - began) * 1000)
+        return found
+    finally:
+        await connection.close()
+
+
+async def prepare_storm(where: str) -> None:
+    """Make the agents of a storm."""
+    fleet = await ready(where)
+    async with fleet.store.write() as tx:
+        for number in range(SENDERS):
+            await fleet.add(tx, f"stormer-{number}", {})
+        for number in range(TARGETS):
+            await fleet.add(tx, f"target-{number}", {"max_wakes_per_day": DAILY})
+    await fleet.store.close()
+
+
+async def storm(where: str, number: int, asks: int) -> dict[str, int]:
+    """Once told to, ask for so many wakes, eight at once; what is admitted runs at once. Return what was decided."""
+    fleet = await ready(where)
+    async with fleet.store.read() as tx:
+        senders = [await agent_of(tx, fleet.home, f"stormer-{each}") for each in range(SENDERS)]
+        targets = [await agent_of(tx, fleet.home, f"target-{each}") for each in range(TARGETS)]
+    print("ready", flush=True)  # who opens a database of SQLite amid a storm may wait for longer than it bears
+    await asyncio.to_thread(sys.stdin.readline)
+    left = iter(range(asks))
+    found: dict[str, int] = dict.fromkeys((each.value for each in Decision), 0)
+
+    async def writer() -> None:
+        for each in left:
+            sender, target = senders[(each + number) % SENDERS], targets[each % TARGETS]
+            async with fleet.store.write() as tx:
+                wake = await fleet.ask(tx, sender, target)
+            found[wake.decision.value] += 1
+            if wake.decision is Decision.ADMITTED:
+                with suppress(Conflict):
+                    async with fleet.store.write() as tx:
+                        await fleet.run(tx, wake)
+
+    await asyncio.gather(*(writer() for _ in range(WRITERS)))
+    await fleet.store.close()
+    return found
+
+
+async def charged(where: str) -> Sequence[int]:
+    """Return how many wakes count against each target's day."""
+    fleet = await ready(where)
+    async with fleet.store.read() as tx:
+        targets = [await agent_of(tx, fleet.home, f"target-{each}") for each in range(TARGETS)]
+        since = SystemClock().now().replace(hour=0, minute=0, second=0, microsecond=0)
+        counts = [sum((await tx.wakes.by_sender(target.id, since)).values()) for target in targets]
+    await fleet.store.close()
+    return counts
+
+
+def main(what: str, where: str, *numbers: str) -> None:
+    """Run one of them and print what it returns."""
+    first, second = map(int, numbers)
+    print(json.dumps(uvloop.run(times(where, first, second) if what == "times" else storm(where, first, second))))
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])
