@@ -19,6 +19,9 @@ ConversationId = NewType("ConversationId", str)
 RoutineId = NewType("RoutineId", str)
 WakeId = NewType("WakeId", str)
 PulseId = NewType("PulseId", str)
+BankId = NewType("BankId", str)
+EpisodeId = NewType("EpisodeId", str)
+NoteId = NewType("NoteId", str)
 
 
 class IdSource(Protocol):

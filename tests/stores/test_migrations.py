@@ -14,8 +14,8 @@ from sqlalchemy import Connection
 from circadia.errors import StartError
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.memory_tables import metadata
 from circadia.stores.sql.migrate import MIGRATIONS
-from circadia.stores.sql.schema import metadata
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
 from tests.contract.rows import event, tags

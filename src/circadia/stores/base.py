@@ -16,6 +16,7 @@ from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
+from circadia.stores.memory import Banks, Blocks, Episodes, Notes
 from circadia.stores.waking import Pulses, Routines, Wakes
 
 
@@ -335,6 +336,18 @@ class Tx(Protocol):
 
     @property
     def routines(self) -> Routines: ...
+
+    @property
+    def banks(self) -> Banks: ...
+
+    @property
+    def episodes(self) -> Episodes: ...
+
+    @property
+    def notes(self) -> Notes: ...
+
+    @property
+    def blocks(self) -> Blocks: ...
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""

@@ -7,11 +7,15 @@ from sqlalchemy import Connection, text
 
 from circadia.stores.base import (
     Agents,
+    Banks,
+    Blocks,
     Calls,
     Conversations,
     Deliveries,
+    Episodes,
     Events,
     Messages,
+    Notes,
     ProviderIds,
     Pulses,
     Routines,
@@ -21,13 +25,17 @@ from circadia.stores.base import (
     Wakes,
 )
 from circadia.stores.sql.agents import SqlAgents
+from circadia.stores.sql.banks import SqlBanks
+from circadia.stores.sql.blocks import SqlBlocks
 from circadia.stores.sql.calls import SqlCalls
 from circadia.stores.sql.conversations import SqlConversations
 from circadia.stores.sql.deliveries import SqlDeliveries
+from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
 from circadia.stores.sql.group_commit import Block, Writer
 from circadia.stores.sql.link import Link, Openings, Runner
 from circadia.stores.sql.messages import SqlMessages
+from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
 from circadia.stores.sql.readers import ReadBlock, Readers
@@ -53,6 +61,10 @@ class SqlTx:
         self.wakes: Wakes = SqlWakes(runner)
         self.pulses: Pulses = SqlPulses(runner)
         self.routines: Routines = SqlRoutines(runner)
+        self.banks: Banks = SqlBanks(runner)
+        self.episodes: Episodes = SqlEpisodes(runner)
+        self.notes: Notes = SqlNotes(runner)
+        self.blocks: Blocks = SqlBlocks(runner)
         self._after_commit = after_commit
 
     def after_commit(self, act: Callable[[], None]) -> None:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Dialect, exc
+from sqlalchemy import ColumnElement, Connection, Dialect, Insert, exc
 from sqlalchemy.engine.interfaces import DBAPICursor
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
@@ -38,7 +38,10 @@ class Statement:
     """One statement; its values are a mapping by name, its rows have the columns as attributes."""
 
     def __init__(self, statement: _Any | Callable[[Connection], _Any], columns: Sequence[str] | None = None) -> None:
-        """`statement` may be a function that gives it in a connection's dialect; `columns` are those of an insert."""
+        """`statement` may be a function that gives it in a connection's dialect.
+
+        `columns` are those of an insert, or else the names of the values in the rows of `many`.
+        """
         self._statement: Final = statement
         self._columns: Final = None if columns is None else list(columns)
         self._plans: dict[str, _Plan] = {}
@@ -98,7 +101,9 @@ class Statement:
 
     def _compiled(self, connection: Connection) -> _Plan:
         dialect = connection.dialect
-        compiled = self._in_dialect(connection).compile(dialect=dialect, column_keys=self._columns)
+        statement = self._in_dialect(connection)
+        keys = self._columns if isinstance(statement, Insert) else None
+        compiled = statement.compile(dialect=dialect, column_keys=keys)
         asked = {name: None for name, each in compiled.binds.items() if each.required}
         state = compiled.construct_expanded_state(asked)  # with constant lists (`IN`) written out
         values = [_value(compiled, name, state.parameters, dialect) for name in state.positiontup or ()]

@@ -2,7 +2,7 @@
 
 from alembic import context
 
-from circadia.stores.sql.schema import metadata
+from circadia.stores.sql.memory_tables import metadata  # with the tables of memory
 
 context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
 context.run_migrations()

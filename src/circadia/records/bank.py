@@ -1,0 +1,77 @@
+"""A memory bank: a memory with its own walls, of one end user or on purpose of a team (MEM-12)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import StrEnum
+
+from circadia.ids import BankId
+
+
+class Trust(StrEnum):
+    """Where a text came from; what is derived inherits the least trusted of its sources (MEM-14, MEM-19)."""
+
+    PERSON = "person"
+    AGENT = "agent"
+    TOOL = "tool"
+    EXTERNAL = "external"
+
+    @property
+    def rank(self) -> int:
+        """Return 0 for the most trusted … 3 for the least."""
+        return tuple(Trust).index(self)
+
+
+class Capture(StrEnum):
+    """What becomes an episode at the gateway (MEM-18)."""
+
+    ALL = "all"
+    """Each turn."""
+    CONTENT = "content"
+    """Turns that say something: not `ok`, `thanks`, an empty answer."""
+    EXPLICIT = "explicit"
+    """Nothing by itself; only what `remember` is given."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BankPolicy:
+    """How a bank is written to."""
+
+    capture: Capture = Capture.CONTENT
+    """What the gateway keeps."""
+    capture_tools: bool = False
+    """Whether calls of tools and their results are kept too."""
+    min_importance: float = 0.0
+    """Turns that score less than this are skipped and counted, 0 to 1; the sleep tier may tune it."""
+    hot_edits: bool = False
+    """Whether agents may write blocks while somebody waits; else only people and the sleep tier do (MEM-10)."""
+    duplicate_seconds: float = 3600.0
+    """An exact repetition within this time is linked to the first, not kept as another (MEM-04)."""
+    keep_days: float | None = None
+    """Episodes older than this are deleted with what is derived from them; none keeps them for ever."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bank:
+    """A memory."""
+
+    id: BankId
+    """Key."""
+    name: str
+    """Unique; as agents bind it and people name it."""
+    description: str = ""
+    """What it is for."""
+    template: str | None = None
+    """The template that it was made from, such as `support-{user}`."""
+    end_user: str | None = None
+    """The person whom it belongs to, where it was made from a template."""
+    policy: BankPolicy = field(default_factory=BankPolicy)
+    """How it is written to."""
+    generation: int = 0
+    """Counts what readers of its index must hear of besides new rows: demotions, deletions, other vectors."""
+    skipped: Mapping[str, int] = field(default_factory=dict[str, int])
+    """How many turns the write policy has left out, by why."""
+    created_at: datetime
+    """When it was made."""
+    written_at: datetime | None = None
+    """When something was last remembered: with the times of its agents' calls, the bank's activity."""

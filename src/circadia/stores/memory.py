@@ -1,0 +1,171 @@
+"""What the program asks of a database for memory: banks, episodes, notes, blocks. `base.py` has the rest."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.records.bank import Bank
+from circadia.records.block import Block
+from circadia.records.episode import Episode, Stale
+from circadia.records.note import Note
+
+
+class Banks(Protocol):
+    """Memory banks."""
+
+    async def add(self, bank: Bank) -> None:
+        """Store a new one. Raises Conflict if there is one of its name."""
+        ...
+
+    async def get(self, bank_id: BankId) -> Bank | None: ...
+
+    async def by_name(self, name: str) -> Bank | None: ...
+
+    async def every(self, *, template: str | None = None) -> Sequence[Bank]:
+        """Return all, or those made from a template, by name."""
+        ...
+
+    async def save(self, bank: Bank) -> None:
+        """Write name, description and policy. Raises Conflict if the name is taken."""
+        ...
+
+    async def bump(self, bank_id: BankId) -> None:
+        """Count the generation up: readers of its index load it anew."""
+        ...
+
+    async def touch(self, bank_id: BankId, at: datetime) -> None:
+        """Note that something was remembered."""
+        ...
+
+    async def skip(self, bank_id: BankId, why: str) -> None:
+        """Count a turn that was left out."""
+        ...
+
+    async def remove(self, bank_id: BankId) -> None:
+        """Delete it with all that it holds."""
+        ...
+
+
+class Episodes(Protocol):
+    """Episodes: appended, demoted, never rewritten."""
+
+    async def add(self, episode: Episode) -> int:
+        """Store it and return its number. Raises Conflict if the bank has one of its key."""
+        ...
+
+    async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None: ...
+
+    async def by_key(self, bank_id: BankId, key: str) -> Episode | None:
+        """Return the bank's episode of this idempotency key."""
+        ...
+
+    async def said_since(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
+        """Return the newest episode of the same speaker and text that was stored since then."""
+        ...
+
+    async def repeat(self, episode_id: EpisodeId) -> None:
+        """Count a repetition."""
+        ...
+
+    async def every(
+        self,
+        bank_id: BankId,
+        *,
+        after: int = 0,
+        session: str | None = None,
+        newest_first: bool = False,
+        limit: int = 100,
+    ) -> Sequence[Episode]:
+        """Return episodes with a greater number in order; `newest_first` those with a smaller one, 0 for all."""
+        ...
+
+    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
+        """Return these, by number."""
+        ...
+
+    async def count(self, bank_id: BankId) -> int:
+        """Return how many there are."""
+        ...
+
+    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Episode]:
+        """Return episodes of all banks without a vector by this embedder, oldest first."""
+        ...
+
+    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number."""
+        ...
+
+    async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
+        """Write its demotions."""
+        ...
+
+    async def remove(self, ids: Collection[EpisodeId]) -> None:
+        """Delete them, and the links of notes to them."""
+        ...
+
+
+class Notes(Protocol):
+    """Notes."""
+
+    async def add(self, note: Note) -> int:
+        """Store it with its evidence and return its number."""
+        ...
+
+    async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None: ...
+
+    async def every(self, bank_id: BankId, *, after: int = 0, limit: int = 100) -> Sequence[Note]:
+        """Return notes with a greater number that are not retired, in order."""
+        ...
+
+    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
+        """Return these, by number."""
+        ...
+
+    async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
+        """Return the notes, retired ones too, with any of these among their evidence."""
+        ...
+
+    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Note]:
+        """Return notes of all banks without a vector by this embedder, oldest first."""
+        ...
+
+    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number."""
+        ...
+
+    async def retire(self, note_id: NoteId, at: datetime | None) -> None:
+        """Take it out of searches, or put it back."""
+        ...
+
+    async def remove(self, ids: Collection[NoteId]) -> None:
+        """Delete them."""
+        ...
+
+
+class Blocks(Protocol):
+    """Blocks: each write is a new version."""
+
+    async def add(self, block: Block) -> bool:
+        """Store a version; return whether it was the next one: else somebody else has written meanwhile."""
+        ...
+
+    async def latest(self, bank_id: BankId, label: str) -> Block | None:
+        """Return the newest version, even if it says that there is no block any more."""
+        ...
+
+    async def every(self, bank_id: BankId) -> Sequence[Block]:
+        """Return the newest version of each block that is not deleted, by label."""
+        ...
+
+    async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:
+        """Return all versions, oldest first."""
+        ...
+
+    async def versions(self, bank_id: BankId) -> Sequence[Block]:
+        """Return all versions of all blocks of a bank that have spans."""
+        ...
+
+    async def cut(self, block: Block) -> None:
+        """Write value and spans of a version anew: something in it is forgotten."""
+        ...

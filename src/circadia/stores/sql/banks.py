@@ -1,0 +1,119 @@
+"""Memory banks."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, fields
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, bindparam, delete, select, update
+
+from circadia.errors import Conflict
+from circadia.ids import BankId
+from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_POLICY: Final = frozenset(field.name for field in fields(BankPolicy))
+_ADD = Statement(Upsert(banks), [column.name for column in banks.c])
+_GET = Statement(select(banks).where(banks.c.id == bindparam("key")))
+_BY_NAME = Statement(select(banks).where(banks.c.name == bindparam("key")))
+_EVERY = Statement(select(banks).order_by(banks.c.name))
+_OF_TEMPLATE = Statement(select(banks).where(banks.c.template == bindparam("key")).order_by(banks.c.name))
+_SAVE = Statement(
+    update(banks)
+    .where(banks.c.id == bindparam("key"))
+    .values({name: bindparam(f"new_{name}") for name in ("name", "description", "policy")})
+)
+_BUMP = Statement(
+    update(banks).where(banks.c.id == bindparam("key")).values(generation=banks.c.generation + 1)
+)  # fmt: skip
+_TOUCH = Statement(update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")))
+_SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
+_OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
+_REMOVE = (
+    Statement(delete(evidence).where(evidence.c.note_id.in_(_OF_BANK))),
+    *(Statement(delete(table).where(table.c.bank_id == bindparam("bank"))) for table in (notes, episodes, blocks)),
+    Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
+)
+
+
+class SqlBanks:
+    """Memory banks, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, bank: Bank) -> None:
+        """Store a new one. Raises Conflict if there is one of its name."""
+        values = {**{column.name: getattr(bank, column.name) for column in banks.c}, "policy": asdict(bank.policy)}
+        if not await self._run(lambda connection: _ADD.count(connection, values) == 1):
+            raise Conflict(f"there is a bank {bank.name!r} already")
+
+    async def get(self, bank_id: BankId) -> Bank | None:
+        """Return the bank."""
+        row = await self._run(lambda connection: _GET.first(connection, {"key": bank_id}))
+        return None if row is None else _bank(row)
+
+    async def by_name(self, name: str) -> Bank | None:
+        """Return the bank of this name."""
+        row = await self._run(lambda connection: _BY_NAME.first(connection, {"key": name}))
+        return None if row is None else _bank(row)
+
+    async def every(self, *, template: str | None = None) -> Sequence[Bank]:
+        """Return all, or those made from a template, by name."""
+        if template is None:
+            rows = await self._run(_EVERY.all)
+        else:
+            rows = await self._run(lambda connection: _OF_TEMPLATE.all(connection, {"key": template}))
+        return [_bank(row) for row in rows]
+
+    async def save(self, bank: Bank) -> None:
+        """Write name, description and policy. Raises Conflict, which ends the block, if the name is taken."""
+        values = {
+            "key": bank.id, "new_name": bank.name, "new_description": bank.description,
+            "new_policy": asdict(bank.policy),
+        }  # fmt: skip
+        await self._run(lambda connection: _SAVE.count(connection, values))
+
+    async def bump(self, bank_id: BankId) -> None:
+        """Count the generation up."""
+        await self._run(lambda connection: _BUMP.count(connection, {"key": bank_id}))
+
+    async def touch(self, bank_id: BankId, at: datetime) -> None:
+        """Note that something was remembered."""
+        await self._run(lambda connection: _TOUCH.count(connection, {"key": bank_id, "now": at}))
+
+    async def skip(self, bank_id: BankId, why: str) -> None:
+        """Count a turn that was left out."""
+        await self._run(lambda connection: _skip(connection, bank_id, why))
+
+    async def remove(self, bank_id: BankId) -> None:
+        """Delete it with all that it holds."""
+        await self._run(lambda connection: [each.count(connection, {"bank": bank_id}) for each in _REMOVE])
+
+
+def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
+    """Writers come one after the other (`Openings.write`), so that no count is lost between reading and writing."""
+    row = _GET.first(connection, {"key": bank_id})
+    if row is not None:
+        skipped: Mapping[str, int] = row.skipped
+        _SKIPS.count(connection, {"key": bank_id, "new_skipped": {**skipped, why: skipped.get(why, 0) + 1}})
+
+
+def _bank(row: Row[Any]) -> Bank:
+    policy: dict[str, Any] = {name: value for name, value in row.policy.items() if name in _POLICY}
+    policy["capture"] = Capture(policy.get("capture", Capture.CONTENT))
+    return Bank(
+        id=BankId(row.id),
+        name=row.name,
+        description=row.description,
+        template=row.template,
+        end_user=row.end_user,
+        policy=BankPolicy(**policy),
+        generation=row.generation,
+        skipped=row.skipped,
+        created_at=row.created_at,
+        written_at=row.written_at,
+    )

@@ -1,0 +1,96 @@
+"""Blocks: each write is a new version (MEM-11)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from operator import attrgetter
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row, bindparam, func, select, update
+
+from circadia.ids import BankId
+from circadia.records.block import Block, Span
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.memory_tables import blocks
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_SPANS: Final = TypeAdapter(tuple[Span, ...])
+_FIELDS: Final = tuple(field.name for field in fields(Block) if field.name != "spans")
+_ROW = attrgetter(*_FIELDS)
+_ADD = Statement(Upsert(blocks), (*_FIELDS, "spans"))
+_OF_LABEL = select(blocks).where(blocks.c.bank_id == bindparam("bank"), blocks.c.label == bindparam("label"))
+_LATEST = Statement(_OF_LABEL.order_by(blocks.c.version.desc()).limit(1))
+_HISTORY = Statement(_OF_LABEL.order_by(blocks.c.version))
+_NEWEST = (
+    select(blocks.c.label, func.max(blocks.c.version).label("version"))
+    .where(blocks.c.bank_id == bindparam("bank"))
+    .group_by(blocks.c.label)
+    .subquery()
+)
+_OF_BANK = select(blocks).where(blocks.c.bank_id == bindparam("bank"))
+_EVERY = Statement(
+    _OF_BANK.join(_NEWEST, (_NEWEST.c.label == blocks.c.label) & (_NEWEST.c.version == blocks.c.version))
+    .where(blocks.c.deleted.is_(False))
+    .order_by(blocks.c.label)
+)
+_VERSIONS = Statement(_OF_BANK.order_by(blocks.c.label, blocks.c.version))
+_CUT = Statement(
+    update(blocks)
+    .where(
+        blocks.c.bank_id == bindparam("in_bank"),
+        blocks.c.label == bindparam("of_label"),
+        blocks.c.version == bindparam("of_version"),
+    )
+    .values(value=bindparam("new_value"), spans=bindparam("new_spans"))
+)
+
+
+class SqlBlocks:
+    """Blocks, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, block: Block) -> bool:
+        """Store a version; return whether it was the next one: else somebody else has written meanwhile."""
+        values = {**dict(zip(_FIELDS, _ROW(block), strict=True)), "spans": _stored(block)}
+        return await self._run(lambda connection: _ADD.count(connection, values) == 1)
+
+    async def latest(self, bank_id: BankId, label: str) -> Block | None:
+        """Return the newest version, even if it says that there is no block any more."""
+        row = await self._run(lambda connection: _LATEST.first(connection, {"bank": bank_id, "label": label}))
+        return None if row is None else _block(row)
+
+    async def every(self, bank_id: BankId) -> Sequence[Block]:
+        """Return the newest version of each block that is not deleted, by label."""
+        return await self._all(_EVERY, {"bank": bank_id})
+
+    async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:
+        """Return all versions, oldest first."""
+        return await self._all(_HISTORY, {"bank": bank_id, "label": label})
+
+    async def versions(self, bank_id: BankId) -> Sequence[Block]:
+        """Return all versions of all blocks of a bank that have spans."""
+        return [block for block in await self._all(_VERSIONS, {"bank": bank_id}) if block.spans]
+
+    async def cut(self, block: Block) -> None:
+        """Write value and spans of a version anew: something in it is forgotten."""
+        values = {
+            "in_bank": block.bank_id, "of_label": block.label, "of_version": block.version,
+            "new_value": block.value, "new_spans": _stored(block),
+        }  # fmt: skip
+        await self._run(lambda connection: _CUT.count(connection, values))
+
+    async def _all(self, statement: Statement, values: Mapping[str, object]) -> list[Block]:
+        rows = await self._run(lambda connection: statement.all(connection, values))
+        return [_block(row) for row in rows]
+
+
+def _stored(block: Block) -> list[dict[str, Any]]:
+    return _SPANS.dump_python(tuple(block.spans), mode="json")
+
+
+def _block(row: Row[Any]) -> Block:
+    values: dict[str, Any] = {name: getattr(row, name) for name in _FIELDS}
+    return Block(**values, spans=_SPANS.validate_python(row.spans))

@@ -1,0 +1,149 @@
+"""Episodes: appended, demoted, never rewritten (MEM-03)."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
+
+from pydantic import TypeAdapter
+from sqlalchemy import Row, bindparam, delete, func, insert, select, update
+
+from circadia.ids import BankId, EpisodeId
+from circadia.records.bank import Trust
+from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.memory_tables import episodes, evidence
+from circadia.stores.sql.searchable import embed, strangers
+from circadia.stores.sql.statement import Statement
+
+_STALE: Final = TypeAdapter(tuple[Stale, ...])
+_FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name not in ("number", "stale"))
+_ROW = attrgetter(*_FIELDS)
+_ADD = Statement(insert(episodes).returning(episodes.c.number), (*_FIELDS, "stale"))
+_OF_BANK = select(episodes).where(episodes.c.bank_id == bindparam("bank"))
+_GET = Statement(_OF_BANK.where(episodes.c.id == bindparam("key_id")))
+_BY_KEY = Statement(_OF_BANK.where(episodes.c.key == bindparam("idempotency")))
+_SAID = Statement(
+    _OF_BANK.where(episodes.c.digest == bindparam("said"), episodes.c.stored_at >= bindparam("since"))
+    .order_by(episodes.c.stored_at.desc())
+    .limit(1)
+)
+_REPEAT = Statement(
+    update(episodes).where(episodes.c.id == bindparam("key_id")).values(repeats=episodes.c.repeats + 1)
+)  # fmt: skip
+_COUNT = Statement(select(func.count()).where(episodes.c.bank_id == bindparam("bank")))
+_DEMOTE = Statement(update(episodes).where(episodes.c.id == bindparam("key_id")).values(stale=bindparam("new_stale")))
+_STRANGERS = strangers(episodes)
+_EMBED = embed(episodes)
+
+
+class SqlEpisodes:
+    """Episodes, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, episode: Episode) -> int:
+        """Store it and return its number. Raises Conflict, which ends the block, if the bank has one of its key."""
+        values = dict(zip(_FIELDS, _ROW(episode), strict=True))
+        values["stale"] = _STALE.dump_python(episode.stale, mode="json")
+        return await self._run(lambda connection: _ADD.scalar(connection, values))
+
+    async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None:
+        """Return the bank's episode of this id."""
+        return await self._first(_GET, {"bank": bank_id, "key_id": episode_id})
+
+    async def by_key(self, bank_id: BankId, key: str) -> Episode | None:
+        """Return the bank's episode of this idempotency key."""
+        return await self._first(_BY_KEY, {"bank": bank_id, "idempotency": key})
+
+    async def said_since(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
+        """Return the newest episode of the same speaker and text that was stored since then."""
+        return await self._first(_SAID, {"bank": bank_id, "said": digest, "since": since})
+
+    async def repeat(self, episode_id: EpisodeId) -> None:
+        """Count a repetition."""
+        await self._run(lambda connection: _REPEAT.count(connection, {"key_id": episode_id}))
+
+    async def every(
+        self,
+        bank_id: BankId,
+        *,
+        after: int = 0,
+        session: str | None = None,
+        newest_first: bool = False,
+        limit: int = 100,
+    ) -> Sequence[Episode]:
+        """Return episodes with a greater number in order; `newest_first` those with a smaller one, 0 for all."""
+        number = episodes.c.number
+        statement = _OF_BANK.order_by(number.desc() if newest_first else number).limit(limit)
+        if after:
+            statement = statement.where(number < after if newest_first else number > after)
+        if session is not None:
+            statement = statement.where(episodes.c.session == session)
+        rows = await self._run(lambda connection: connection.execute(statement, {"bank": bank_id}).all())
+        return [_episode(row) for row in rows]
+
+    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
+        """Return these, by number."""
+        if not numbers:
+            return {}
+        statement = _OF_BANK.where(episodes.c.number.in_(numbers))
+        rows = await self._run(lambda connection: connection.execute(statement, {"bank": bank_id}).all())
+        return {row.number: _episode(row) for row in rows}
+
+    async def count(self, bank_id: BankId) -> int:
+        """Return how many there are."""
+        return await self._run(lambda connection: _COUNT.scalar(connection, {"bank": bank_id}))
+
+    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Episode]:
+        """Return episodes of all banks without a vector by this embedder, oldest first."""
+        rows = await self._run(lambda connection: _STRANGERS.all(connection, {"present": embedder, "most": limit}))
+        return [_episode(row) for row in rows]
+
+    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number."""
+        rows = [(number, vector, embedder) for number, vector in vectors.items()]
+        await self._run(lambda connection: _EMBED.many(connection, rows))
+
+    async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
+        """Write its demotions."""
+        values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}
+        await self._run(lambda connection: _DEMOTE.count(connection, values))
+
+    async def remove(self, ids: Collection[EpisodeId]) -> None:
+        """Delete them, and the links of notes to them."""
+        if ids:
+            links = delete(evidence).where(evidence.c.episode_id.in_(ids))
+            rows = delete(episodes).where(episodes.c.id.in_(ids))
+            await self._run(lambda connection: [connection.execute(each) for each in (links, rows)])
+
+    async def _first(self, statement: Statement, values: Mapping[str, object]) -> Episode | None:
+        row = await self._run(lambda connection: statement.first(connection, values))
+        return None if row is None else _episode(row)
+
+
+def _episode(row: Row[Any]) -> Episode:
+    return Episode(
+        id=EpisodeId(row.id),
+        number=row.number,
+        bank_id=BankId(row.bank_id),
+        at=row.at,
+        stored_at=row.stored_at,
+        speaker=row.speaker,
+        kind=EpisodeKind(row.kind),
+        session=row.session,
+        text=row.text,
+        trust=Trust(row.trust),
+        importance=row.importance,
+        metadata=row.metadata,
+        incomplete=row.incomplete,
+        key=row.key,
+        digest=row.digest,
+        repeats=row.repeats,
+        stale=_STALE.validate_python(row.stale),
+        terms=row.terms,
+        vector=row.vector,
+        embedder=row.embedder,
+    )

@@ -1,0 +1,114 @@
+"""The tables of memory, for both dialects; `schema.py` has the rest."""
+
+from typing import Any
+
+from sqlalchemy import (
+    JSON,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Identity,
+    Index,
+    Integer,
+    LargeBinary,
+    String,
+    Table,
+    Text,
+    text,
+)
+
+from circadia.stores.sql.schema import NUMBER, Instant, metadata
+
+banks = Table(
+    "banks",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("name", String, nullable=False, unique=True),
+    Column("description", Text, nullable=False),
+    Column("template", String),
+    Column("end_user", String),
+    Column("policy", JSON, nullable=False),
+    Column("generation", Integer, nullable=False),
+    Column("skipped", JSON, nullable=False),
+    Column("created_at", Instant, nullable=False),
+    Column("written_at", Instant),
+)
+Index("banks_template", banks.c.template)
+
+
+def _searchable() -> list[Column[Any]]:
+    """Return what episodes and notes have in common."""
+    return [
+        Column("number", NUMBER, Identity(), primary_key=True),
+        Column("id", String, nullable=False, unique=True),
+        Column("bank_id", String, ForeignKey("banks.id"), nullable=False),
+        Column("at", Instant, nullable=False),
+        Column("text", Text, nullable=False),
+        Column("trust", String, nullable=False),
+        Column("importance", Double),
+        Column("terms", LargeBinary, nullable=False),
+        Column("vector", LargeBinary),
+        Column("embedder", String),
+    ]
+
+
+episodes = Table(
+    "episodes",
+    metadata,
+    *_searchable(),
+    Column("speaker", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("session", String),
+    Column("metadata", JSON, nullable=False),
+    Column("incomplete", Boolean, nullable=False),
+    Column("key", String),
+    Column("digest", String, nullable=False),
+    Column("repeats", Integer, nullable=False, server_default=text("0")),
+    Column("stored_at", Instant, nullable=False),
+    Column("stale", JSON, nullable=False),
+)
+Index("episodes_bank", episodes.c.bank_id, episodes.c.number)
+Index("episodes_key", episodes.c.bank_id, episodes.c.key, unique=True)
+Index("episodes_digest", episodes.c.bank_id, episodes.c.digest, episodes.c.stored_at)
+Index("episodes_session", episodes.c.bank_id, episodes.c.session, episodes.c.number)
+Index("episodes_embedder", episodes.c.embedder, episodes.c.number)
+
+notes = Table(
+    "notes",
+    metadata,
+    *_searchable(),
+    Column("kind", String, nullable=False),
+    Column("pass_id", String),
+    Column("created_at", Instant, nullable=False),
+    Column("retired_at", Instant),
+)
+Index("notes_bank", notes.c.bank_id, notes.c.number)
+Index("notes_embedder", notes.c.embedder, notes.c.number)
+
+evidence = Table(
+    "evidence",
+    metadata,
+    Column("note_id", String, ForeignKey("notes.id"), primary_key=True),
+    Column("episode_id", String, ForeignKey("episodes.id"), primary_key=True),
+)
+Index("evidence_episode", evidence.c.episode_id)
+
+blocks = Table(
+    "blocks",
+    metadata,
+    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
+    Column("label", String, primary_key=True),
+    Column("version", Integer, primary_key=True),
+    Column("parent", Integer),
+    Column("value", Text, nullable=False),
+    Column("description", Text, nullable=False),
+    Column("limit", Integer, nullable=False),
+    Column("pinned", Boolean, nullable=False),
+    Column("read_only", Boolean, nullable=False),
+    Column("deleted", Boolean, nullable=False),
+    Column("spans", JSON, nullable=False),
+    Column("by", String, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+)

@@ -1,0 +1,131 @@
+"""Notes, and what they rest on."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime
+from operator import attrgetter
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.records.bank import Trust
+from circadia.records.note import Note, NoteKind
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.memory_tables import evidence, notes
+from circadia.stores.sql.searchable import embed, strangers
+from circadia.stores.sql.statement import Statement
+
+_FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
+_ROW = attrgetter(*_FIELDS)
+_ADD = Statement(insert(notes).returning(notes.c.number), _FIELDS)
+_LINK = Statement(insert(evidence), ("note_id", "episode_id"))
+_OF_BANK = select(notes).where(notes.c.bank_id == bindparam("bank"))
+_GET = Statement(_OF_BANK.where(notes.c.id == bindparam("key_id")))
+_EVERY = Statement(
+    _OF_BANK.where(notes.c.number > bindparam("after"), notes.c.retired_at.is_(None))
+    .order_by(notes.c.number)
+    .limit(bindparam("most"))
+)
+_RETIRE = Statement(update(notes).where(notes.c.id == bindparam("key_id")).values(retired_at=bindparam("now")))
+_STRANGERS = strangers(notes)
+_EMBED = embed(notes)
+
+
+class SqlNotes:
+    """Notes, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, note: Note) -> int:
+        """Store it with its evidence and return its number."""
+        return await self._run(lambda connection: _add(connection, note))
+
+    async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
+        """Return the bank's note of this id."""
+
+        def work(connection: Connection) -> Note | None:
+            row = _GET.first(connection, {"bank": bank_id, "key_id": note_id})
+            return None if row is None else _notes(connection, [row])[0]
+
+        return await self._run(work)
+
+    async def every(self, bank_id: BankId, *, after: int = 0, limit: int = 100) -> Sequence[Note]:
+        """Return notes with a greater number that are not retired, in order."""
+        values = {"bank": bank_id, "after": after, "most": limit}
+        return await self._run(lambda connection: _notes(connection, _EVERY.all(connection, values)))
+
+    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
+        """Return these, by number."""
+        if not numbers:
+            return {}
+        statement = _OF_BANK.where(notes.c.number.in_(numbers))
+        found = await self._run(
+            lambda connection: _notes(connection, connection.execute(statement, {"bank": bank_id}).all())
+        )
+        return {note.number: note for note in found}
+
+    async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
+        """Return the notes, retired ones too, with any of these among their evidence."""
+        if not episodes:
+            return []
+        statement = select(evidence.c.note_id).where(evidence.c.episode_id.in_(episodes)).distinct()
+        found = await self._run(lambda connection: connection.execute(statement).scalars().all())
+        return [NoteId(each) for each in found]
+
+    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Note]:
+        """Return notes of all banks without a vector by this embedder, oldest first."""
+        values = {"present": embedder, "most": limit}
+        return await self._run(lambda connection: _notes(connection, _STRANGERS.all(connection, values)))
+
+    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number."""
+        rows = [(number, vector, embedder) for number, vector in vectors.items()]
+        await self._run(lambda connection: _EMBED.many(connection, rows))
+
+    async def retire(self, note_id: NoteId, at: datetime | None) -> None:
+        """Take it out of searches, or put it back."""
+        await self._run(lambda connection: _RETIRE.count(connection, {"key_id": note_id, "now": at}))
+
+    async def remove(self, ids: Collection[NoteId]) -> None:
+        """Delete them."""
+        if ids:
+            links = delete(evidence).where(evidence.c.note_id.in_(ids))
+            rows = delete(notes).where(notes.c.id.in_(ids))
+            await self._run(lambda connection: [connection.execute(each) for each in (links, rows)])
+
+
+def _add(connection: Connection, note: Note) -> int:
+    number: int = _ADD.scalar(connection, dict(zip(_FIELDS, _ROW(note), strict=True)))
+    _LINK.many(connection, [(note.id, episode) for episode in note.evidence])
+    return number
+
+
+def _notes(connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
+    links: dict[str, list[EpisodeId]] = {row.id: [] for row in rows}
+    if links:
+        statement = select(evidence).where(evidence.c.note_id.in_(links)).order_by(evidence.c.episode_id)
+        for link in connection.execute(statement).all():
+            links[link.note_id].append(EpisodeId(link.episode_id))
+    return [_note(row, links[row.id]) for row in rows]
+
+
+def _note(row: Row[Any], rests_on: Sequence[EpisodeId]) -> Note:
+    return Note(
+        id=NoteId(row.id),
+        number=row.number,
+        bank_id=BankId(row.bank_id),
+        at=row.at,
+        created_at=row.created_at,
+        kind=NoteKind(row.kind),
+        text=row.text,
+        trust=Trust(row.trust),
+        importance=row.importance,
+        evidence=tuple(rests_on),
+        pass_id=row.pass_id,
+        retired_at=row.retired_at,
+        terms=row.terms,
+        vector=row.vector,
+        embedder=row.embedder,
+    )

@@ -1,0 +1,176 @@
+"""What each store promises of banks, episodes, notes and blocks."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from circadia.errors import Conflict
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.records.bank import Bank, BankPolicy, Capture, Trust
+from circadia.records.block import Block, Span
+from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.note import Note, NoteKind
+from circadia.stores.base import Store
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+BANK = Bank(id=BankId("b1"), name="ann", created_at=NOON, policy=BankPolicy(capture=Capture.ALL, keep_days=1.5))
+OTHER = Bank(id=BankId("b2"), name="bob", template="support-{user}", end_user="bob", created_at=NOON)
+
+
+def episode(name: str, *, bank: BankId = BANK.id, seconds: float = 0, **more: object) -> Episode:
+    values = {
+        "id": EpisodeId(name), "bank_id": bank, "number": 0, "at": NOON, "text": f"text of {name}",
+        "trust": Trust.PERSON, "speaker": "Ann", "stored_at": NOON + timedelta(seconds=seconds), "digest": name,
+    }  # fmt: skip
+    return Episode(**{**values, **more})  # type: ignore[arg-type]
+
+
+def block(version: int, value: str, **more: object) -> Block:
+    values = {
+        "bank_id": BANK.id, "label": "human", "version": version, "parent": version - 1 or None, "value": value,
+        "limit": 100, "by": "operator", "at": NOON,
+    }  # fmt: skip
+    return Block(**{**values, **more})  # type: ignore[arg-type]
+
+
+@pytest.fixture
+async def banks(store: Store) -> Store:
+    async with store.write() as tx:
+        await tx.banks.add(BANK)
+        await tx.banks.add(OTHER)
+    return store
+
+
+@pytest.mark.spec("MEM-12", "MEM-18")
+async def test_a_bank_is_kept_as_it_was_given_and_counts_what_it_leaves_out(banks: Store) -> None:
+    async with banks.write() as tx:
+        await tx.banks.skip(BANK.id, "empty")
+        await tx.banks.skip(BANK.id, "empty")
+        await tx.banks.skip(BANK.id, "short")
+        await tx.banks.bump(BANK.id)
+        await tx.banks.touch(BANK.id, NOON)
+        found = await tx.banks.get(BANK.id)
+        assert found == replace(BANK, skipped={"empty": 2, "short": 1}, generation=1, written_at=NOON)
+        assert await tx.banks.by_name("bob") == OTHER
+        assert [each.name for each in await tx.banks.every()] == ["ann", "bob"]
+        assert [each.name for each in await tx.banks.every(template="support-{user}")] == ["bob"]
+        await tx.banks.save(replace(BANK, name="anna", policy=BankPolicy(hot_edits=True)))
+        changed = await tx.banks.get(BANK.id)
+        assert changed is not None
+        assert (changed.name, changed.policy) == ("anna", BankPolicy(hot_edits=True))
+    with pytest.raises(Conflict):
+        async with banks.write() as tx:
+            await tx.banks.add(replace(OTHER, id=BankId("b3")))
+
+
+@pytest.mark.spec("MEM-01", "MEM-03", "MEM-04")
+async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_was_said(banks: Store) -> None:
+    stale = (Stale(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
+    one = episode("e1", key="k", importance=0.5, metadata={"a": [1]}, kind=EpisodeKind.FACT, session="s", terms=b"\0\1")
+    async with banks.write() as tx:
+        number = await tx.episodes.add(one)
+        await tx.episodes.add(episode("e2", bank=OTHER.id, key="k", digest="e1"))
+        kept = replace(one, number=number)
+        assert await tx.episodes.get(BANK.id, one.id) == kept
+        assert await tx.episodes.get(OTHER.id, one.id) is None
+        assert await tx.episodes.by_key(BANK.id, "k") == kept
+        assert await tx.episodes.said_since(BANK.id, "e1", NOON) == kept
+        assert await tx.episodes.said_since(BANK.id, "e1", NOON + timedelta(microseconds=1)) is None
+        await tx.episodes.repeat(one.id)
+        await tx.episodes.demote(one.id, stale)
+        assert await tx.episodes.get(BANK.id, one.id) == replace(kept, repeats=1, stale=stale)
+        assert await tx.episodes.numbered(BANK.id, [number]) == {number: replace(kept, repeats=1, stale=stale)}
+        assert await tx.episodes.numbered(OTHER.id, [number]) == {}
+    with pytest.raises(Conflict):
+        async with banks.write() as tx:
+            await tx.episodes.add(episode("e3", key="k"))
+
+
+@pytest.mark.spec("MEM-03", "MEM-08")
+async def test_episodes_come_in_order_and_those_without_the_present_vector_are_found(banks: Store) -> None:
+    async with banks.write() as tx:
+        numbers = [await tx.episodes.add(episode(f"e{n}", session="s" if n % 2 else None)) for n in range(5)]
+        await tx.episodes.add(episode("x", bank=OTHER.id))
+        every = await tx.episodes.every(BANK.id, after=numbers[1], limit=2)
+        assert [each.number for each in every] == numbers[2:4]
+        newest = await tx.episodes.every(BANK.id, newest_first=True, limit=2)
+        assert [each.number for each in newest] == numbers[:2:-1]
+        assert [each.id for each in await tx.episodes.every(BANK.id, session="s")] == ["e1", "e3"]
+        assert await tx.episodes.count(BANK.id) == 5
+        await tx.episodes.embed({numbers[0]: b"\1\2", numbers[1]: b"\3\4"}, "old")
+        await tx.episodes.embed({numbers[2]: b"\5\6"}, "new")
+        assert [each.id for each in await tx.episodes.strangers("new", limit=9)] == ["e0", "e1", "e3", "e4", "x"]
+        embedded = await tx.episodes.get(BANK.id, EpisodeId("e2"))
+        assert embedded is not None
+        assert (embedded.vector, embedded.embedder) == (b"\5\6", "new")
+
+
+@pytest.mark.spec("MEM-03")
+async def test_a_note_names_what_it_rests_on_and_goes_with_it(banks: Store) -> None:
+    note = Note(
+        id=NoteId("n1"), bank_id=BANK.id, number=0, at=NOON, text="both", trust=Trust.TOOL, kind=NoteKind.BELIEF,
+        evidence=(EpisodeId("e1"), EpisodeId("e2")), created_at=NOON,
+    )  # fmt: skip
+    async with banks.write() as tx:
+        for name in ("e1", "e2", "e3"):
+            await tx.episodes.add(episode(name))
+        number = await tx.notes.add(note)
+        assert await tx.notes.get(BANK.id, note.id) == replace(note, number=number)
+        assert await tx.notes.numbered(BANK.id, [number]) == {number: replace(note, number=number)}
+        assert await tx.notes.resting_on([EpisodeId("e2")]) == [note.id]
+        assert await tx.notes.resting_on([EpisodeId("e3")]) == []
+        assert [each.id for each in await tx.notes.strangers("new", limit=9)] == [note.id]
+        await tx.notes.retire(note.id, NOON)
+        assert await tx.notes.every(BANK.id) == []
+        await tx.notes.retire(note.id, None)
+        assert [each.id for each in await tx.notes.every(BANK.id)] == [note.id]
+        await tx.notes.remove([note.id])
+        await tx.episodes.remove([EpisodeId("e2")])
+        assert await tx.notes.get(BANK.id, note.id) is None
+        assert [each.id for each in await tx.episodes.every(BANK.id)] == ["e1", "e3"]
+
+
+@pytest.mark.spec("MEM-09", "MEM-11")
+async def test_each_write_of_a_block_is_a_version_and_two_writers_cannot_make_the_same(banks: Store) -> None:
+    spans = (Span(start=0, end=3, episodes=(EpisodeId("e1"),)),)
+    async with banks.write() as tx:
+        assert await tx.blocks.add(block(1, "one", spans=spans, pinned=False, why="first"))
+        assert not await tx.blocks.add(block(1, "another"))
+        assert await tx.blocks.add(block(2, "two"))
+        assert await tx.blocks.latest(BANK.id, "human") == block(2, "two")
+        assert await tx.blocks.latest(BANK.id, "other") is None
+        assert [each.value for each in await tx.blocks.history(BANK.id, "human")] == ["one", "two"]
+        assert await tx.blocks.every(BANK.id) == [block(2, "two")]
+        assert [each.version for each in await tx.blocks.versions(BANK.id)] == [1]
+        await tx.blocks.cut(replace(block(1, ""), spans=()))
+        assert await tx.blocks.versions(BANK.id) == []
+        assert await tx.blocks.add(block(3, "", deleted=True))
+        assert await tx.blocks.every(BANK.id) == []
+
+
+@pytest.mark.spec("MEM-12")
+async def test_a_bank_goes_with_all_that_it_holds_and_leaves_the_others(banks: Store) -> None:
+    async with banks.write() as tx:
+        for bank in (BANK, OTHER):
+            first = EpisodeId(f"e-{bank.name}")
+            await tx.episodes.add(episode(first, bank=bank.id))
+            await tx.notes.add(
+                Note(
+                    id=NoteId(f"n-{bank.name}"),
+                    bank_id=bank.id,
+                    number=0,
+                    at=NOON,
+                    text="t",
+                    trust=Trust.PERSON,
+                    kind=NoteKind.SUMMARY,
+                    evidence=(first,),
+                    created_at=NOON,
+                )
+            )
+            await tx.blocks.add(block(1, "value", bank_id=bank.id))
+        await tx.banks.remove(BANK.id)
+        assert await tx.banks.get(BANK.id) is None
+        assert await tx.episodes.count(BANK.id) == 0
+        assert (await tx.episodes.count(OTHER.id), len(await tx.notes.every(OTHER.id))) == (1, 1)
+        assert len(await tx.blocks.every(OTHER.id)) == 1
