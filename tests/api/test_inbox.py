@@ -84,11 +84,12 @@ async def test_a_snoozed_message_says_when_it_is_unread_again(service: Service, 
 
 
 @pytest.mark.spec("WAKE-33")
-async def test_a_search_takes_words_as_they_stand(service: Service, tokens: tuple[str, str]) -> None:
+async def test_a_search_takes_words_and_how_they_begin(service: Service, tokens: tuple[str, str]) -> None:
     ann, _ = tokens
     await send(service, ann, "100% of APPLES")
     await send(service, ann, "1000 pears")
-    assert texts(await inbox(service, "?q=100%25")) == ["100% of APPLES"]
+    assert texts(await inbox(service, "?q=100%25")) == ["100% of APPLES", "1000 pears"]
+    assert texts(await inbox(service, "?q=app+100")) == ["100% of APPLES"]
     assert texts(await inbox(service, "?q=apples")) == ["100% of APPLES"]
     assert texts(await inbox(service, "?q=plums")) == []
 

@@ -54,6 +54,7 @@ SECTIONS: Final[Mapping[str, tuple[type[BaseModel], ...]]] = {
 """The models whose own fields stand below each heading; an agent's policy keys stand below `defaults`."""
 
 _UNITS: Final = {
+    "_days": "days",
     "_seconds": "seconds",
     "_bytes": "bytes",
     "_characters": "characters",

@@ -1,14 +1,18 @@
 """What every store promises of an inbox: the deliveries of an agent, as it and its senders see them."""
 
+import random
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
 
 import pytest
 
 from circadia.ids import MessageId, PulseId
 from circadia.records.message import Delivery, DeliveryState, MessageType, Priority
+from circadia.records.thread import ThreadStatus
 from circadia.stores.base import Store
 from tests.contract.rows import agent, at, message, session, stored, thread
+from tests.contract.wake_rows import wake
 
 ANN, BOB, TALK = agent("ann"), agent("bob"), thread()
 LEASED, HANDLED, UNREAD, DEAD = (
@@ -50,7 +54,8 @@ async def test_an_inbox_is_paged_in_either_order_and_searched_whatever_the_case(
         assert ids(await tx.deliveries.inbox(BOB.id, urgent_first=True, after=MessageId("m1"))) == ["m3", "m4", "m6"]
         assert ids(await tx.deliveries.inbox(BOB.id, words="tEXT 3")) == ["m3"]
         assert len(await tx.deliveries.inbox(BOB.id, words="100%_A")) == 7
-        assert ids(await tx.deliveries.inbox(BOB.id, words="%3")) == []
+        assert ids(await tx.deliveries.inbox(BOB.id, words="%3")) == ["m3"]
+        assert ids(await tx.deliveries.inbox(BOB.id, words="ext 3")) == []
         assert ids(await tx.deliveries.inbox(ANN.id)) == []
 
 
@@ -109,3 +114,100 @@ async def test_a_message_keeps_its_key_its_chain_and_what_it_answers(inbox: Stor
         assert await tx.messages.by_key("ann k") == full
         assert await tx.messages.by_key("bob k") is None
         assert await tx.messages.of_root("root") == [full]
+
+
+@pytest.mark.spec("WAKE-30")
+async def test_what_was_on_its_way_to_callers_can_be_freed_without_what_is_snoozed_or_in_a_prompt(inbox: Store) -> None:
+    async with inbox.write() as tx:
+        await tx.deliveries.lease(BOB.id, some("m0"), at(60), now=at(1))
+        await tx.deliveries.lease(BOB.id, some("m1"), at(30), now=at(1), snoozed=True)
+        await tx.deliveries.lease(BOB.id, some("m2"), None, now=at(1), pulse_id=PulseId("p"))
+        assert list(await tx.deliveries.end_waits()) == [BOB.id]
+        assert list(await tx.deliveries.end_waits()) == []
+    async with inbox.read() as tx:
+        assert ids(await tx.deliveries.inbox(BOB.id, states=[LEASED])) == ["m1", "m2"]
+    async with inbox.write() as tx:
+        assert list(await tx.deliveries.release_expired(at(30))) == [BOB.id]
+        await tx.deliveries.lease(BOB.id, some("m1"), at(90), now=at(31))
+        assert list(await tx.deliveries.end_waits()) == [BOB.id]  # what was snoozed once is a wait's like any other
+
+
+@pytest.mark.spec("WAKE-33")
+@pytest.mark.parametrize("seed", range(3))
+async def test_the_counts_are_those_of_the_rows_whatever_was_moved_undone_or_retired(inbox: Store, seed: int) -> None:
+    draw = random.Random(seed)
+    names = some(*(f"m{number}" for number in range(7)))
+    for step in range(40):
+        chosen = draw.sample(names, draw.randint(1, 4))
+        with suppress(KeyError):
+            async with inbox.write() as tx:
+                match draw.choice(["lease", "handle", "release", "kill", "expire", "end", "retire", "undo"]):
+                    case "lease":
+                        await tx.deliveries.lease(BOB.id, chosen, at(step + 2), now=at(step))
+                    case "handle":
+                        await tx.deliveries.handle(BOB.id, chosen[:1], at(step))
+                    case "release":
+                        await tx.deliveries.release(BOB.id, chosen)
+                    case "kill":
+                        await tx.deliveries.kill(BOB.id, chosen[:1], at(step))
+                    case "expire":
+                        await tx.deliveries.release_expired(at(step))
+                    case "end":
+                        await tx.deliveries.end_waits()
+                    case "retire":
+                        await tx.deliveries.retire(at(step), limit=1)
+                    case _:
+                        await tx.deliveries.handle(BOB.id, names, at(step))
+                        raise KeyError
+        async with inbox.read() as tx:
+            counts = await tx.deliveries.counts(BOB.id)
+            assert counts == {
+                state: len(await tx.deliveries.inbox(BOB.id, states=[state])) for state in DeliveryState
+            }, f"seed {seed}, step {step}"  # fmt: skip
+            assert await tx.deliveries.count_unread(BOB.id) == counts[UNREAD]
+
+
+@pytest.mark.spec("WAKE-33")
+async def test_only_handled_deliveries_are_retired_the_oldest_first_and_only_after_their_time(inbox: Store) -> None:
+    async with inbox.write() as tx:
+        for number in (3, 1, 2):
+            await tx.deliveries.handle(BOB.id, some(f"m{number}"), at(number))
+        await tx.deliveries.lease(BOB.id, some("m4"), at(9), now=at(0))
+        await tx.deliveries.kill(BOB.id, some("m5"), at(0))
+        assert await tx.deliveries.retire(at(1), limit=10) == 0
+        assert await tx.deliveries.retire(at(9), limit=1) == 1
+        assert ids(await tx.deliveries.inbox(BOB.id, states=[HANDLED])) == ["m2", "m3"]
+        assert await tx.deliveries.retire(at(3), limit=10) == 1
+        assert await tx.deliveries.retire(at(9), limit=10) == 1
+        assert await tx.deliveries.retire(at(9), limit=10) == 0
+    async with inbox.read() as tx:
+        assert ids(await tx.deliveries.inbox(BOB.id, states=tuple(DeliveryState))) == ["m0", "m4", "m5", "m6"]
+        assert await tx.messages.get(MessageId("m1")) is not None, "what was said in a thread stays"
+
+
+@pytest.mark.spec("WAKE-33")
+async def test_a_direct_message_goes_with_its_delivery_once_no_wake_and_no_answer_refers_to_it(store: Store) -> None:
+    direct = replace(thread("direct"), status=ThreadStatus.DIRECT)
+    await stored(store, session(), ANN, BOB, direct)
+    answers = {"asked": None, "answered": "asked", "again": "answered", "woke": None, "plain": None}
+    async with store.write() as tx:
+        for name, answer in answers.items():
+            row = message(name, to=direct, sender=ANN)
+            await tx.messages.add(replace(row, reply_to=answer and MessageId(answer)), [(BOB.id, False)])
+        await tx.wakes.add(wake("w1", BOB, message_id=MessageId("woke")))
+        await tx.messages.index(limit=10)
+        await tx.deliveries.handle(BOB.id, some("asked", "answered", "woke", "plain"), at(1))
+
+    async def left() -> list[str]:
+        async with store.read() as tx:
+            return [name for name in answers if await tx.messages.get(MessageId(name)) is not None]
+
+    async with store.write() as tx:
+        assert await tx.deliveries.retire(at(2), limit=10) == 4
+    assert await left() == ["asked", "answered", "again", "woke"]
+    async with store.write() as tx:
+        await tx.deliveries.handle(BOB.id, some("again"), at(1))
+        assert await tx.deliveries.retire(at(2), limit=10) == 1
+    assert await left() == ["woke"]
+    async with store.read() as tx:
+        assert await tx.deliveries.counts(BOB.id) == dict.fromkeys(DeliveryState, 0)

@@ -151,3 +151,15 @@ async def test_no_secret_is_in_the_log_whatever_fails(tmp_path: Path) -> None:
             for secret in (key, tokens["ann"], "guessed-by-somebody", server.admin["Authorization"][7:]):
                 assert secret not in server.log
             await server.start()
+
+
+@pytest.mark.spec("WAKE-30")
+async def test_a_short_snooze_is_as_long_over_a_restart(tmp_path: Path) -> None:
+    async with CircadiaProcess(tmp_path) as server:
+        await server.create_session("team", [{"name": "ann"}])
+        body = {"to": "team:ann", "content": "later"}
+        message = (await server.call("POST", "/messages", body))["message"]
+        snoozed = await server.call("POST", f"/agents/team:ann/inbox/{message}/snooze", {"seconds": 60})
+        await server.restart(kill=True)
+        found = await server.call("GET", "/agents/team:ann/inbox?state=leased&state=unread")
+        assert [(each["state"], each["until"]) for each in found["messages"]] == [("leased", snoozed["until"])]

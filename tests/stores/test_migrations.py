@@ -49,10 +49,16 @@ async def store(database: Database) -> AsyncIterator[SqlStore]:
 
 async def test_the_revisions_make_the_tables_of_the_schema(store: SqlStore) -> None:
     def differences(connection: Connection) -> list[object]:
-        return list(compare_metadata(MigrationContext.configure(connection), metadata))
+        context = MigrationContext.configure(connection, opts={"include_name": _is_of_the_schema})
+        return list(compare_metadata(context, metadata))
 
     assert await store.writer.link.run(differences, first=("BEGIN",), opens=True) == []
     store.writer.link.finish()
+
+
+def _is_of_the_schema(name: str | None, kind: str, _: object) -> bool:
+    """Return whether the schema must name it: the index of words is of another kind in each database."""
+    return kind != "table" or not (name or "").startswith("message_words")
 
 
 async def test_a_database_is_opened_again_with_what_was_in_it(store: SqlStore, database: Database) -> None:

@@ -83,11 +83,16 @@ class Waits:
             await tx.deliveries.release(agent_id, messages)
             tx.after_commit(lambda: self._signals.publish("delivery", agent_id))
 
-    async def sweep(self, *, all_leases: bool = False) -> None:
-        """Make leases that ran out unread again; with `all_leases` every one (at the start: their callers are gone)."""
-        horizon = self._clock.now() + (timedelta(seconds=2 * LEASE_SECONDS) if all_leases else timedelta())
+    async def sweep(self) -> None:
+        """Make leases that ran out unread again."""
         async with self._store.write() as tx:
-            for agent_id in await tx.deliveries.release_expired(horizon):
+            for agent_id in await tx.deliveries.release_expired(self._clock.now()):
+                self._tell(tx.after_commit, agent_id)
+
+    async def end_all(self) -> None:
+        """Make unread again what was on its way to callers: at the start, when they are gone."""
+        async with self._store.write() as tx:
+            for agent_id in await tx.deliveries.end_waits():
                 self._tell(tx.after_commit, agent_id)
 
     def _tell(self, after_commit: Callable[[Callable[[], None]], None], agent_id: AgentId) -> None:

@@ -107,7 +107,9 @@ async def show_inbox(
     state: Annotated[
         list[DeliveryState] | None, Query(description="Messages in this state; may be repeated; `unread` by default.")
     ] = None,
-    q: Annotated[str | None, Query(max_length=1000, description="Words that stand in the text.")] = None,
+    q: Annotated[
+        str | None, Query(max_length=1000, description="Words that stand in the text, or how they begin.")
+    ] = None,
     order: Annotated[str, Query(pattern="^(urgent|oldest)$", description="`urgent` first, or `oldest` first.")] = (
         "urgent"
     ),

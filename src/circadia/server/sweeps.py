@@ -1,35 +1,47 @@
-"""What looks at the clock: leases that ran out, sessions that stalled."""
+"""What looks at the clock: leases that ran out, sessions that stalled, words to index, what is kept long enough."""
 
 import logging
 from collections.abc import Awaitable, Callable
+from datetime import timedelta
 
 from circadia.agents.sessions import Sessions
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
+from circadia.settings import Settings
 from circadia.stores.base import Store
 
 _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS = 1.0
 """A lost signal costs a second (the design's bound)."""
+INDEXED_AT_ONCE = 50
+"""Messages that one transaction takes into the index, so that nobody waits for it."""
+INDEXING_SECONDS = 0.5
+"""How long one sweep goes on with that."""
+RETIRED_AT_ONCE = 500
+"""Deliveries that one transaction deletes, and one sweep."""
+RETIRE_EVERY_SECONDS = 3600.0
 
 
 class Sweeps:
     """Runs the sweeps, one after the other, for ever."""
 
-    def __init__(self, clock: Clock, store: Store, waits: Waits, sessions: Sessions, *, stall_seconds: float) -> None:
+    def __init__(self, clock: Clock, store: Store, waits: Waits, sessions: Sessions, settings: Settings) -> None:
+        days = settings.limits.keep_handled_days
         self._clock = clock
         self._store = store
         self._waits = waits
         self._sessions = sessions
-        self._stall_seconds = stall_seconds
+        self._stall_seconds = settings.defaults.stall_seconds
+        self._kept = None if days is None else timedelta(days=days)
+        self._retire_at = 0.0
 
     async def run(self) -> None:
         """Sweep until cancelled; a failing sweep is told and tried again."""
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            for sweep in (self._waits.sweep, self._tell_stalls):
+            for sweep in (self._waits.sweep, self._tell_stalls, self._index, self._retire):
                 await self._guarded(sweep)
 
     async def _guarded(self, sweep: Callable[[], Awaitable[None]]) -> None:
@@ -44,3 +56,22 @@ class Sweeps:
         async with self._store.write() as tx:
             for name in await self._sessions.tell_stalls(tx, self._stall_seconds):
                 _logger.warning("session %r has stalled: all its agents sleep, and nobody acts", name)
+
+    async def _index(self) -> None:
+        """Take new messages into the index that searches use."""
+        until = self._clock.monotonic() + INDEXING_SECONDS
+        done = INDEXED_AT_ONCE
+        while done == INDEXED_AT_ONCE and self._clock.monotonic() < until:
+            async with self._store.write() as tx:
+                done = await tx.messages.index(limit=INDEXED_AT_ONCE)
+
+    async def _retire(self) -> None:
+        """Delete what was handled long ago: some each second while there is more, else each hour (WAKE-33)."""
+        if self._kept is None or self._clock.monotonic() < self._retire_at:
+            return
+        async with self._store.write() as tx:
+            retired = await tx.deliveries.retire(self._clock.now() - self._kept, limit=RETIRED_AT_ONCE)
+        if retired < RETIRED_AT_ONCE:
+            self._retire_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
+        if retired:
+            _logger.info("%d deliveries were handled %d days ago and are deleted", retired, self._kept.days)

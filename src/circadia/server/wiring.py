@@ -183,7 +183,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     front = Front(_hosts(settings), {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
-    sweeps = Sweeps(clock, store, waits, sessions, stall_seconds=settings.defaults.stall_seconds)
+    sweeps = Sweeps(clock, store, waits, sessions, settings)
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
@@ -299,7 +299,7 @@ async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: 
     async with basis.store.write() as tx:
         await sessions.ensure_default(tx)
     await _file_agents(basis, registry, tier, basis.settings)
-    await waits.sweep(all_leases=True)
+    await waits.end_all()
 
 
 async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, settings: Settings) -> None:

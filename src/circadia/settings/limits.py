@@ -45,7 +45,7 @@ class DefaultsSettings(PolicySettings):
 
 
 class LimitsSettings(Section):
-    """How much may be held and sent; over a limit a call is refused with 429 or 413, and memory does not grow."""
+    """How much may be held, sent and kept; over a limit a call is refused with 429 or 413, and memory does not grow."""
 
     max_holds: int = Field(20_000, ge=0, description="Held calls in all.")
     max_holds_per_agent: int = Field(2_000, ge=0, description="Held calls of one agent.")
@@ -61,3 +61,10 @@ class LimitsSettings(Section):
         64 * 2**20, gt=0, description="Largest buffered answer of an upstream or MCP server; a stream has no limit."
     )
     max_message_characters: int = Field(64_000, gt=0, description="Longest message in a thread.")
+    keep_handled_days: int | None = Field(
+        90,
+        ge=0,
+        le=36_500,
+        description="Handled deliveries are deleted after so many days, with direct messages that nothing refers to "
+        "any more; `null` keeps them for ever.",
+    )

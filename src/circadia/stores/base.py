@@ -141,6 +141,13 @@ class Messages(Protocol):
         """Return the last ones, in order."""
         ...
 
+    async def index(self, *, limit: int) -> int:
+        """Take the next messages, so many at most, into the index that searches of inboxes use; return how many.
+
+        A message is found before that too, only slower.
+        """
+        ...
+
 
 class Deliveries(Protocol):
     """The one delivery table (GATE-71)."""
@@ -157,7 +164,9 @@ class Deliveries(Protocol):
         """Return unread ones, oldest first."""
         ...
 
-    async def count_unread(self, agent_id: AgentId) -> int: ...
+    async def count_unread(self, agent_id: AgentId) -> int:
+        """Return how many are unread, in constant time."""
+        ...
 
     async def inbox(
         self,
@@ -171,14 +180,15 @@ class Deliveries(Protocol):
     ) -> Sequence[Delivery]:
         """Return deliveries in these states: urgent ones first if asked, else oldest first.
 
-        `words` must stand in the text, whatever their case; `after` is the last one of the page before.
+        Each of `words`, or a word that begins so, must stand in the text, whatever its case; nothing has no words.
+        `after` is the last one of the page before.
         """
         ...
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None: ...
 
     async def counts(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
-        """Return how many there are in each state."""
+        """Return how many there are in each state, in constant time."""
         ...
 
     async def sent(self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50) -> Sequence[Delivery]:
@@ -193,8 +203,12 @@ class Deliveries(Protocol):
         *,
         now: datetime,
         pulse_id: PulseId | None = None,
+        snoozed: bool = False,
     ) -> Sequence[MessageId]:
-        """Move unread ones to leased, for a pulse or until a time; return which were unread."""
+        """Move unread ones to leased; return which were unread.
+
+        For a pulse; or until a time, `snoozed` or else on their way to a caller.
+        """
         ...
 
     async def handle(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
@@ -219,6 +233,17 @@ class Deliveries(Protocol):
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
         """Move leases that ran out back to unread; return whose they were."""
+        ...
+
+    async def end_waits(self) -> Collection[AgentId]:
+        """Move what is on its way to a caller back to unread; return whose it was."""
+        ...
+
+    async def retire(self, before: datetime, *, limit: int) -> int:
+        """Delete the oldest handled ones that ended before, so many at most; return how many there were.
+
+        With them go direct messages to which no delivery, wake or answer refers any more.
+        """
         ...
 
 

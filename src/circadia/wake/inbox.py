@@ -134,7 +134,7 @@ class Inbox:
         now = self._clock.now()
         until = now + timedelta(seconds=seconds)
         await tx.deliveries.release(agent.id, messages)
-        snoozed = await tx.deliveries.lease(agent.id, messages, until, now=now)
+        snoozed = await tx.deliveries.lease(agent.id, messages, until, now=now, snoozed=True)
         if set(snoozed) != set(messages):
             raise Conflict("some of these messages are handled already; read the inbox again")
         await self._tell(tx, agent, "snoozed", snoozed)

@@ -56,7 +56,9 @@ class ReadInbox(Arguments):
 class SearchInbox(Arguments):
     """What `search_inbox` takes."""
 
-    words: str = Field(min_length=1, max_length=1000, description="What must stand in the text, as it stands there.")
+    words: str = Field(
+        min_length=1, max_length=1000, description="Each must stand in the text, or a word that begins so."
+    )
     handled: bool = Field(default=True, description="Whether to look among handled messages too.")
     limit: Limit = 20
     after: After = None

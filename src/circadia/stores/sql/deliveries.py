@@ -4,44 +4,40 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, String, Update, and_, bindparam, func, literal, or_, select, text, update
+from sqlalchemy import (
+    Connection,
+    String,
+    Update,
+    bindparam,
+    delete,
+    exists,
+    func,
+    select,
+    text,
+    tuple_,
+    update,
+)
 
 from circadia.ids import AgentId, MessageId, PulseId, ThreadId
 from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
+from circadia.records.thread import ThreadStatus
+from circadia.stores.sql.inbox import BEGIN, Page, place_of, read, search, whole
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.messages import message_of
-from circadia.stores.sql.schema import Instant, deliveries, messages, threads
+from circadia.stores.sql.schema import Instant, deliveries, delivery_counts, messages, threads, wakes
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.words import Words, unindex
 
-_ROWS = (
-    select(
-        messages,
-        deliveries.c.agent_id,
-        deliveries.c.state,
-        deliveries.c.mentioned,
-        deliveries.c.leased_until,
-        deliveries.c.pulse_id,
-        deliveries.c.seen_at,
-        deliveries.c.ended_at,
-        threads.c.name.label("thread"),
-    )
-    .select_from(deliveries)
-    .join(messages, messages.c.id == deliveries.c.message_id)
-    .join(threads, threads.c.id == messages.c.thread_id)
-)
+_ROWS = whole(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
 _UNREAD = (
     _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value)
     .order_by(deliveries.c.number)
     .limit(bindparam("most"))
 )
-_ONE = _OF_AGENT.where(deliveries.c.message_id == bindparam("message_id"))
-_COUNTS = (
-    select(deliveries.c.state, func.count())
-    .where(deliveries.c.agent_id == bindparam("agent_id"))
-    .group_by(deliveries.c.state)
-)
-_COUNT = select(func.count()).where(
-    deliveries.c.agent_id == bindparam("agent_id"), deliveries.c.state == DeliveryState.UNREAD.value
+_ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
+_COUNTS = Statement(
+    select(delivery_counts.c.state, delivery_counts.c.number).where(delivery_counts.c.agent_id == bindparam("agent_id"))
 )
 
 
@@ -59,6 +55,7 @@ def _move(to: DeliveryState, *origins: DeliveryState) -> Update:
             state=to.value,
             leased_until=bindparam("until"),
             pulse_id=func.coalesce(bindparam("pulse", type_=String), deliveries.c.pulse_id),
+            snoozed=bindparam("snoozed"),
             seen_at=func.coalesce(deliveries.c.seen_at, bindparam("seen", type_=Instant)),
             ended_at=bindparam("ended"),
         )
@@ -84,13 +81,38 @@ _OF_PULSE = select(deliveries.c.message_id).where(
     deliveries.c.state == DeliveryState.LEASED.value,
     deliveries.c.leased_until.is_(None),  # else it is snoozed, or on its way to a caller, and no longer the pulse's
 )
-_EXPIRE = (
+_FREE = (
     update(deliveries)
     # Written out, not bound: SQLite takes a partial index only where it sees that the condition holds.
     .where(deliveries.c.state == text(f"'{DeliveryState.LEASED.value}'"))
-    .where(deliveries.c.leased_until <= bindparam("now"))
-    .values(state=DeliveryState.UNREAD.value, leased_until=None)
+    .values(state=DeliveryState.UNREAD.value, leased_until=None, snoozed=False)
     .returning(deliveries.c.agent_id)
+)
+_EXPIRE = Statement(_FREE.where(deliveries.c.leased_until <= bindparam("now")))
+_END_WAITS = Statement(_FREE.where(deliveries.c.leased_until.is_not(None), deliveries.c.snoozed.is_(False)))
+_RETIRED = (
+    select(deliveries.c.agent_id, deliveries.c.message_id)
+    .where(deliveries.c.state == text(f"'{DeliveryState.HANDLED.value}'"))
+    .where(deliveries.c.ended_at < bindparam("before"))
+    .order_by(deliveries.c.ended_at)
+    .limit(bindparam("most"))
+)
+_RETIRE = Statement(
+    delete(deliveries)
+    .where(tuple_(deliveries.c.agent_id, deliveries.c.message_id).in_(_RETIRED))
+    .returning(deliveries.c.message_id)
+)
+_ANSWER = messages.alias("answer")
+_FORGET = (
+    delete(messages)
+    .where(
+        messages.c.id.in_(bindparam("ids", expanding=True)),
+        messages.c.thread_id.in_(select(threads.c.id).where(threads.c.status == ThreadStatus.DIRECT.value)),
+        ~exists().where(deliveries.c.message_id == messages.c.id),
+        ~exists().where(wakes.c.message_id == messages.c.id),
+        ~exists().where(_ANSWER.c.reply_to == messages.c.id),
+    )
+    .returning(messages.c.number, messages.c.reply_to)
 )
 
 
@@ -132,41 +154,26 @@ class SqlDeliveries:
         limit: int = 50,
     ) -> Sequence[Delivery]:
         """Return deliveries in these states: urgent ones first if asked, else oldest first; `after` ends a page."""
-        statement = _OF_AGENT.where(deliveries.c.state.in_([state.value for state in states])).limit(limit)
-        if words is not None:
-            pattern = words.replace("\\", "\\\\").replace("%", "\\%").replace("_", "\\_")
-            statement = statement.where(messages.c.content.ilike(f"%{pattern}%", escape="\\"))
-        place = select(deliveries.c.priority, deliveries.c.number).where(
-            deliveries.c.agent_id == agent_id, deliveries.c.message_id == after
-        )
-        if urgent_first:
-            statement = statement.order_by(deliveries.c.priority.desc(), deliveries.c.number)
-            if after is not None:
-                last = place.subquery()
-                statement = statement.join(last, literal(True)).where(
-                    or_(
-                        deliveries.c.priority < last.c.priority,
-                        and_(deliveries.c.priority == last.c.priority, deliveries.c.number > last.c.number),
-                    )
-                )
-        else:
-            statement = statement.order_by(deliveries.c.number)
-            if after is not None:
-                last = place.subquery()
-                statement = statement.join(last, literal(True)).where(deliveries.c.number > last.c.number)
-        rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
-        return [_delivery(row) for row in rows]
+
+        def work(connection: Connection) -> Sequence[Any]:
+            place = BEGIN if after is None else place_of(connection, agent_id, after)
+            if place is None:
+                return ()
+            page = Page(agent_id=agent_id, states=states, urgent_first=urgent_first, after=place, limit=limit)
+            return read(connection, page) if words is None else search(connection, page, Words.of(words))
+
+        return [_delivery(row) for row in await self._run(work)]
 
     async def get(self, agent_id: AgentId, message_id: MessageId) -> Delivery | None:
         """Return one."""
         values = {"agent_id": agent_id, "message_id": message_id}
-        row = await self._run(lambda connection: connection.execute(_ONE, values).first())
+        row = await self._run(lambda connection: _ONE.first(connection, values))
         return None if row is None else _delivery(row)
 
     async def counts(self, agent_id: AgentId) -> Mapping[DeliveryState, int]:
         """Return how many there are in each state."""
-        rows = await self._run(lambda connection: connection.execute(_COUNTS, {"agent_id": agent_id}).all())
-        found = {row[0]: int(row[1]) for row in rows}
+        rows = await self._run(lambda connection: _COUNTS.all(connection, {"agent_id": agent_id}))
+        found = {row.state: row.number for row in rows}
         return {state: found.get(state.value, 0) for state in DeliveryState}
 
     async def sent(self, sender_id: AgentId, *, before: MessageId | None = None, limit: int = 50) -> Sequence[Delivery]:
@@ -180,8 +187,7 @@ class SqlDeliveries:
 
     async def count_unread(self, agent_id: AgentId) -> int:
         """Return how many are unread."""
-        values = {"agent_id": agent_id}
-        return await self._run(lambda connection: connection.execute(_COUNT, values).scalar_one())
+        return (await self.counts(agent_id))[DeliveryState.UNREAD]
 
     async def lease(
         self,
@@ -191,9 +197,12 @@ class SqlDeliveries:
         *,
         now: datetime,
         pulse_id: PulseId | None = None,
+        snoozed: bool = False,
     ) -> Sequence[MessageId]:
         """Move unread ones to leased, for a pulse or until a time; return which were unread, in the order given."""
-        moved = await self._moved(_LEASE, agent_id, messages, until=until, seen=now, pulse=pulse_id)
+        moved = await self._moved(
+            _LEASE, agent_id, messages, until=until, seen=now, pulse=pulse_id, snoozed=snoozed
+        )  # fmt: skip
         return [message for message in messages if message in moved]
 
     async def handle(self, agent_id: AgentId, messages: Collection[MessageId], now: datetime) -> Sequence[MessageId]:
@@ -224,8 +233,27 @@ class SqlDeliveries:
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
         """Move leases that ran out back to unread; return whose they were."""
-        found = await self._run(lambda connection: connection.execute(_EXPIRE, {"now": now}).scalars().all())
-        return {AgentId(agent_id) for agent_id in found}
+        rows = await self._run(lambda connection: _EXPIRE.all(connection, {"now": now}))
+        return {AgentId(row.agent_id) for row in rows}
+
+    async def end_waits(self) -> Collection[AgentId]:
+        """Move what is on its way to a caller back to unread; return whose it was."""
+        rows = await self._run(_END_WAITS.all)
+        return {AgentId(row.agent_id) for row in rows}
+
+    async def retire(self, before: datetime, *, limit: int) -> int:
+        """Delete the oldest handled ones that ended before, with direct messages that nothing refers to any more."""
+
+        def work(connection: Connection) -> int:
+            retired = [row.message_id for row in _RETIRE.all(connection, {"before": before, "most": limit})]
+            ids: Collection[str] = set(retired)
+            while ids:  # what a forgotten message answered may be forgotten with it
+                forgotten = connection.execute(_FORGET, {"ids": list(ids)}).all()
+                unindex(connection, [row.number for row in forgotten])
+                ids = {row.reply_to for row in forgotten if row.reply_to is not None}
+            return len(retired)
+
+        return await self._run(work)
 
     async def _moved(
         self,
@@ -237,11 +265,13 @@ class SqlDeliveries:
         seen: datetime | None = None,
         ended: datetime | None = None,
         pulse: PulseId | None = None,
+        snoozed: bool = False,
     ) -> set[str]:
         if not messages:
             return set()
         values = {
             "agent": agent_id, "ids": list(messages), "until": until, "seen": seen, "ended": ended, "pulse": pulse,
+            "snoozed": snoozed,
         }  # fmt: skip
 
         def work(connection: Connection) -> set[str]:
@@ -250,7 +280,7 @@ class SqlDeliveries:
         return await self._run(work)
 
 
-def _delivery(row: Row[Any]) -> Delivery:
+def _delivery(row: Any) -> Delivery:
     return Delivery(
         message=message_of(row),
         agent_id=AgentId(row.agent_id),

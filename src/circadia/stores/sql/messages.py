@@ -11,6 +11,7 @@ from circadia.records.message import DeliveryState, Message, MessageType, Priori
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.words import index_more
 
 _ADD = Statement(
     insert(messages).returning(messages.c.number), [column.name for column in messages.c if column.name != "number"]
@@ -69,6 +70,10 @@ class SqlMessages:
         values = {"thread_id": thread_id, "most": limit}
         rows = await self._run(lambda connection: _LATEST.all(connection, values))
         return [message_of(row) for row in reversed(rows)]
+
+    async def index(self, *, limit: int) -> int:
+        """Take the next messages, so many at most, into the index of words; return how many."""
+        return await self._run(lambda connection: index_more(connection, limit))
 
 
 def message_of(row: Row[Any]) -> Message:

@@ -162,6 +162,7 @@ messages = Table(
 Index("messages_key", messages.c.key, unique=True)
 Index("messages_sender", messages.c.sender_id, messages.c.number)
 Index("messages_root", messages.c.root_id)
+Index("messages_answers", messages.c.reply_to, **_only("reply_to IS NOT NULL"))
 Index("messages_thread", messages.c.thread_id, messages.c.number)
 
 deliveries = Table(
@@ -177,6 +178,7 @@ deliveries = Table(
     Column("pulse_id", String),
     Column("seen_at", Instant),
     Column("ended_at", Instant),
+    Column("snoozed", Boolean, nullable=False, server_default=text("false")),
 )
 Index("deliveries_message", deliveries.c.message_id)
 Index(
@@ -185,10 +187,21 @@ Index(
     **_only("pulse_id IS NOT NULL"),
 )
 Index("deliveries_state", deliveries.c.agent_id, deliveries.c.state, deliveries.c.number)
+Index("deliveries_urgent", deliveries.c.agent_id, deliveries.c.state, deliveries.c.priority, deliveries.c.number)
+Index("deliveries_handled", deliveries.c.ended_at, **_only("state = 'handled'"))
 Index(
     "deliveries_leased",
     deliveries.c.leased_until,
     **_only("state = 'leased'"),
+)
+
+# Kept by triggers on `deliveries`, so that an inbox is counted in one step whatever its size.
+delivery_counts = Table(
+    "delivery_counts",
+    metadata,
+    Column("agent_id", String, primary_key=True),
+    Column("state", String, primary_key=True),
+    Column("number", BigInteger, nullable=False),
 )
 
 events = Table(
@@ -299,6 +312,7 @@ Index(
     wakes.c.decided_at,
     **_only("charge IN ('reserved', 'charged')"),
 )
+Index("wakes_message", wakes.c.message_id, **_only("message_id IS NOT NULL"))
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
 Index(
     "wakes_day",

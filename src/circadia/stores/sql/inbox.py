@@ -1,0 +1,197 @@
+"""Pages of an inbox, and search in it: each reads a page or little more, however long the inbox is."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain
+from typing import Any, Final
+
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    FromClause,
+    Select,
+    and_,
+    bindparam,
+    literal_column,
+    or_,
+    select,
+    union_all,
+)
+
+from circadia.ids import AgentId
+from circadia.records.message import DeliveryState, Priority
+from circadia.stores.sql.schema import deliveries, messages, threads
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.words import INDEXES, Index, Words, indexed
+
+_FIRST_LOOK: Final = 200
+"""Messages that a search reads one by one before it asks the index: what stands in many is found in these."""
+_CHUNK: Final = 500
+_NO_END: Final = 2**63 - 1
+_DELIVERY: Final = ("agent_id", "state", "mentioned", "leased_until", "pulse_id", "seen_at", "ended_at")
+
+
+def whole(found: FromClause) -> Select[Any]:
+    """Return the select of whole deliveries for rows of their table, or for some of them."""
+    return (
+        select(messages, *(found.c[name] for name in _DELIVERY), threads.c.name.label("thread"))
+        .select_from(found)
+        .join(messages, messages.c.id == found.c.message_id)
+        .join(threads, threads.c.id == messages.c.thread_id)
+    )
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Place:
+    """Where a page begins: after this message."""
+
+    rank: int
+    """Its priority."""
+    number: int
+    """Its number."""
+
+
+BEGIN: Final = Place(rank=len(Priority), number=0)
+"""Before the first message, in either order."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """What is asked of an inbox."""
+
+    agent_id: AgentId
+    """Whose."""
+    states: Collection[DeliveryState]
+    """Messages in these states."""
+    urgent_first: bool
+    """Urgent ones first, else the oldest."""
+    after: Place
+    """Where it begins."""
+    limit: int
+    """How many at most."""
+
+    def order(self, row: Any) -> tuple[int, int]:
+        """Return what rows are sorted by."""
+        return (-row.priority if self.urgent_first else 0, row.number)
+
+    def is_after(self, row: Any) -> bool:
+        """Return whether the row belongs to what comes after the place."""
+        if self.urgent_first:
+            return (-row.priority, row.number) > (-self.after.rank, self.after.number)
+        return row.number > self.after.number
+
+
+def read(connection: Connection, page: Page) -> Sequence[Any]:
+    """Return the rows of the page."""
+    statement = _URGENT_FIRST if page.urgent_first else _OLDEST_FIRST
+    return _of_states(connection, page, statement, _starts(page))
+
+
+def search(connection: Connection, page: Page, words: Words) -> Sequence[Any]:
+    """Return the rows of the page when only messages with these words count."""
+    if not words.words:
+        return ()
+    first = read(connection, replace(page, limit=max(_FIRST_LOOK, page.limit)))
+    found = [row for row in first if words.stand_in(row.content)]
+    if len(found) >= page.limit or len(first) < max(_FIRST_LOOK, page.limit):
+        return found[: page.limit]
+    last = indexed(connection)
+    query = words.query(page.agent_id, connection.dialect.name)
+    values = {"query": query, "after_rank": page.after.rank, "after": page.after.number, "last": last}
+    statement = _FOUND_URGENT_FIRST if page.urgent_first else _FOUND_OLDEST_FIRST
+    known = _of_states(connection, page, statement, values)
+    fresh = (row for row in _later(connection, page, last) if page.is_after(row) and words.stand_in(row.content))
+    return sorted(chain(known, fresh), key=page.order)[: page.limit]
+
+
+def place_of(connection: Connection, agent_id: AgentId, message_id: str) -> Place | None:
+    """Return the place of a message, if it is in the inbox."""
+    row = _PLACE.first(connection, {"agent_id": agent_id, "message_id": message_id})
+    return None if row is None else Place(rank=row.priority, number=row.number)
+
+
+def _of_states(connection: Connection, page: Page, statement: Statement, values: dict[str, Any]) -> Sequence[Any]:
+    """Return the first rows of all states, each of which is a stretch of an index."""
+    values = {"agent_id": page.agent_id, "most": page.limit, **values}
+    rows = [statement.all(connection, {**values, "state": state.value}) for state in dict.fromkeys(page.states)]
+    if len(rows) == 1:
+        return rows[0]
+    return sorted(chain.from_iterable(rows), key=page.order)[: page.limit]
+
+
+def _starts(page: Page) -> dict[str, int]:
+    """Return after which number each priority begins."""
+    if not page.urgent_first:
+        return {"after": page.after.number}
+    return {
+        f"after_{rank}": page.after.number if rank == page.after.rank else (0 if rank < page.after.rank else _NO_END)
+        for rank in range(len(Priority))
+    }
+
+
+def _later(connection: Connection, page: Page, number: int) -> Sequence[Any]:
+    """Return all rows after a number, in no order: those that are too new for the index."""
+    found: list[Any] = []
+    for state in dict.fromkeys(page.states):
+        after, more = number, True
+        while more:
+            values = {"agent_id": page.agent_id, "state": state.value, "after": after, "most": _CHUNK}
+            rows = _OLDEST_FIRST.all(connection, values)
+            found += rows
+            more = len(rows) == _CHUNK
+            after = rows[-1].number if rows else after
+    return found
+
+
+def _in_state() -> Select[Any]:
+    return select(deliveries).where(
+        deliveries.c.agent_id == bindparam("agent_id"), deliveries.c.state == bindparam("state")
+    )
+
+
+def _of_priority(rank: int) -> Select[Any]:
+    """Return the select of the first deliveries of one priority after a number."""
+    one = _in_state().where(
+        deliveries.c.priority == literal_column(str(rank)), deliveries.c.number > bindparam(f"after_{rank}")
+    )
+    return select(one.order_by(deliveries.c.number).limit(bindparam("most")).subquery())
+
+
+def _urgent_first() -> Select[Any]:
+    """Return the select of a page, urgent ones first: of each priority, a stretch of the index, a page at most."""
+    found = union_all(*(_of_priority(rank) for rank in range(len(Priority)))).subquery()
+    return whole(found).order_by(found.c.priority.desc(), found.c.number).limit(bindparam("most"))
+
+
+def _oldest_first() -> Select[Any]:
+    one = _in_state().where(deliveries.c.number > bindparam("after"))
+    found = one.order_by(deliveries.c.number).limit(bindparam("most")).subquery()
+    return whole(found).order_by(found.c.number)
+
+
+def _found(index: Index, *, urgent_first: bool) -> Select[Any]:
+    """Return the select of a page of what the index finds."""
+    after: ColumnElement[bool] = deliveries.c.number > bindparam("after")
+    if urgent_first:
+        level = and_(deliveries.c.priority == bindparam("after_rank"), after)
+        after = or_(deliveries.c.priority < bindparam("after_rank"), level)
+    order = (deliveries.c.priority.desc(), deliveries.c.number) if urgent_first else (deliveries.c.number,)
+    numbers = select(index.number.label("number")).where(index.matches, index.number <= bindparam("last")).subquery()
+    one = _in_state().where(deliveries.c.number == numbers.c.number, after)
+    found = one.order_by(*order).limit(bindparam("most")).subquery()
+    again = (found.c.priority.desc(), found.c.number) if urgent_first else (found.c.number,)
+    return whole(found).order_by(*again)
+
+
+_URGENT_FIRST: Final = Statement(_urgent_first())
+_OLDEST_FIRST: Final = Statement(_oldest_first())
+_FOUND_BY_DIALECT: Final = {
+    (name, urgent): _found(index, urgent_first=urgent) for name, index in INDEXES.items() for urgent in (True, False)
+}
+_FOUND_URGENT_FIRST: Final = Statement(lambda connection: _FOUND_BY_DIALECT[connection.dialect.name, True])
+_FOUND_OLDEST_FIRST: Final = Statement(lambda connection: _FOUND_BY_DIALECT[connection.dialect.name, False])
+_PLACE: Final = Statement(
+    select(deliveries.c.priority, deliveries.c.number).where(
+        deliveries.c.agent_id == bindparam("agent_id"), deliveries.c.message_id == bindparam("message_id")
+    )
+)

@@ -1,0 +1,121 @@
+"""What the server does by the clock: it frees, indexes and retires, and nobody asks it to."""
+
+import asyncio
+from collections.abc import AsyncGenerator, AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+import pytest
+
+from circadia.agents.presence import Presence
+from circadia.agents.registry import Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.threads import Threads
+from circadia.agents.waits import Waits
+from circadia.ids import MessageId
+from circadia.records.agent import AgentPolicy
+from circadia.records.message import DeliveryState
+from circadia.server.sweeps import RETIRE_EVERY_SECONDS, RETIRED_AT_ONCE, Sweeps
+from circadia.server.waking import wake_tier
+from circadia.settings import Settings
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+from circadia.testing.clock import START, ManualClock
+from tests.contract.rows import agent, message, session, stored, thread
+from tests.wake.fleet import CountedIds
+
+ANN, BOB, TALK = agent("ann"), agent("bob"), thread()
+DAY = 86_400.0
+
+
+@asynccontextmanager
+async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | None) -> AsyncGenerator[None]:
+    """Sweep in the background, as a server does."""
+    signals, ids = LocalSignals(), CountedIds()
+    registry = Registry(clock, ids, signals, AgentPolicy())
+    settings = Settings.model_validate({"limits": {"keep_handled_days": keep_handled_days}})
+    tier = wake_tier(settings, clock, ids, signals)
+    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
+    sessions = Sessions(clock, ids, signals, registry, threads)
+    waits = Waits(clock, store, signals, Presence(store, signals))
+    running = asyncio.create_task(Sweeps(clock, store, waits, sessions, settings).run())
+    try:
+        await clock.until_sleepers(1)
+        yield
+    finally:
+        running.cancel()
+        with suppress(asyncio.CancelledError):
+            await running
+
+
+async def passes(clock: ManualClock, seconds: float) -> None:
+    """Let time pass, and the sweep that is due then come to its end."""
+    clock.advance(seconds)
+    await clock.until_sleepers(1)
+
+
+@pytest.fixture
+async def store(tmp_path: Path) -> AsyncIterator[Store]:
+    opened = await open_sqlite(tmp_path / "circadia.db")
+    await stored(opened, session(), ANN, BOB, TALK)
+    yield opened
+    await opened.close()
+
+
+async def handled(store: Store, names: list[str]) -> None:
+    """Store messages to bob that he has handled at the clock's start, and one that is unread."""
+    async with store.write() as tx:
+        for name in (*names, "unread"):
+            await tx.messages.add(message(name, to=TALK, sender=ANN), [(BOB.id, False)])
+        await tx.deliveries.handle(BOB.id, [MessageId(name) for name in names], START)
+
+
+async def counts(store: Store) -> tuple[int, int]:
+    """Return how many of bob's are unread, and handled."""
+    async with store.read() as tx:
+        found = await tx.deliveries.counts(BOB.id)
+    return found[DeliveryState.UNREAD], found[DeliveryState.HANDLED]
+
+
+@pytest.mark.spec("WAKE-33")
+@pytest.mark.parametrize("days", [1, 90])
+async def test_what_was_handled_is_deleted_after_its_days_and_not_before(store: Store, days: int) -> None:
+    clock = ManualClock()
+    await handled(store, ["one", "two"])
+    async with sweeping(store, clock, days):
+        await passes(clock, 1)
+        await passes(clock, days * DAY - 1)
+        assert await counts(store) == (1, 2)
+        await passes(clock, RETIRE_EVERY_SECONDS)
+        assert await counts(store) == (1, 0)
+
+
+@pytest.mark.spec("WAKE-33")
+async def test_a_long_backlog_is_deleted_bit_by_bit(store: Store) -> None:
+    clock = ManualClock()
+    await handled(store, [f"m{number}" for number in range(2 * RETIRED_AT_ONCE + 1)])
+    clock.advance(DAY)
+    async with sweeping(store, clock, 0):
+        for left in (RETIRED_AT_ONCE + 1, 1, 0):
+            await passes(clock, 1)
+            assert await counts(store) == (1, left)
+
+
+@pytest.mark.spec("WAKE-33")
+async def test_without_a_limit_everything_is_kept(store: Store) -> None:
+    clock = ManualClock()
+    await handled(store, ["one"])
+    async with sweeping(store, clock, None):
+        await passes(clock, 1000 * DAY)
+        assert await counts(store) == (1, 1)
+
+
+@pytest.mark.spec("WAKE-33")
+async def test_new_messages_come_into_the_index_by_themselves(store: Store) -> None:
+    clock = ManualClock()
+    await handled(store, [f"m{number}" for number in range(120)])
+    async with sweeping(store, clock, None):
+        await passes(clock, 1)
+    async with store.write() as tx:
+        assert await tx.messages.index(limit=1000) == 0
