@@ -157,9 +157,12 @@ class SqlDeliveries:
 
         def work(connection: Connection) -> Sequence[Any]:
             place = BEGIN if after is None else place_of(connection, agent_id, after)
-            if place is None:
+            if place is None or not states:
                 return ()
-            page = Page(agent_id=agent_id, states=states, urgent_first=urgent_first, after=place, limit=limit)
+            page = Page(
+                agent_id=agent_id, states=tuple(dict.fromkeys(states)), urgent_first=urgent_first, after=place,
+                limit=limit,
+            )  # fmt: skip
             return read(connection, page) if words is None else search(connection, page, Words.of(words))
 
         return [_delivery(row) for row in await self._run(work)]

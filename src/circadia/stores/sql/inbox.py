@@ -1,19 +1,16 @@
 """Pages of an inbox, and search in it: each reads a page or little more, however long the inbox is."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
 from typing import Any, Final
 
 from sqlalchemy import (
-    ColumnElement,
     Connection,
     FromClause,
     Select,
-    and_,
     bindparam,
     literal_column,
-    or_,
     select,
     union_all,
 )
@@ -28,6 +25,8 @@ _FIRST_LOOK: Final = 200
 """Messages that a search reads one by one before it asks the index: what stands in many is found in these."""
 _CHUNK: Final = 500
 _NO_END: Final = 2**63 - 1
+_STEP: Final = 2**56
+"""More than any number: what a step of priority counts in the order of a page."""
 _DELIVERY: Final = ("agent_id", "state", "mentioned", "leased_until", "pulse_id", "seen_at", "ended_at")
 
 
@@ -61,8 +60,8 @@ class Page:
 
     agent_id: AgentId
     """Whose."""
-    states: Collection[DeliveryState]
-    """Messages in these states."""
+    states: Sequence[DeliveryState]
+    """Messages in these states, each once, one at least."""
     urgent_first: bool
     """Urgent ones first, else the oldest."""
     after: Place
@@ -82,9 +81,11 @@ class Page:
 
 
 def read(connection: Connection, page: Page) -> Sequence[Any]:
-    """Return the rows of the page."""
+    """Return the rows of the page: the first of each state, since each state is a stretch of an index."""
     statement = _URGENT_FIRST if page.urgent_first else _OLDEST_FIRST
-    return _of_states(connection, page, statement, _starts(page))
+    values = {"agent_id": page.agent_id, "most": page.limit, **_starts(page)}
+    rows = [statement.all(connection, {**values, "state": state.value}) for state in page.states]
+    return rows[0] if len(rows) == 1 else sorted(chain.from_iterable(rows), key=page.order)[: page.limit]
 
 
 def search(connection: Connection, page: Page, words: Words) -> Sequence[Any]:
@@ -97,9 +98,12 @@ def search(connection: Connection, page: Page, words: Words) -> Sequence[Any]:
         return found[: page.limit]
     last = indexed(connection)
     query = words.query(page.agent_id, connection.dialect.name)
-    values = {"query": query, "after_rank": page.after.rank, "after": page.after.number, "last": last}
-    statement = _FOUND_URGENT_FIRST if page.urgent_first else _FOUND_OLDEST_FIRST
-    known = _of_states(connection, page, statement, values)
+    after = page.after.number - (page.after.rank * _STEP if page.urgent_first else 0)
+    states = [state.value for state in page.states]
+    states += [states[0]] * (len(DeliveryState) - len(states))
+    values = {f"state_{place}": state for place, state in enumerate(states)}
+    values |= {"agent_id": page.agent_id, "query": query, "after_place": after, "most": page.limit}
+    known = (_FOUND_URGENT_FIRST if page.urgent_first else _FOUND_OLDEST_FIRST).all(connection, values)
     fresh = (row for row in _later(connection, page, last) if page.is_after(row) and words.stand_in(row.content))
     return sorted(chain(known, fresh), key=page.order)[: page.limit]
 
@@ -108,15 +112,6 @@ def place_of(connection: Connection, agent_id: AgentId, message_id: str) -> Plac
     """Return the place of a message, if it is in the inbox."""
     row = _PLACE.first(connection, {"agent_id": agent_id, "message_id": message_id})
     return None if row is None else Place(rank=row.priority, number=row.number)
-
-
-def _of_states(connection: Connection, page: Page, statement: Statement, values: dict[str, Any]) -> Sequence[Any]:
-    """Return the first rows of all states, each of which is a stretch of an index."""
-    values = {"agent_id": page.agent_id, "most": page.limit, **values}
-    rows = [statement.all(connection, {**values, "state": state.value}) for state in dict.fromkeys(page.states)]
-    if len(rows) == 1:
-        return rows[0]
-    return sorted(chain.from_iterable(rows), key=page.order)[: page.limit]
 
 
 def _starts(page: Page) -> dict[str, int]:
@@ -132,7 +127,7 @@ def _starts(page: Page) -> dict[str, int]:
 def _later(connection: Connection, page: Page, number: int) -> Sequence[Any]:
     """Return all rows after a number, in no order: those that are too new for the index."""
     found: list[Any] = []
-    for state in dict.fromkeys(page.states):
+    for state in page.states:
         after, more = number, True
         while more:
             values = {"agent_id": page.agent_id, "state": state.value, "after": after, "most": _CHUNK}
@@ -143,10 +138,11 @@ def _later(connection: Connection, page: Page, number: int) -> Sequence[Any]:
     return found
 
 
+_OF_AGENT: Final = select(deliveries).where(deliveries.c.agent_id == bindparam("agent_id"))
+
+
 def _in_state() -> Select[Any]:
-    return select(deliveries).where(
-        deliveries.c.agent_id == bindparam("agent_id"), deliveries.c.state == bindparam("state")
-    )
+    return _OF_AGENT.where(deliveries.c.state == bindparam("state"))
 
 
 def _of_priority(rank: int) -> Select[Any]:
@@ -170,17 +166,18 @@ def _oldest_first() -> Select[Any]:
 
 
 def _found(index: Index, *, urgent_first: bool) -> Select[Any]:
-    """Return the select of a page of what the index finds."""
-    after: ColumnElement[bool] = deliveries.c.number > bindparam("after")
-    if urgent_first:
-        level = and_(deliveries.c.priority == bindparam("after_rank"), after)
-        after = or_(deliveries.c.priority < bindparam("after_rank"), level)
-    order = (deliveries.c.priority.desc(), deliveries.c.number) if urgent_first else (deliveries.c.number,)
-    numbers = select(index.number.label("number")).where(index.matches, index.number <= bindparam("last")).subquery()
-    one = _in_state().where(deliveries.c.number == numbers.c.number, after)
-    found = one.order_by(*order).limit(bindparam("most")).subquery()
-    again = (found.c.priority.desc(), found.c.number) if urgent_first else (found.c.number,)
-    return whole(found).order_by(*again)
+    """Return the select of a page of what the index finds.
+
+    Its order is a sum, not columns: else SQLite might look through the whole inbox in the order of an index.
+    """
+    place = deliveries.c.number - deliveries.c.priority * literal_column(str(_STEP if urgent_first else 0))
+    one = _OF_AGENT.where(
+        deliveries.c.state.in_([bindparam(f"state_{place}") for place in range(len(DeliveryState))]),
+        index.found(deliveries.c.number),
+        place > bindparam("after_place"),
+    )
+    found = one.add_columns(place.label("place")).order_by("place").limit(bindparam("most")).subquery()
+    return whole(found).order_by(found.c.place)
 
 
 _URGENT_FIRST: Final = Statement(_urgent_first())

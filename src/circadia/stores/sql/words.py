@@ -7,7 +7,7 @@ databases take as one word; so does the reader of the message, so that a search 
 
 import re
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -37,7 +37,9 @@ LONGEST_WORD: Final = 32
 _MOST_CHARACTERS: Final = 500_000
 """Of one message in the index; PostgreSQL takes no more than 1 MiB. Words beyond are not found."""
 _SPACELESS: Final = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+_ALONE: Final = re.compile(f"[{_SPACELESS}]")
 _WORD: Final = re.compile(rf"[{_SPACELESS}]|[^\W{_SPACELESS}]+")
+_BEFORE: Final = rf"(?<![^\W{_SPACELESS}])"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,8 +76,9 @@ class Index:
     """Its table."""
     number: ColumnElement[int]
     """Number of a message in it."""
-    matches: ColumnElement[bool]
-    """Whether a message has the words of the parameter `query`."""
+    found: Callable[[ColumnElement[int]], ColumnElement[bool]]
+    """Returns whether a number is that of a message with the words of the parameter `query`: in a list that is made
+    first, not in a join, of which either database may begin at the wrong end."""
     text: ColumnElement[Any]
     """What is stored for the parameter `line`."""
 
@@ -83,10 +86,12 @@ class Index:
     def sqlite() -> "Index":
         """Return the index in SQLite."""
         made = table("message_words", column("rowid", BigInteger), column("words", Text), column("message_words", Text))
+        matches = made.c.message_words.op("MATCH", is_comparison=True)(bindparam("query", type_=Text))
+        numbers = select(made.c.rowid).where(matches)
         return Index(
             table=made,
             number=made.c.rowid,
-            matches=made.c.message_words.op("MATCH", is_comparison=True)(bindparam("query", type_=Text)),
+            found=lambda number: number.in_(numbers),
             text=bindparam("line", type_=Text),
         )
 
@@ -94,11 +99,12 @@ class Index:
     def postgresql() -> "Index":
         """Return the index in PostgreSQL."""
         made = table("message_words", column("number", BigInteger), column("words", TSVECTOR))
-        query = cast(bindparam("query", type_=Text), TSQUERY)
+        matches = made.c.words.op("@@", is_comparison=True)(cast(bindparam("query", type_=Text), TSQUERY))
+        numbers = func.array(select(made.c.number).where(matches).scalar_subquery())
         return Index(
             table=made,
             number=made.c.number,
-            matches=made.c.words.op("@@", is_comparison=True)(query),
+            found=lambda number: number == func.any(numbers),
             text=func.array_to_tsvector(func.string_to_array(bindparam("line", type_=Text), " ")),
         )
 
@@ -169,5 +175,6 @@ def _reader(agent_id: AgentId) -> str:
 
 
 def _begins(word: str, folded: str) -> bool:
-    before = "" if re.match(f"[{_SPACELESS}]", word) else rf"(?<![^\W{_SPACELESS}])"
-    return re.search(before + re.escape(word), folded) is not None
+    if word not in folded:
+        return False
+    return _ALONE.match(word) is not None or re.search(_BEFORE + re.escape(word), folded) is not None
