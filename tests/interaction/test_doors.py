@@ -61,6 +61,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /v1/agents/{a}/wake-stats": (OWN, None),
     "GET /api/v1/agents/{a}/coordination": (OWN, None),
     "PATCH /api/v1/agents/{a}/coordination": (OPERATOR, {"zone": "Europe/Berlin"}),
+    "DELETE /api/v1/agents/{a}/coordination/{key}": (OPERATOR, None),
     "GET /api/v1/agents/{a}/inbox": (OWN, None),
     "POST /api/v1/agents/{a}/inbox/{m}/ack": (OWN, None),
     "POST /api/v1/agents/{a}/inbox/{m}/snooze": (OWN, {"seconds": 60}),
@@ -113,7 +114,8 @@ async def fresh(service: Service) -> Place:
     letter = await service.ok("POST", "/messages", {"to": f"{name}:ann", "content": "private"})
     wake = await service.ok("POST", "/wakes", {"to": "bob", "message": "m", "reason": "blocker"}, token=ann)
     pulse = (await service.ok("GET", f"/agents/{name}:ann/pulses"))["pulses"][0]["id"]
-    keys = {"m": letter["message"], "w": wake["wake"], "root": wake["root"], "p": pulse, "s": name, "t": "t"}
+    keys = {"m": letter["message"], "w": wake["wake"], "root": wake["root"], "p": pulse}
+    keys |= {"s": name, "t": "t", "key": "zone"}
     tokens = (ADMIN, ann, bob, away["agents"][0]["token"], None)
     return Place(session=name, tokens=tokens, keys=keys)
 

@@ -33,9 +33,9 @@ DAY = 86_400.0
 async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | None) -> AsyncGenerator[None]:
     """Sweep in the background, as a server does."""
     signals, ids = LocalSignals(), CountedIds()
-    registry = Registry(clock, ids, signals, AgentPolicy())
     settings = Settings.model_validate({"limits": {"keep_handled_days": keep_handled_days}})
     tier = wake_tier(settings, clock, ids, signals)
+    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
     threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
     sessions = Sessions(clock, ids, signals, registry, threads)
     waits = Waits(clock, store, signals, Presence(store, signals))
