@@ -10,7 +10,7 @@ import typer
 import uvloop
 from rich.console import Console
 
-from benchmarks import admission, doc, holds, proxy, pulses, schedules, state
+from benchmarks import admission, doc, holds, idle_fleet, inbox, proxy, pulses, schedules, state
 from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
@@ -25,6 +25,8 @@ def benchmarks(quick: bool) -> dict[str, Callable[[Path], Coroutine[None, None, 
         "admission": lambda folder: admission.run(folder, admission.QUICK if quick else admission.Size()),
         "pulses": lambda folder: pulses.run(folder, pulses.QUICK if quick else pulses.Size()),
         "schedules": lambda folder: schedules.run(folder, schedules.QUICK if quick else schedules.Size()),
+        "inbox": lambda folder: inbox.run(folder, inbox.QUICK if quick else inbox.Size()),
+        "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK if quick else idle_fleet.Size()),
     }
 
 

@@ -7,7 +7,7 @@ from typing import Final
 from benchmarks.report import RESULTS, Report, load, told
 
 DOC: Final = Path(__file__).parent.parent / "docs" / "operations" / "benchmarks.md"
-NAMES: Final = ("proxy", "holds", "state", "admission", "pulses", "schedules")
+NAMES: Final = ("proxy", "holds", "state", "admission", "pulses", "schedules", "inbox", "idle_fleet")
 
 
 def write(page: Path = DOC, results: Path = RESULTS) -> Path:

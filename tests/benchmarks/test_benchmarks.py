@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import admission, doc, holds, proxy, pulses, schedules, state
+from benchmarks import admission, doc, holds, idle_fleet, inbox, proxy, pulses, schedules, state
 from benchmarks.callers import call, good
 from benchmarks.report import Goal, Report, load, number, save, show
 from benchmarks.requests import body, wire
@@ -25,6 +25,8 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "admission": lambda folder: admission.run(folder, admission.QUICK),
     "pulses": lambda folder: pulses.run(folder, pulses.QUICK),
     "schedules": lambda folder: schedules.run(folder, schedules.QUICK),
+    "inbox": lambda folder: inbox.run(folder, inbox.QUICK),
+    "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK),
 }
 
 
