@@ -21,6 +21,8 @@ from circadia.agents.threads import Threads
 from circadia.api.app import ApiParts, create_api
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.server.remembering import memory_tier
 from circadia.server.waking import wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
@@ -187,4 +189,5 @@ async def _parts(store: Store, clock: ManualClock, held: Held, limits: Mapping[s
         settings=settings,
         holds=held,
         wake=tier,
+        memory=memory_tier(settings, clock, ids, signals, BundledEmbedder()),
     )

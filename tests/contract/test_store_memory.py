@@ -147,6 +147,7 @@ async def test_each_write_of_a_block_is_a_version_and_two_writers_cannot_make_th
         assert await tx.blocks.versions(BANK.id) == []
         assert await tx.blocks.add(block(3, "", deleted=True))
         assert await tx.blocks.every(BANK.id) == []
+        assert await tx.blocks.labels(BANK.id) == ["human"]
 
 
 @pytest.mark.spec("MEM-12")

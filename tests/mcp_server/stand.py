@@ -31,8 +31,10 @@ from circadia.agents.waits import Waits
 from circadia.clock import Clock, SystemClock, milliseconds
 from circadia.ids import RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.principal import Principal
+from circadia.server.remembering import memory_tier
 from circadia.server.waking import wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
@@ -295,7 +297,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     server = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
-            settings=settings, wake=tier,
+            settings=settings, wake=tier, memory=memory_tier(settings, clock, ids, signals, BundledEmbedder()),
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)

@@ -16,6 +16,7 @@ from circadia.agents.threads import Threads
 from circadia.clock import Clock
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId
+from circadia.memory.tier import Memory
 from circadia.records.principal import Principal
 from circadia.settings import Settings
 from circadia.stores.base import Store
@@ -65,6 +66,8 @@ class ApiParts:
     """What is held now."""
     wake: WakeTier
     """Inbox, wakes, pulses and schedules."""
+    memory: Memory
+    """Banks, episodes, blocks, searches and contexts."""
 
 
 def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:

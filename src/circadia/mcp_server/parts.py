@@ -7,6 +7,7 @@ from circadia.agents.sleep import SleepState
 from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
+from circadia.memory.tier import Memory
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -35,3 +36,5 @@ class McpParts:
     """All settings."""
     wake: WakeTier
     """Inbox, wakes, pulses and schedules."""
+    memory: Memory
+    """Banks, episodes, blocks, searches and contexts."""

@@ -76,6 +76,22 @@ class AgentPolicy:
     """Strict mode: MCP lists are held too."""
     abort_streams: bool = False
     """Whether sleep cuts model streams in flight."""
+    bank: str | None = None
+    """The bank that its conversations go to and its context comes from; `{user}` in it stands for the end user."""
+    banks: tuple[str, ...] = ()
+    """Other banks, or templates of banks, that its tools and REST calls may read and write."""
+    read_banks: tuple[str, ...] = ()
+    """Banks that it may only read, the bound one too."""
+    multi_user: bool = False
+    """Whether it serves many people: a turn without a known end user is then neither captured nor injected."""
+    capture: bool = True
+    """Whether turns that pass the gateway become episodes, where a bank is bound."""
+    inject: bool = True
+    """Whether calls that pass the gateway are given context, where a bank is bound."""
+    stable_tokens: int = 2_000
+    """Tokens that the blocks may take of each call."""
+    fitting_tokens: int = 1_000
+    """Tokens that notes and episodes for the question may take."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -34,6 +34,11 @@ class EventType(StrEnum):
     ROUTINE = "routine"
     COORDINATION = "coordination"
     ALERT = "alert"
+    BANK_CREATED = "bank_created"
+    BANK_CHANGED = "bank_changed"
+    BANK_DELETED = "bank_deleted"
+    BLOCK = "block"
+    FORGOTTEN = "forgotten"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -46,9 +46,12 @@ from circadia.gateway.wire_dial import tls_context
 from circadia.gateway.wire_pool import Pool
 from circadia.ids import IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
 from circadia.server.front import Front, Hosts
 from circadia.server.reload import Reload
+from circadia.server.remembering import file_banks, memory_tier
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
@@ -148,29 +151,28 @@ def _session() -> aiohttp.ClientSession:
 
 async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Server:
     settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
-    presence = Presence(store, signals)
-    tier = wake_tier(settings, clock, basis.ids, signals)
+    presence, tier = Presence(store, signals), wake_tier(settings, clock, basis.ids, signals)
     registry = Registry(clock, basis.ids, signals, PolicySettings.policy(settings.defaults), tier.pulses)
     threads = Threads(
         clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )  # fmt: skip
     sessions = Sessions(clock, basis.ids, signals, registry, threads)
     waits = Waits(clock, store, signals, presence)
-    metrics_token = _hashed(basis, settings.server.metrics_token_env)
     identity = Identity(
-        store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token
+        store, signals, admin_token_hash=hash_token(admin_token),
+        metrics_token_hash=_hashed(basis, settings.server.metrics_token_env),
     )  # fmt: skip
-    metrics = Metrics()
+    metrics, ticker = Metrics(), Ticker(clock)
     journal = Journal(clock, store, signals, metrics.saw)
-    ticker = Ticker(clock)
     parking = Parking(basis.data / "held", settings.limits)
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
-    await _prepare(basis, sessions, registry, waits, tier)
+    memory = memory_tier(settings, clock, basis.ids, signals, BundledEmbedder())
+    await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
-            presence=presence, settings=settings, wake=tier,
+            presence=presence, settings=settings, wake=tier, memory=memory,
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
@@ -180,15 +182,16 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         ApiParts(
             store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
             threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
+            memory=memory,
         )
     )  # fmt: skip
     front = Front(_hosts(settings), {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
-    sweeps = Sweeps(clock, store, waits, sessions, settings)
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
     _gauge(metrics, gate, parking, journal, worker, signals)
-    works = [ticker.run(), sweeps.run(), worker.run(), Alerts(clock, store, _poster(basis)).run()]
+    sweeps, alerts = Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis))
+    works = [ticker.run(), sweeps.run(), worker.run(), alerts.run()]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
     await _started(stack, own, stdio, journal, works)
@@ -294,8 +297,11 @@ def _mcp_door(
     )
 
 
-async def _prepare(basis: Basis, sessions: Sessions, registry: Registry, waits: Waits, tier: WakeTier) -> None:
-    """Make what the file names: the session `default` and its agents; free what a dead process had leased."""
+async def _prepare(
+    basis: Basis, sessions: Sessions, registry: Registry, waits: Waits, tier: WakeTier, memory: Memory
+) -> None:
+    """Make what the file names: banks, the session `default`, its agents; free what a dead process had leased."""
+    await file_banks(basis.settings, basis.store, memory)
     async with basis.store.write() as tx:
         await sessions.ensure_default(tx)
     await _file_agents(basis, registry, tier, basis.settings)

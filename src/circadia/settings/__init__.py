@@ -5,17 +5,20 @@ from circadia.settings.coordination import FleetSettings
 from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.load import load_settings, settings_from
+from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.root import Settings
 from circadia.settings.server import ServerSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
 
 __all__ = [
     "AgentSettings",
+    "BankSettings",
     "DefaultsSettings",
     "FleetSettings",
     "LauncherSettings",
     "LimitsSettings",
     "McpServerSettings",
+    "MemorySettings",
     "PolicySettings",
     "ServerSettings",
     "Settings",

@@ -35,6 +35,22 @@ class PolicySettings(Section):
     hold_max_seconds: float | None = Field(None, gt=0, description="Longest hold; without it, until the wake.")
     hold_lists: bool = Field(False, description="Hold MCP lists too.")
     abort_streams: bool = Field(False, description="Cut model streams in flight when the agent is put to sleep.")
+    bank: str | None = Field(
+        None,
+        description="Bank that its conversations go to and its context comes from; `{user}` in it stands for the end "
+        "user, so that each has a bank of their own.",
+    )
+    banks: tuple[str, ...] = Field((), description="Other banks that its tools and REST calls may read and write.")
+    read_banks: tuple[str, ...] = Field((), description="Banks that it may only read, the bound one too.")
+    multi_user: bool = Field(
+        False, description="It serves many people: a turn without a known end user is neither captured nor injected."
+    )
+    capture: bool = Field(True, description="Turns that pass the gateway become episodes, where a bank is bound.")
+    inject: bool = Field(True, description="Calls that pass the gateway are given context, where a bank is bound.")
+    stable_tokens: int = Field(2_000, ge=0, description="Tokens that the blocks may take of each call.")
+    fitting_tokens: int = Field(
+        1_000, ge=0, description="Tokens that notes and episodes for the question may take of each call."
+    )
 
     def policy(self) -> AgentPolicy:
         """Return the record of these settings."""

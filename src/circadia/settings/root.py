@@ -6,6 +6,7 @@ from circadia.settings.agents import AgentSettings
 from circadia.settings.coordination import FleetSettings
 from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
+from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.section import Section
 from circadia.settings.server import ServerSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
@@ -25,6 +26,11 @@ class Settings(Section):
         default_factory=dict, description="Ways to run agents for a pulse, by name; `resident` is there always."
     )
     fleet: FleetSettings = Field(FleetSettings.model_validate({}), description="Limits of all agents together.")
+    memory: MemorySettings = Field(MemorySettings.model_validate({}), description="How banks are searched.")
+    banks: dict[str, BankSettings] = Field(
+        default_factory=dict,
+        description="Memory banks, by name; one whose name has `{user}` in it is a template: each end user has a bank.",
+    )
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."
     )

@@ -8,6 +8,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode, Stale
+from circadia.records.index_entry import IndexEntry
 from circadia.records.note import Note
 
 
@@ -21,6 +22,10 @@ class Banks(Protocol):
     async def get(self, bank_id: BankId) -> Bank | None: ...
 
     async def by_name(self, name: str) -> Bank | None: ...
+
+    async def of_user(self, template: str, end_user: str) -> Bank | None:
+        """Return the bank of this person that was made from the template."""
+        ...
 
     async def every(self, *, template: str | None = None) -> Sequence[Bank]:
         """Return all, or those made from a template, by name."""
@@ -80,8 +85,28 @@ class Episodes(Protocol):
         """Return episodes with a greater number in order; `newest_first` those with a smaller one, 0 for all."""
         ...
 
+    async def matching(
+        self,
+        bank_id: BankId,
+        *,
+        session: str | None = None,
+        speaker: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Sequence[EpisodeId]:
+        """Return the ids of those that meet each condition that is given; `until` is exclusive."""
+        ...
+
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
         """Return these, by number."""
+        ...
+
+    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
+        """Return those with a greater number in order, as an index keeps them."""
+        ...
+
+    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+        """Return vector and embedder by number, of those that have one."""
         ...
 
     async def count(self, bank_id: BankId) -> int:
@@ -122,6 +147,14 @@ class Notes(Protocol):
         """Return these, by number."""
         ...
 
+    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
+        """Return those with a greater number in order, as an index keeps them."""
+        ...
+
+    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+        """Return vector and embedder by number, of those that have one."""
+        ...
+
     async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""
         ...
@@ -156,6 +189,10 @@ class Blocks(Protocol):
 
     async def every(self, bank_id: BankId) -> Sequence[Block]:
         """Return the newest version of each block that is not deleted, by label."""
+        ...
+
+    async def labels(self, bank_id: BankId) -> Sequence[str]:
+        """Return the labels that the bank has or had, in order."""
         ...
 
     async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:

@@ -19,6 +19,9 @@ _POLICY: Final = frozenset(field.name for field in fields(BankPolicy))
 _ADD = Statement(Upsert(banks), [column.name for column in banks.c])
 _GET = Statement(select(banks).where(banks.c.id == bindparam("key")))
 _BY_NAME = Statement(select(banks).where(banks.c.name == bindparam("key")))
+_OF_USER = Statement(
+    select(banks).where(banks.c.template == bindparam("of_template"), banks.c.end_user == bindparam("person"))
+)
 _EVERY = Statement(select(banks).order_by(banks.c.name))
 _OF_TEMPLATE = Statement(select(banks).where(banks.c.template == bindparam("key")).order_by(banks.c.name))
 _SAVE = Statement(
@@ -59,6 +62,12 @@ class SqlBanks:
     async def by_name(self, name: str) -> Bank | None:
         """Return the bank of this name."""
         row = await self._run(lambda connection: _BY_NAME.first(connection, {"key": name}))
+        return None if row is None else _bank(row)
+
+    async def of_user(self, template: str, end_user: str) -> Bank | None:
+        """Return the bank of this person that was made from the template."""
+        values = {"of_template": template, "person": end_user}
+        row = await self._run(lambda connection: _OF_USER.first(connection, values))
         return None if row is None else _bank(row)
 
     async def every(self, *, template: str | None = None) -> Sequence[Bank]:

@@ -34,6 +34,9 @@ _EVERY = Statement(
     .where(blocks.c.deleted.is_(False))
     .order_by(blocks.c.label)
 )
+_LABELS = Statement(
+    select(blocks.c.label).where(blocks.c.bank_id == bindparam("bank")).distinct().order_by(blocks.c.label)
+)
 _VERSIONS = Statement(_OF_BANK.order_by(blocks.c.label, blocks.c.version))
 _CUT = Statement(
     update(blocks)
@@ -65,6 +68,11 @@ class SqlBlocks:
     async def every(self, bank_id: BankId) -> Sequence[Block]:
         """Return the newest version of each block that is not deleted, by label."""
         return await self._all(_EVERY, {"bank": bank_id})
+
+    async def labels(self, bank_id: BankId) -> Sequence[str]:
+        """Return the labels that the bank has or had, in order."""
+        rows = await self._run(lambda connection: _LABELS.all(connection, {"bank": bank_id}))
+        return [row.label for row in rows]
 
     async def history(self, bank_id: BankId, label: str) -> Sequence[Block]:
         """Return all versions, oldest first."""

@@ -12,9 +12,10 @@ from sqlalchemy import Row, bindparam, delete, func, insert, select, update
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.index_entry import IndexEntry
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, evidence
-from circadia.stores.sql.searchable import embed, strangers
+from circadia.stores.sql.searchable import embed, index_entry, kept, strangers, vectors
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
@@ -36,6 +37,7 @@ _COUNT = Statement(select(func.count()).where(episodes.c.bank_id == bindparam("b
 _DEMOTE = Statement(update(episodes).where(episodes.c.id == bindparam("key_id")).values(stale=bindparam("new_stale")))
 _STRANGERS = strangers(episodes)
 _EMBED = embed(episodes)
+_KEPT = kept(episodes)
 
 
 class SqlEpisodes:
@@ -85,6 +87,28 @@ class SqlEpisodes:
         rows = await self._run(lambda connection: connection.execute(statement, {"bank": bank_id}).all())
         return [_episode(row) for row in rows]
 
+    async def matching(
+        self,
+        bank_id: BankId,
+        *,
+        session: str | None = None,
+        speaker: str | None = None,
+        since: datetime | None = None,
+        until: datetime | None = None,
+    ) -> Sequence[EpisodeId]:
+        """Return the ids of those that meet each condition that is given; `until` is exclusive."""
+        found = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
+        if session is not None:
+            found = found.where(episodes.c.session == session)
+        if speaker is not None:
+            found = found.where(episodes.c.speaker == speaker)
+        if since is not None:
+            found = found.where(episodes.c.at >= since)
+        if until is not None:
+            found = found.where(episodes.c.at < until)
+        ids = await self._run(lambda connection: connection.execute(found).scalars().all())
+        return [EpisodeId(each) for each in ids]
+
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
         """Return these, by number."""
         if not numbers:
@@ -92,6 +116,15 @@ class SqlEpisodes:
         statement = _OF_BANK.where(episodes.c.number.in_(numbers))
         rows = await self._run(lambda connection: connection.execute(statement, {"bank": bank_id}).all())
         return {row.number: _episode(row) for row in rows}
+
+    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
+        """Return those with a greater number in order, as an index keeps them."""
+        values = {"bank": bank_id, "after": after, "most": limit}
+        return [index_entry(row) for row in await self._run(lambda connection: _KEPT.all(connection, values))]
+
+    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+        """Return vector and embedder by number, of those that have one."""
+        return await self._run(lambda connection: vectors(connection, episodes, numbers))
 
     async def count(self, bank_id: BankId) -> int:
         """Return how many there are."""

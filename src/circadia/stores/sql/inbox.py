@@ -21,7 +21,7 @@ from circadia.stores.sql.schema import deliveries, messages, threads
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.words import INDEXES, Index, Words, indexed
 
-_FIRST_LOOK: Final = 200
+_FIRST_LOOK: Final = 50
 """Messages that a search reads one by one before it asks the index: what stands in many is found in these."""
 _CHUNK: Final = 500
 _NO_END: Final = 2**63 - 1

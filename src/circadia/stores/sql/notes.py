@@ -10,10 +10,11 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Trust
+from circadia.records.index_entry import IndexEntry
 from circadia.records.note import Note, NoteKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import evidence, notes
-from circadia.stores.sql.searchable import embed, strangers
+from circadia.stores.sql.searchable import embed, index_entry, kept, strangers, vectors
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
@@ -30,6 +31,7 @@ _EVERY = Statement(
 _RETIRE = Statement(update(notes).where(notes.c.id == bindparam("key_id")).values(retired_at=bindparam("now")))
 _STRANGERS = strangers(notes)
 _EMBED = embed(notes)
+_KEPT = kept(notes)
 
 
 class SqlNotes:
@@ -65,6 +67,15 @@ class SqlNotes:
             lambda connection: _notes(connection, connection.execute(statement, {"bank": bank_id}).all())
         )
         return {note.number: note for note in found}
+
+    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
+        """Return those with a greater number in order, as an index keeps them."""
+        values = {"bank": bank_id, "after": after, "most": limit}
+        return [index_entry(row) for row in await self._run(lambda connection: _KEPT.all(connection, values))]
+
+    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+        """Return vector and embedder by number, of those that have one."""
+        return await self._run(lambda connection: vectors(connection, notes, numbers))
 
     async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""

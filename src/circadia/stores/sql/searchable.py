@@ -1,8 +1,29 @@
 """Statements that episodes and notes share."""
 
-from sqlalchemy import Table, bindparam, or_, select, update
+from collections.abc import Collection, Mapping
+from datetime import datetime
+from math import prod
+from typing import Any, Final
 
+from sqlalchemy import Connection, Table, bindparam, or_, select, update
+
+from circadia.records.index_entry import IndexEntry
 from circadia.stores.sql.statement import Statement
+
+_KEPT: Final = (
+    "number",
+    "at",
+    "session",
+    "speaker",
+    "kind",
+    "trust",
+    "importance",
+    "stale",
+    "terms",
+    "vector",
+    "embedder",
+)
+"""What an index keeps; a table that lacks some of it has none of it."""
 
 
 def strangers(table: Table) -> Statement:
@@ -20,3 +41,40 @@ def embed(table: Table) -> Statement:
         .values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
         ("at_number", "new_vector", "new_embedder"),
     )
+
+
+def kept(table: Table) -> Statement:
+    """Return what finds the rows of a `bank` numbered `after` this, in order, `most` at most; retired ones left out."""
+    found = select(*(table.c[name] for name in _KEPT if name in table.c))
+    found = found.where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
+    if "retired_at" in table.c:
+        found = found.where(table.c.retired_at.is_(None))
+    return Statement(found.order_by(table.c.number).limit(bindparam("most")))
+
+
+def index_entry(row: Any) -> IndexEntry:
+    """Return a row of `kept`."""
+    at: datetime = row.at
+    stale: list[dict[str, Any]] = getattr(row, "stale", [])
+    return IndexEntry(
+        number=row.number,
+        at=at.timestamp(),
+        session=getattr(row, "session", None),
+        speaker=getattr(row, "speaker", ""),
+        kind=row.kind,
+        trust=row.trust,
+        importance=row.importance,
+        weight=prod(each["weight"] for each in stale),
+        terms=row.terms,
+        vector=row.vector,
+        embedder=row.embedder,
+    )
+
+
+def vectors(connection: Connection, table: Table, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+    """Return vector and embedder by number, of those that have one."""
+    if not numbers:
+        return {}
+    found = select(table.c.number, table.c.vector, table.c.embedder).where(table.c.number.in_(numbers))
+    rows = connection.execute(found.where(table.c.vector.is_not(None))).all()
+    return {row.number: (row.vector, row.embedder) for row in rows}

@@ -1,0 +1,179 @@
+"""Banks: makes, finds, changes and deletes them, and says which an agent may open (MEM-12)."""
+
+import hashlib
+import re
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+from typing import Any, Final
+
+from circadia.agents.directory import nearest
+from circadia.clock import Clock
+from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from circadia.ids import BankId, IdSource
+from circadia.records.agent import AgentPolicy
+from circadia.records.bank import Bank, BankPolicy
+from circadia.records.event import Event, EventType
+from circadia.records.principal import Principal
+from circadia.stores.base import Tx
+
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
+"""What banks may be called."""
+USER: Final = "{user}"
+"""Stands for the end user in a template."""
+PLAIN_USER: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,62}")
+"""End users whose name becomes part of their bank's name; others are named by a hash, so that no two meet."""
+
+
+class Access(StrEnum):
+    """What an agent may do with a bank."""
+
+    READ = "read"
+    WRITE = "write"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewBank:
+    """What a bank is made from."""
+
+    name: str
+    """Unique."""
+    description: str = ""
+    """What it is for."""
+    policy: BankPolicy = field(default_factory=BankPolicy)
+    """How it is written to."""
+
+
+class Banks:
+    """The only writer of banks."""
+
+    def __init__(self, clock: Clock, ids: IdSource, policies: dict[str, BankPolicy]) -> None:
+        """`policies` are those of templates, by template; other templates have the default."""
+        self._clock = clock
+        self._ids = ids
+        self._policies = policies
+
+    async def create(self, tx: Tx, new: NewBank, *, by: str) -> Bank:
+        """Make a bank.
+
+        Raises:
+            InvalidRequest: a bad name. Conflict: there is one of this name.
+        """
+        _require_name(new.name)
+        return await self._added(tx, new.name, new.policy, by, description=new.description)
+
+    async def get(self, tx: Tx, name: str) -> Bank:
+        """Return the bank of this name. Raises NotFound: there is none."""
+        bank = await tx.banks.by_name(name)
+        if bank is None:
+            raise NotFound(f"no bank {name!r}{nearest(name, [each.name for each in await tx.banks.every()])}")
+        return bank
+
+    async def bound(self, tx: Tx, policy: AgentPolicy, user: str | None, *, make: bool = False) -> Bank | None:
+        """Return the bank that an agent's turn goes to; none if none is bound, or it takes an end user who is unknown.
+
+        `make` makes it where it is not there; else an absent one is none too.
+        """
+        if policy.bank is None or (user is None and (policy.multi_user or USER in policy.bank)):
+            return None
+        if USER in policy.bank and user is not None:
+            return await self._of_user(tx, policy.bank, user, make=make)
+        bank = await tx.banks.by_name(policy.bank)
+        return await self._added(tx, policy.bank, BankPolicy(), "circadia") if bank is None and make else bank
+
+    async def opened(
+        self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None
+    ) -> Bank:
+        """Return the bank that a principal asks for; an agent's bound one if no name is given.
+
+        `name` may be a template that the agent has; `user` then says whose bank is meant.
+
+        Raises:
+            NotFound: there is none. Forbidden: the principal may not open it, or not write.
+            InvalidRequest: it takes a name, or an end user, that is not given.
+        """
+        if principal.agent is None:
+            if name is None:
+                raise InvalidRequest("name a bank")
+            return await self.get(tx, name)
+        policy = principal.agent.policy
+        wanted = name or policy.bank
+        if wanted is None:
+            raise InvalidRequest(f"agent {principal.agent.reference!r} has no bank; its policy names one with `bank`")
+        rule, bank = await self._allowed(tx, policy, wanted, user, make=write)
+        if rule is None:
+            raise Forbidden(f"bank {wanted!r} is not one of {principal.agent.reference!r}")
+        if write and rule in policy.read_banks:
+            raise Forbidden(f"{principal.agent.reference!r} may only read bank {wanted!r}")
+        if bank is None:
+            raise NotFound(f"bank {wanted!r} holds nothing yet")
+        return bank
+
+    async def change(
+        self, tx: Tx, bank: Bank, *, by: str, name: str | None = None, description: str | None = None,
+        policy: BankPolicy | None = None,
+    ) -> Bank:  # fmt: skip
+        """Rename it, or change what it is for or how it is written to.
+
+        Raises:
+            InvalidRequest: a bad name. Conflict: there is one of this name.
+        """
+        if name is not None and name != bank.name:
+            _require_name(name)
+            if await tx.banks.by_name(name) is not None:
+                raise Conflict(f"there is a bank {name!r} already")
+        changed = replace(
+            bank,
+            name=bank.name if name is None else name,
+            description=bank.description if description is None else description,
+            policy=bank.policy if policy is None else policy,
+        )
+        await tx.banks.save(changed)
+        await self._record(tx, EventType.BANK_CHANGED, changed, by, {"was": bank.name} if name else {})
+        return changed
+
+    async def delete(self, tx: Tx, bank: Bank, *, by: str) -> None:
+        """Delete it with all that it holds."""
+        await tx.banks.remove(bank.id)
+        await self._record(tx, EventType.BANK_DELETED, bank, by, {})
+
+    async def _allowed(
+        self, tx: Tx, policy: AgentPolicy, wanted: str, user: str | None, *, make: bool
+    ) -> tuple[str | None, Bank | None]:
+        """Return which of the agent's names or templates opens the bank, and the bank if there is one."""
+        own = [each for each in (policy.bank, *policy.banks, *policy.read_banks) if each is not None]
+        if wanted in own:
+            if USER in wanted:
+                if user is None:
+                    raise InvalidRequest(f"bank {wanted!r} takes an end user: say whose with `user`")
+                return wanted, await self._of_user(tx, wanted, user, make=make and wanted not in policy.read_banks)
+            return wanted, await self.bound(tx, AgentPolicy(bank=wanted), None, make=make)
+        bank = await tx.banks.by_name(wanted)
+        if bank is not None and bank.template in own:
+            return bank.template, bank
+        return None, None
+
+    async def _of_user(self, tx: Tx, template: str, user: str, *, make: bool) -> Bank | None:
+        bank = await tx.banks.of_user(template, user)
+        if bank is not None or not make:
+            return bank
+        hashed = "~" + hashlib.sha256(f"{template}\0{user}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
+        name = template.replace(USER, user if PLAIN_USER.fullmatch(user) else hashed)
+        if await tx.banks.by_name(name) is not None:
+            name = template.replace(USER, hashed)
+        policy = self._policies.get(template, BankPolicy())
+        return await self._added(tx, name, policy, "circadia", template=template, end_user=user)
+
+    async def _added(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
+        bank = Bank(id=BankId(self._ids.new("bnk")), name=name, policy=policy, created_at=self._clock.now(), **more)
+        await tx.banks.add(bank)
+        await self._record(tx, EventType.BANK_CREATED, bank, by, {})
+        return bank
+
+    async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str, data: dict[str, object]) -> None:
+        event = Event(type=kind, at=self._clock.now(), data={"bank": bank.name, "by": by, **data})
+        await tx.events.add([event])
+
+
+def _require_name(name: str) -> None:
+    if not NAME.fullmatch(name):
+        raise InvalidRequest(f"bank name {name!r} must match {NAME.pattern}; one for each end user is a template")

@@ -1,0 +1,279 @@
+"""Blocks: the only writer of their versions (MEM-09 … MEM-11)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from enum import StrEnum
+from typing import Final, TypeVar
+
+from circadia.clock import Clock
+from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
+from circadia.ids import EpisodeId
+from circadia.records.bank import Bank
+from circadia.records.block import Block, Span
+from circadia.stores.base import Tx
+
+T = TypeVar("T")
+
+LIMIT: Final = 5_000
+"""Characters of a block whose maker names no limit, as in Letta."""
+MOST: Final = 100_000
+"""Characters that no limit may exceed: a block goes into each call."""
+MAX_LABEL: Final = 100
+
+
+class Writer(StrEnum):
+    """Who writes: what it may write follows from this alone, whichever door it came through (MEM-10)."""
+
+    PERSON = "person"
+    """May write all."""
+    SLEEP = "sleep"
+    """A pass: may write what is not read-only."""
+    HOT = "hot"
+    """An agent while somebody waits: the same, if its bank's policy has `hot_edits`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Edit:
+    """A new version; what is none stays as it was."""
+
+    value: str | None = None
+    """The text."""
+    description: str | None = None
+    """What it is for."""
+    limit: int | None = None
+    """Characters that it may have."""
+    pinned: bool | None = None
+    """Whether it is always in the context."""
+    read_only: bool | None = None
+    """Whether only people may write it."""
+    spans: Sequence[Span] | None = None
+    """What its parts rest on; none keeps what was known of the parts that are still there."""
+    expected_version: int | None = None
+    """The version that the writer has read, 0 for none; none writes over whatever is there."""
+    why: str = ""
+    """What for."""
+
+
+class Blocks:
+    """Writes blocks, in the caller's transaction."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+
+    async def write(self, tx: Tx, bank: Bank, label: str, edit: Edit, *, writer: Writer, by: str) -> Block:
+        """Make a version, the first one too.
+
+        Raises:
+            Conflict: somebody has written meanwhile; nothing is changed. Forbidden: the writer may not.
+            InvalidRequest: over the limit, or a bad label.
+        """
+        _require_label(label)
+        latest = await tx.blocks.latest(bank.id, label)
+        found = None if latest is None or latest.deleted else latest
+        _require_version(label, found, edit.expected_version)
+        _require_writer(bank, label, found, edit, writer)
+        value = edit.value if edit.value is not None else found.value if found else ""
+        limit = edit.limit or (found.limit if found else LIMIT)
+        _require_fit(label, value, limit, edit.spans)
+        return await self._added(
+            tx,
+            Block(
+                bank_id=bank.id,
+                label=label,
+                version=latest.version + 1 if latest else 1,
+                parent=latest.version if latest else None,
+                value=value,
+                description=_or(edit.description, found.description if found else ""),
+                limit=limit,
+                pinned=_or(edit.pinned, found.pinned if found else True),
+                read_only=_or(edit.read_only, found.read_only if found else False),
+                spans=_or(edit.spans, carried(found, value) if found else ()),
+                by=by,
+                why=edit.why,
+                at=self._clock.now(),
+            ),
+        )
+
+    async def insert(
+        self,
+        tx: Tx,
+        bank: Bank,
+        label: str,
+        text: str,
+        *,
+        line: int | None,
+        expected: int | None,
+        writer: Writer,
+        by: str,
+    ) -> Block:
+        """Put a text before a line, counted from 1, or at the end.
+
+        Raises:
+            NotFound: there is no such block. InvalidRequest: no such line; and as `write`.
+        """
+        found = await self.get(tx, bank, label)
+        lines = found.value.split("\n") if found.value else []
+        at = len(lines) + 1 if line is None else line
+        if not 1 <= at <= len(lines) + 1:
+            raise InvalidRequest(f"block {label!r} has {len(lines)} lines; give a line from 1 to {len(lines) + 1}")
+        lines[at - 1 : at - 1] = [text]
+        edit = Edit(value="\n".join(lines), expected_version=found.version if expected is None else expected)
+        return await self.write(tx, bank, label, edit, writer=writer, by=by)
+
+    async def replace(
+        self, tx: Tx, bank: Bank, label: str, old: str, new: str, *, expected: int | None, writer: Writer, by: str
+    ) -> Block:
+        """Put `new` where `old` stands, which must be once.
+
+        Raises:
+            NotFound: there is no such block. InvalidRequest: `old` is not there, or more than once; and as `write`.
+        """
+        found = await self.get(tx, bank, label)
+        times = found.value.count(old) if old else 0
+        if times != 1:
+            hint = "it must be there once; give more of the text around it" if times else "read the block again"
+            raise InvalidRequest(f"the text to replace stands {times} times in block {label!r}; {hint}")
+        edit = Edit(
+            value=found.value.replace(old, new), expected_version=found.version if expected is None else expected
+        )
+        return await self.write(tx, bank, label, edit, writer=writer, by=by)
+
+    async def get(self, tx: Tx, bank: Bank, label: str) -> Block:
+        """Return the present version. Raises NotFound: there is none."""
+        found = await tx.blocks.latest(bank.id, label)
+        if found is None or found.deleted:
+            labels = [block.label for block in await tx.blocks.every(bank.id)]
+            there = f"; there are {', '.join(map(repr, labels))}" if labels else "; it has none yet"
+            raise NotFound(f"no block {label!r} in bank {bank.name!r}{there}")
+        return found
+
+    async def delete(self, tx: Tx, bank: Bank, label: str, *, writer: Writer, by: str, why: str = "") -> Block:
+        """Make a version that says that there is no block any more; `undo` brings it back.
+
+        Raises:
+            NotFound: there is none. Forbidden: the writer may not.
+        """
+        found = await self.get(tx, bank, label)
+        _require_writer(bank, label, found, Edit(value=""), writer)
+        gone = replace(found, value="", spans=(), deleted=True)
+        return await self._again(tx, gone, found, by=by, why=why or "deleted")
+
+    async def undo(self, tx: Tx, bank: Bank, label: str, *, to: int | None = None, by: str) -> Block:
+        """Make the version before the present one, or the version `to`, the present one again (MEM-11).
+
+        What was undone stays in the history: a later version that is written now branches off from `to`.
+
+        Raises:
+            NotFound: there is no such version.
+        """
+        history = await tx.blocks.history(bank.id, label)
+        if not history:
+            raise NotFound(f"no block {label!r} in bank {bank.name!r} ever")
+        latest = history[-1]
+        version = to if to is not None else latest.parent
+        wanted = next((each for each in history if each.version == version), None)
+        if wanted is None:
+            raise NotFound(f"block {label!r} has no version {version}; it has 1 to {latest.version}")
+        return await self._again(tx, wanted, latest, by=by, why=f"back to version {wanted.version}")
+
+    async def restore(self, tx: Tx, bank: Bank, at: datetime, *, by: str) -> Sequence[Block]:
+        """Make all blocks again what they were at that time; return those that were different."""
+        made: list[Block] = []
+        for label in await tx.blocks.labels(bank.id):
+            history = await tx.blocks.history(bank.id, label)
+            then = next((each for each in reversed(history) if each.at <= at), None)
+            then = then or replace(history[-1], value="", spans=(), deleted=True, version=0)
+            if _shown(then) != _shown(history[-1]):
+                made.append(await self._again(tx, then, history[-1], by=by, why=f"as it was at {at.isoformat()}"))
+        return made
+
+    async def _again(self, tx: Tx, wanted: Block, latest: Block, *, by: str, why: str) -> Block:
+        parent = latest.version if wanted.deleted else wanted.version
+        return await self._added(
+            tx, replace(wanted, version=latest.version + 1, parent=parent, by=by, why=why, at=self._clock.now())
+        )
+
+    async def _added(self, tx: Tx, block: Block) -> Block:
+        if not await tx.blocks.add(block):
+            raise Conflict(f"block {block.label!r} was written at the same moment; read it again")
+        return block
+
+
+def carried(before: Block, value: str) -> Sequence[Span]:
+    """Return the spans of a version whose text still stands in the new value, at their new places."""
+    found: list[Span] = []
+    for span in before.spans:
+        text = before.value[span.start : span.end]
+        at = value.find(text)
+        if text and at >= 0:
+            found.append(replace(span, start=at, end=at + len(text)))
+    return tuple(found)
+
+
+def without(block: Block, gone: frozenset[EpisodeId]) -> Block:
+    """Return the version without the parts that rest on any of these episodes, and the lines that this empties."""
+    value = block.value
+    kept: list[Span] = []
+    for span in sorted(block.spans, key=lambda span: span.start, reverse=True):
+        if gone.isdisjoint(span.episodes):
+            kept.append(span)
+            continue
+        start, end = span.start, span.end
+        alone = (start == 0 or value[start - 1] == "\n") and (end == len(value) or value[end] == "\n")
+        if alone and end < len(value):
+            end += 1
+        elif alone and start > 0:
+            start -= 1
+        value = value[:start] + value[end:]
+        kept = [replace(each, start=each.start - (end - start), end=each.end - (end - start)) for each in kept]
+    return replace(block, value=value, spans=tuple(reversed(kept)))
+
+
+def _shown(block: Block) -> tuple[object, ...]:
+    return (block.value, block.description, block.limit, block.pinned, block.read_only, block.deleted)
+
+
+def _or(value: T | None, other: T) -> T:
+    return other if value is None else value
+
+
+def _require_label(label: str) -> None:
+    if not 0 < len(label) <= MAX_LABEL or not label.isprintable():
+        raise InvalidRequest(f"a label has 1 to {MAX_LABEL} printable characters")
+
+
+def _require_version(label: str, found: Block | None, expected: int | None) -> None:
+    present = found.version if found else 0
+    if expected is not None and expected != present:
+        what = f"is at version {present}" if found else "does not exist"
+        raise Conflict(f"block {label!r} {what}, not at version {expected}: read it again, then write")
+
+
+def _require_writer(bank: Bank, label: str, found: Block | None, edit: Edit, writer: Writer) -> None:
+    if writer is Writer.PERSON:
+        return
+    if writer is Writer.HOT and not bank.policy.hot_edits:
+        raise Forbidden(
+            f"blocks of bank {bank.name!r} are written by people and while its agents sleep; a person can allow it "
+            "with `hot_edits: true` in the bank's policy"
+        )
+    if found is not None and found.read_only:
+        raise Forbidden(f"block {label!r} is read-only; a person can change that")
+    if edit.read_only is not None or (found is not None and edit.limit is not None and edit.limit != found.limit):
+        raise Forbidden(f"only a person may change the limit of block {label!r}, or make it read-only")
+
+
+def _require_fit(label: str, value: str, limit: int, spans: Sequence[Span] | None) -> None:
+    if not 0 < limit <= MOST:
+        raise InvalidRequest(f"the limit of a block is 1 to {MOST} characters, not {limit}")
+    if len(value) > limit:
+        raise InvalidRequest(
+            f"block {label!r} may have {limit} characters; this would be {len(value)}: shorten it by "
+            f"{len(value) - limit}"
+        )
+    end = 0
+    for span in sorted(spans or (), key=lambda span: span.start):
+        if not end <= span.start < span.end <= len(value):
+            raise InvalidRequest(f"the spans of block {label!r} must lie in its text and not overlap")
+        end = span.end

@@ -1,0 +1,47 @@
+"""What makes vectors of texts (MEM-08)."""
+
+from collections.abc import Sequence
+from typing import Final, Protocol
+
+import numpy as np
+
+from circadia.errors import UpstreamFailed
+from circadia.memory.columns import Array
+
+MAX_CHARACTERS: Final = 8_000
+"""Of a text that is embedded; models read no more than some hundred words."""
+
+
+class Embedder(Protocol):
+    """Makes vectors. One that fails raises UpstreamFailed; texts are then found by their words."""
+
+    @property
+    def name(self) -> str:
+        """Return name, version and dimensions, such as `wordllama@0.4.0/256`: vectors of two names never meet."""
+        ...
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
+        """Return unit vectors, an array of (texts, dimensions) 32-bit floats.
+
+        Raises:
+            UpstreamFailed: it does not answer, or not with sound vectors.
+        """
+        ...
+
+    async def aclose(self) -> None:
+        """Let go of what it holds."""
+        ...
+
+
+def sound(vectors: Array, texts: int, dimensions: int) -> Array:
+    """Return the vectors as 32-bit floats of unit length.
+
+    Raises:
+        UpstreamFailed: not as many as texts, of other dimensions, or with a value that is not a number.
+    """
+    if vectors.shape != (texts, dimensions):
+        raise UpstreamFailed(f"the embedder gave an array of {vectors.shape} for ({texts}, {dimensions})")
+    if not np.isfinite(vectors).all():
+        raise UpstreamFailed("the embedder gave values that are no numbers")
+    vectors = vectors.astype(np.float32)
+    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)

@@ -1,0 +1,185 @@
+"""Episodes: remembers what happened, and lets what is stale count less (MEM-01 … MEM-04)."""
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Final
+
+import orjson
+
+from circadia.clock import Clock
+from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
+from circadia.ids import EpisodeId, IdSource
+from circadia.memory.terms import stored_terms
+from circadia.records.bank import Bank, Trust
+from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+MAX_CHARACTERS: Final = 100_000
+"""Of an episode's text; longer ones are for files, and an embedder reads a few hundred words only."""
+MAX_NAME: Final = 200
+"""Characters of a speaker, a session and a key."""
+MAX_METADATA: Final = 16_384
+"""Bytes of the metadata as JSON."""
+AHEAD: Final = timedelta(minutes=5)
+"""How far in the future a time may lie: clocks differ."""
+TOPIC: Final = "memory"
+"""Signals that something was remembered, by the bank's id."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewEpisode:
+    """What is to be remembered."""
+
+    text: str
+    """What was said."""
+    speaker: str
+    """Who said it."""
+    trust: Trust
+    """Where it came from."""
+    at: datetime | None = None
+    """When it happened, with zone; none is now."""
+    kind: EpisodeKind = EpisodeKind.TURN
+    """What happened."""
+    session: str | None = None
+    """The conversation that it belongs to."""
+    importance: float | None = None
+    """0 to 1."""
+    metadata: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What else is to be kept with it."""
+    incomplete: bool = False
+    """Whether it is the beginning of an answer that broke off."""
+    key: str | None = None
+    """Idempotency key."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Remembered:
+    """What became of it."""
+
+    episode: Episode
+    """The episode; the one that was there if it was stored before."""
+    new: bool
+    """Whether it was stored now."""
+
+
+class Episodes:
+    """The only writer of episodes, but for `forgetting`."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+
+    async def remember(self, tx: Tx, bank: Bank, new: NewEpisode) -> Remembered:
+        """Append an episode, or return the one of the same key, or of the same speaker and text a short time ago.
+
+        Raises:
+            InvalidRequest: no text, a time in the future, an importance that is no number from 0 to 1.
+            TooLarge: too long. Conflict: the key stands for something else.
+        """
+        now = self._clock.now()
+        _require_sound(new, now)
+        digest = _digest(new)
+        found = await self._again(tx, bank, new, digest, now)
+        if found is not None:
+            return Remembered(episode=found, new=False)
+        at = new.at or now
+        episode = Episode(
+            id=EpisodeId(self._ids.new("epi")), number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust,
+            importance=new.importance, terms=stored_terms(searched_text(at, new.speaker, new.text)),
+            speaker=new.speaker, kind=new.kind, session=new.session, metadata=new.metadata, incomplete=new.incomplete,
+            key=new.key, digest=digest, stored_at=now,
+        )  # fmt: skip
+        await tx.episodes.add(episode)
+        await tx.banks.touch(bank.id, now)
+        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id))
+        return Remembered(episode=episode, new=True)
+
+    async def demote(
+        self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, by: str, reason: str, evidence: str, weight: float = 0.3
+    ) -> bool:
+        """Let an episode count less; return whether it did not yet by this evidence.
+
+        Raises:
+            NotFound: no such episode. InvalidRequest: a weight that is not more than 0 and at most 1.
+        """
+        if not 0 < weight <= 1:
+            raise InvalidRequest(f"a weight is more than 0 and at most 1, not {weight}")
+        episode = await self.get(tx, bank, episode_id)
+        if any(each.evidence == evidence for each in episode.stale):
+            return False
+        stale = Stale(by=by, reason=reason, evidence=evidence, at=self._clock.now(), weight=weight)
+        await tx.episodes.demote(episode.id, (*episode.stale, stale))
+        await tx.banks.bump(bank.id)
+        return True
+
+    async def restore(self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, evidence: str) -> bool:
+        """Take a demotion back; return whether there was one by this evidence. Raises NotFound: no such episode."""
+        episode = await self.get(tx, bank, episode_id)
+        kept = tuple(each for each in episode.stale if each.evidence != evidence)
+        if len(kept) == len(episode.stale):
+            return False
+        await tx.episodes.demote(episode.id, kept)
+        await tx.banks.bump(bank.id)
+        return True
+
+    async def get(self, tx: Tx, bank: Bank, episode_id: EpisodeId) -> Episode:
+        """Return the bank's episode. Raises NotFound: there is none."""
+        episode = await tx.episodes.get(bank.id, episode_id)
+        if episode is None:
+            raise NotFound(f"no episode {episode_id!r} in bank {bank.name!r}")
+        return episode
+
+    async def _again(self, tx: Tx, bank: Bank, new: NewEpisode, digest: str, now: datetime) -> Episode | None:
+        if new.key is not None:
+            found = await tx.episodes.by_key(bank.id, new.key)
+            if found is not None and found.digest != digest:
+                raise Conflict(f"key {new.key!r} stands for another episode of bank {bank.name!r}; use a new key")
+            return found
+        since = now - timedelta(seconds=bank.policy.duplicate_seconds)
+        found = await tx.episodes.said_since(bank.id, digest, since)
+        if found is not None:
+            await tx.episodes.repeat(found.id)
+        return found
+
+
+def searched_text(at: datetime, speaker: str, text: str) -> str:
+    """Return what an episode is found by, and what is embedded: the day and the speaker with what was said."""
+    return f"{at.day} {at:%B %Y} {speaker}: {text}"
+
+
+def _digest(new: NewEpisode) -> str:
+    return hashlib.sha256(f"{new.session}\0{new.speaker}\0{new.text}".encode()).hexdigest()
+
+
+def _require_sound(new: NewEpisode, now: datetime) -> None:
+    if not new.text.strip():
+        raise InvalidRequest("an episode needs a text")
+    if len(new.text) > MAX_CHARACTERS:
+        raise TooLarge(f"an episode may have {MAX_CHARACTERS} characters, not {len(new.text)}; split the text")
+    for what, value in (("text", new.text), ("speaker", new.speaker), ("session", new.session), ("key", new.key)):
+        if value is not None and not _is_text(value):
+            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
+        if what != "text" and value is not None and not 0 < len(value) <= MAX_NAME:
+            raise InvalidRequest(f"a {what} has 1 to {MAX_NAME} characters")
+    if new.at is not None and new.at.tzinfo is None:
+        raise InvalidRequest("a time needs a zone, such as 2026-11-21T09:30:00+01:00")
+    if new.at is not None and new.at > now + AHEAD:
+        raise InvalidRequest(f"{new.at.isoformat()} is in the future; it is {now.isoformat(timespec='seconds')}")
+    if new.importance is not None and not (math.isfinite(new.importance) and 0 <= new.importance <= 1):
+        raise InvalidRequest(f"an importance is a number from 0 to 1, not {new.importance}")
+    if len(orjson.dumps(new.metadata, option=orjson.OPT_NON_STR_KEYS)) > MAX_METADATA:
+        raise TooLarge(f"the metadata may have {MAX_METADATA} bytes")
+
+
+def _is_text(value: str) -> bool:
+    """Return whether both databases can hold it."""
+    try:
+        value.encode()
+    except UnicodeEncodeError:
+        return False
+    return "\0" not in value

@@ -1,0 +1,337 @@
+"""The index of one bank: stemmed words and vectors of its episodes and notes, in memory, and the score of a search.
+
+It is a copy of what the database holds and can be dropped at any time. Rows are only ever added; a change of another
+kind (a demotion, a deletion, vectors of another embedder) makes a new index. The score is the same on both databases:
+
+    score = weight * (words + meaning + speaker + recency + importance)
+
+`words` is BM25 divided by the best of the search, `meaning` how far the cosine is within `WINDOW` of the best; both
+take in what stands before and after in the same conversation, most of all the question before an answer.
+"""
+
+import math
+from array import array
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import DTypeLike
+
+from circadia.memory.columns import Array, Column
+from circadia.memory.terms import QUESTION
+from circadia.memory.vectors import Vectors
+from circadia.records.index_entry import IndexEntry, Layer
+
+# BM25's constants are those of SQLite's FTS5 and of most of the literature. The others were chosen by
+# `benchmarks/recall.py` on conversations other than those that it measures.
+SATURATION: Final = 1.2
+"""BM25's k1."""
+LENGTH: Final = 0.75
+"""BM25's b."""
+MEANING: Final = 0.3
+"""The share of meaning; words have the rest."""
+WINDOW: Final = 0.4
+"""A cosine so much below the best of the search counts nothing."""
+DEPTH: Final = 100
+"""How many rows by words, and by meaning, are looked at closely."""
+ANSWER: Final = 1.0
+"""How much of the score of a question goes to the turn that follows it."""
+BEFORE: Final = 0.5
+"""The same of a turn that is not a question."""
+LONG_BEFORE: Final = 0.2
+"""The same of the turn before that."""
+AFTER: Final = 0.2
+"""The same of the turn after."""
+MEANING_AROUND: Final = 0.2
+"""How much less of it for meaning, which turns of one subject share anyway."""
+SPEAKER: Final = 0.1
+"""What a turn gets whose speaker is the one that the question names."""
+
+_NONE: Final = -1
+_COLUMNS: Final[Mapping[str, DTypeLike]] = {
+    "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
+    "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
+    "importance": np.float64, "weight": np.float64, "question": np.bool_,
+}  # fmt: skip
+"""What is kept of each row; `before` and `after` are the rows beside it in its conversation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is looked for."""
+
+    terms: Sequence[int] = ()
+    """Hashes of its words."""
+    vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Its embedding by embedder, unit length."""
+    names: Collection[str] = ()
+    """Its words, lower case, to see whom it names."""
+    layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
+    """What is searched."""
+    since: float | None = None
+    """From this time on, seconds since 1970."""
+    until: float | None = None
+    """Before this time."""
+    session: str | None = None
+    """In this conversation only."""
+    speaker: str | None = None
+    """Said by them only."""
+    kinds: Collection[str] = ()
+    """Of these kinds only; all if empty."""
+    trusts: Collection[str] = ()
+    """From these sources only; all if empty."""
+    recency: float = 0.0
+    """What something that happens now gets, half of it after `half_life` seconds, and so on."""
+    half_life: float = 30 * 86_400.0
+    """Seconds."""
+    importance: float = 0.0
+    """What the most important gets."""
+    now: float = 0.0
+    """The present, seconds since 1970."""
+    limit: int = 10
+    """How many are returned."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Scored:
+    """What was found, with why."""
+
+    layer: Layer
+    """Where it is."""
+    number: int
+    """Its number there."""
+    score: float
+    """The greater, the better; comparable within one search."""
+    parts: Mapping[str, float]
+    """The score's parts by name; `weight` multiplies the sum of the others."""
+
+
+class Index:
+    """Rows of one bank, from both layers."""
+
+    def __init__(self) -> None:
+        self.last: Final = dict.fromkeys(Layer, 0)
+        """The greatest number of each layer that is here."""
+        self.unembedded: Final[dict[Layer, dict[int, int]]] = {layer: {} for layer in Layer}
+        """Rows by number that have no vector yet."""
+        self._postings: Final[dict[int, tuple[array[int], array[int]]]] = {}
+        self._vectors: Final[dict[str, Vectors]] = {}
+        self._codes: Final[dict[str, dict[str, int]]] = {}
+        self._latest: Final[dict[int, int]] = {}
+        self._words = 0
+        self._columns: Final = {name: Column(kind) for name, kind in _COLUMNS.items()}
+
+    def __len__(self) -> int:
+        """Return the number of rows."""
+        return len(self._columns["number"].values)
+
+    def add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
+        """Add rows, in the order of their numbers; all must be greater than `last`."""
+        if not rows:
+            return
+        first = len(self)
+        terms = [np.frombuffer(row.terms, np.uint32) for row in rows]
+        questions = np.array([len(each) > 0 and each[-1] == QUESTION for each in terms])
+        lengths = np.array([len(each) for each in terms], np.int32) - questions
+        self._post(first, terms)
+        self._words += int(lengths.sum())
+        sessions = [_NONE if row.session is None else self._code("session", row.session) for row in rows]
+        added = {
+            "number": [row.number for row in rows],
+            "session": sessions,
+            "speaker": [self._code("speaker", row.speaker) for row in rows],
+            "kind": [self._code("kind", row.kind) for row in rows],
+            "trust": [self._code("trust", row.trust) for row in rows],
+            "layer": [self._code("layer", layer)] * len(rows),
+            "before": [_NONE] * len(rows),
+            "after": [_NONE] * len(rows),
+            "length": lengths,
+            "at": [row.at for row in rows],
+            "importance": [row.importance or 0.0 for row in rows],
+            "weight": [row.weight for row in rows],
+            "question": questions,
+        }
+        for name, values in added.items():
+            self._columns[name].extend(np.asarray(values))
+        self._chain(first, sessions)
+        self.last[layer] = rows[-1].number
+        self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
+        self._embed([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
+
+    def embed(self, layer: Layer, vectors: Mapping[int, tuple[bytes, str]]) -> None:
+        """Add vectors by number, with their embedder, of rows that have none yet."""
+        known = self.unembedded[layer]
+        self._embed([(known.pop(number), *vector) for number, vector in vectors.items() if number in known])
+
+    def find(self, question: Question) -> Sequence[Scored]:
+        """Return the best rows, best first."""
+        allowed = self._allowed(question)
+        words = self._by_words(question.terms, allowed)
+        meaning = self._by_meaning(question.vectors, allowed)
+        close = self._close(words, meaning, allowed)
+        if not len(close):
+            return []
+        at_words, around_words = self._around(close, words)
+        at_meaning, around_meaning = self._around(close, meaning)
+        parts = {
+            "words": (1 - MEANING) * at_words,
+            "meaning": MEANING * at_meaning,
+            "around": (1 - MEANING) * around_words + MEANING * MEANING_AROUND * around_meaning,
+            "speaker": SPEAKER * self._named(close, question.names),
+            "recency": self._recency(close, question),
+            "importance": question.importance * self._of("importance")[close],
+        }
+        weight = self._of("weight")[close]
+        score = weight * np.sum(list(parts.values()), axis=0)
+        parts["weight"] = weight
+        best = np.argsort(-score, kind="stable")[: question.limit]
+        layers = list(self._codes["layer"])
+        return [
+            Scored(
+                layer=Layer(layers[self._of("layer")[close[at]]]),
+                number=int(self._of("number")[close[at]]),
+                score=float(score[at]),
+                parts={name: round(float(values[at]), 4) for name, values in parts.items() if values[at]},
+            )
+            for at in best
+            if score[at] > 0
+        ]
+
+    def _post(self, first: int, terms: Sequence[Array]) -> None:
+        rows = np.repeat(np.arange(first, first + len(terms), dtype=np.uint64), [len(each) for each in terms])
+        pairs, counts = np.unique(np.concatenate(terms).astype(np.uint64) << 32 | rows, return_counts=True)
+        hashes = (pairs >> 32).astype(np.uint32)
+        bounds = [0, *(np.flatnonzero(np.diff(hashes)) + 1).tolist(), len(hashes)]
+        at, times = pairs.astype(np.uint32), np.minimum(counts, 65_535).astype(np.uint16)
+        for start, end in pairwise(bounds):
+            if start < end and hashes[start] != QUESTION:
+                posting = self._postings.get(int(hashes[start]))
+                if posting is None:
+                    posting = self._postings[int(hashes[start])] = (array("I"), array("H"))
+                posting[0].frombytes(at[start:end].tobytes())
+                posting[1].frombytes(times[start:end].tobytes())
+
+    def _chain(self, first: int, sessions: Sequence[int]) -> None:
+        before, after = self._of("before"), self._of("after")
+        for row, session in enumerate(sessions, first):
+            if session != _NONE:
+                previous = self._latest.get(session, _NONE)
+                before[row] = previous
+                if previous != _NONE:
+                    after[previous] = row
+                self._latest[session] = row
+
+    def _embed(self, rows: Sequence[tuple[int, bytes | None, str | None]]) -> None:
+        by_embedder: dict[str, tuple[list[int], list[bytes]]] = {}
+        for row, vector, embedder in rows:
+            if vector is not None and embedder is not None:
+                at, vectors = by_embedder.setdefault(embedder, ([], []))
+                at.append(row)
+                vectors.append(vector)
+        for embedder, (at, vectors) in by_embedder.items():
+            held = self._vectors.get(embedder)
+            if held is None:
+                held = self._vectors[embedder] = Vectors(len(vectors[0]) // 2)
+            held.extend(at, vectors)
+
+    def _allowed(self, question: Question) -> Array | None:
+        """Return by row whether it may be found; none if each may."""
+        tests: list[Array] = []
+        if len(set(question.layers)) < len(Layer):
+            tests.append(self._is("layer", question.layers))
+        if question.since is not None:
+            tests.append(self._of("at") >= question.since)
+        if question.until is not None:
+            tests.append(self._of("at") < question.until)
+        if question.session is not None:
+            tests.append(self._is("session", (question.session,)))
+        if question.speaker is not None:
+            tests.append(self._is("speaker", (question.speaker,)))
+        if question.kinds:
+            tests.append(self._is("kind", question.kinds))
+        if question.trusts:
+            tests.append(self._is("trust", question.trusts))
+        return np.logical_and.reduce(tests) if tests else None
+
+    def _by_words(self, terms: Sequence[int], allowed: Array | None) -> Array:
+        """Return BM25 by row, 1 for the best."""
+        count = len(self)
+        scores = np.zeros(count + 1, np.float32)  # one more, which stands for no row
+        average = max(self._words / count, 1.0) if count else 1.0
+        lengths = self._of("length")
+        for term in terms:
+            posting = self._postings.get(term)
+            if posting is not None:
+                rows, times = np.frombuffer(posting[0], np.uint32).copy(), np.frombuffer(posting[1], np.uint16).copy()
+                rarity = math.log(1 + (count - len(rows) + 0.5) / (len(rows) + 0.5))
+                norm = SATURATION * (1 - LENGTH + LENGTH / average * lengths[rows])
+                scores[rows] += rarity * (SATURATION + 1) * times / (times + norm)
+        if allowed is not None:
+            scores[:-1] *= allowed
+        best = scores.max(initial=0)
+        return scores / best if best > 0 else scores
+
+    def _by_meaning(self, vectors: Mapping[str, Array], allowed: Array | None) -> Array:
+        """Return by row how near it is, 1 for the nearest, 0 if it is not among them."""
+        scores = np.zeros(len(self) + 1, np.float32)
+        for embedder, vector in vectors.items():
+            held = self._vectors.get(embedder)
+            if held is not None and held.dimensions == len(vector):
+                rows, cosines = held.nearest(vector, DEPTH, allowed)
+                if len(rows):
+                    scores[rows] = np.maximum(cosines - (cosines.max() - WINDOW), 0) / WINDOW
+        return scores
+
+    def _close(self, words: Array, meaning: Array, allowed: Array | None) -> Array:
+        """Return the rows to look at closely: the best by either, with what stands around them."""
+        seeds = np.union1d(_best(words[:-1]), _best(meaning[:-1]))
+        before, after = self._of("before"), self._of("after")
+        next_ = after[seeds]
+        close = np.unique(np.concatenate([seeds, next_, after[next_[next_ != _NONE]], before[seeds]]))
+        close = close[close != _NONE]
+        return close if allowed is None else close[allowed[close]]
+
+    def _around(self, close: Array, scores: Array) -> tuple[Array, Array]:
+        """Return the scores of rows, and what those around them in the same conversation give them."""
+        before = self._of("before")[close]
+        long_before = np.where(before == _NONE, _NONE, self._of("before")[before])
+        share = np.where(self._of("question")[before], ANSWER, BEFORE)
+        around = (
+            share * scores[before] + LONG_BEFORE * scores[long_before] + AFTER * scores[self._of("after")[close]]
+        )  # no row is -1, whose score is 0
+        return scores[close], around
+
+    def _named(self, close: Array, names: Collection[str]) -> Array:
+        """Return by row whether its speaker is the only one whom the question names."""
+        named = [code for speaker, code in self._codes.get("speaker", {}).items() if _first_word(speaker) in names]
+        return (self._of("speaker")[close] == named[0]) if len(named) == 1 else np.zeros(len(close), np.bool_)
+
+    def _recency(self, close: Array, question: Question) -> Array:
+        age = np.maximum(question.now - self._of("at")[close], 0)
+        return question.recency * np.exp2(-age / question.half_life) if question.recency else np.zeros(len(close))
+
+    def _is(self, name: str, values: Collection[str]) -> Array:
+        codes = [self._codes.get(name, {}).get(value, _NONE - 1) for value in values]
+        return np.isin(self._of(name), codes)
+
+    def _of(self, name: str) -> Array:
+        return self._columns[name].values
+
+    def _code(self, name: str, value: str) -> int:
+        codes = self._codes.setdefault(name, {})
+        return codes.setdefault(value, len(codes))
+
+
+def _best(scores: Array) -> Array:
+    """Return the `DEPTH` best rows with a score."""
+    rows = np.flatnonzero(scores)
+    if len(rows) > DEPTH:
+        rows = rows[np.argpartition(-scores[rows], DEPTH)[:DEPTH]]
+    return rows
+
+
+def _first_word(speaker: str) -> str:
+    words = speaker.casefold().split()
+    return words[0] if words else ""

@@ -1,0 +1,25 @@
+"""The services of memory, as the entrances use them."""
+
+from dataclasses import dataclass
+
+from circadia.memory.banks import Banks
+from circadia.memory.blocks import Blocks
+from circadia.memory.context import Contexts
+from circadia.memory.episodes import Episodes
+from circadia.memory.retrieval import Retrieval
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Memory:
+    """The services of memory."""
+
+    banks: Banks
+    """Banks, and who may open them."""
+    episodes: Episodes
+    """What happened."""
+    blocks: Blocks
+    """The learned context."""
+    retrieval: Retrieval
+    """Searches."""
+    contexts: Contexts
+    """What goes into prompts."""

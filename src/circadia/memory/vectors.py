@@ -1,0 +1,57 @@
+"""Vectors of one embedder in one bank: the nearest, exactly, by their signs first and then by their values."""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+
+from circadia.memory.columns import Array, Column
+
+WORD: Final = 64
+"""Bits in a word of signs."""
+SIFTED: Final = 6
+"""How many times more vectors are compared by value than are asked for; with 6 the nearest 100 by sign and value are
+those by value alone but for 1 in 100 (`benchmarks/search.py` prints the share)."""
+
+
+class Vectors:
+    """Unit vectors, each of a row of the index."""
+
+    def __init__(self, dimensions: int) -> None:
+        self.dimensions: Final = dimensions
+        self._signs = Column(np.uint64, -(-dimensions // WORD))
+        self._values = Column(np.float16, dimensions)
+        self._rows = Column(np.int32)
+
+    def extend(self, rows: Sequence[int], vectors: Sequence[bytes]) -> None:
+        """Append vectors, 16-bit floats, of these rows of the index."""
+        values = np.frombuffer(b"".join(vectors), np.float16).reshape(len(rows), self.dimensions)
+        self._values.extend(values)
+        self._signs.extend(_signs(values))
+        self._rows.extend(np.asarray(rows, np.int32))
+
+    def nearest(self, asked: Array, count: int, allowed: Array | None) -> tuple[Array, Array]:
+        """Return the rows of the `count` nearest vectors, in no order, and their cosines; `allowed` is by row."""
+        rows = self._rows.values
+        which = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed[rows])
+        sifted = count * SIFTED
+        if len(which) > sifted:
+            signs = self._signs.values if allowed is None else self._signs.values[which]
+            apart = np.bitwise_count(signs ^ _signs(asked[None, :])[0]).sum(axis=1, dtype=np.uint16)
+            which = which[np.argpartition(apart, sifted)[:sifted]]
+        cosines = self._values.values[which].astype(np.float32) @ asked
+        if len(which) > count:
+            best = np.argpartition(-cosines, count)[:count]
+            which, cosines = which[best], cosines[best]
+        return rows[which], cosines
+
+
+def stored_vector(values: Array) -> bytes:
+    """Return a vector as it is kept: 16-bit floats, little-endian."""
+    return values.astype(np.float16).tobytes()
+
+
+def _signs(vectors: Array) -> Array:
+    bits = np.packbits(vectors > 0, axis=1)
+    spare = -bits.shape[1] % (WORD // 8)
+    return np.ascontiguousarray(np.pad(bits, ((0, 0), (0, spare)))).view(np.uint64)

@@ -1,0 +1,40 @@
+"""What an index keeps of an episode or a note: all but its text."""
+
+from enum import StrEnum
+from typing import NamedTuple
+
+
+class Layer(StrEnum):
+    """What a search goes through."""
+
+    EPISODES = "episodes"
+    """What happened, as it was said."""
+    NOTES = "notes"
+    """What was derived from it."""
+
+
+class IndexEntry(NamedTuple):
+    """One row; a tuple, since a bank is read by the hundred thousand."""
+
+    number: int
+    """Order of acceptance in its table, ascending."""
+    at: float
+    """When it happened: seconds since 1970."""
+    session: str | None
+    """The conversation that it belongs to."""
+    speaker: str
+    """Who said it; empty for notes."""
+    kind: str
+    """Of which kind it is."""
+    trust: str
+    """Where it came from."""
+    importance: float | None
+    """0 to 1; none if nobody has judged it."""
+    weight: float
+    """1, less after demotions."""
+    terms: bytes
+    """Its words, see `memory/terms.py`."""
+    vector: bytes | None
+    """Its embedding as 16-bit floats."""
+    embedder: str | None
+    """What made the embedding."""
