@@ -13,6 +13,7 @@ from circadia.clock import system_milliseconds
 from circadia.ids import RandomIds
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.event import Event, EventType
+from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.server.waking import wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
@@ -20,6 +21,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from circadia.wake.alerts import Alerts
+from tests.wake.fleet import LAUNCHED, NO_LIMITS, fleet
 
 HOUR = 3600.0
 
@@ -104,3 +106,33 @@ async def test_a_webhook_that_fails_stops_no_alert(stand: Stand, caplog: pytest.
     assert "alert dead_letter of default:ann" in caplog.text
     assert "an alert could not be posted: OSError" in caplog.text
     assert "secret" not in caplog.text
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(tmp_path: Path) -> None:
+    posted: list[Mapping[str, object]] = []
+
+    async def post(alert: Mapping[str, object]) -> None:
+        posted.append(alert)
+
+    cap = {"wake_guardrails": {**NO_LIMITS, "max_wakes_per_day": 2}}
+    async with fleet(tmp_path) as team:
+        ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, cap)
+        alerts = Alerts(team.clock, team.store, post)
+        await alerts.step()
+        await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
+        for _ in range(3):
+            team.clock.advance(60)
+            await team.worker.step()
+            started = await team.pulses()
+            await team.run(started[-1].id)
+        await alerts.step()
+        assert len(started) == 3
+        assert not posted
+        await team.run((await team.ask(ann, bob)).pulse_id)
+        await team.run((await team.ask(ann, bob)).pulse_id)
+        await alerts.step()
+        await alerts.settled()
+    assert [(alert["cause"], alert["detail"]) for alert in posted] == [
+        ("budget", {"wakes_today": 2, "max_wakes_per_day": 2})
+    ]

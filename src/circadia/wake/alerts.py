@@ -18,8 +18,9 @@ from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
+from circadia.wake.budgets import tally_of
+from circadia.wake.chains import Place
 from circadia.wake.guardrails import CIRCUIT_FAILURES
-from circadia.wake.requests import day_of
 
 _logger = logging.getLogger(__name__)
 
@@ -120,8 +121,7 @@ class Alerts:
         limit = agent.coordination.wake_guardrails.max_wakes_per_day
         if not limit:
             return None
-        start, _ = day_of(agent.coordination.zone, self._clock.now())
-        spent = len(await tx.wakes.every(agent_id=agent.id, decision=Decision.ADMITTED, since=start, limit=limit))
+        spent = (await tally_of(tx, agent, self._clock.now(), place=Place())).wakes_today
         if spent < BUDGET_SHARE * limit:
             return None
         return self._of(event, "budget", {"wakes_today": spent, "max_wakes_per_day": limit})
