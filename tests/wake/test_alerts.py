@@ -124,10 +124,9 @@ async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(
         for _ in range(3):
             team.clock.advance(60)
             await team.worker.step()
-            started = await team.pulses()
-            await team.run(started[-1].id)
+            await team.run((await team.pulses())[-1].id)
         await alerts.step()
-        assert len(started) == 3
+        assert len(await team.pulses()) == 3
         assert not posted
         await team.run((await team.ask(ann, bob)).pulse_id)
         await team.run((await team.ask(ann, bob)).pulse_id)
