@@ -1,23 +1,72 @@
 """Joins memory: the part of `wiring` that picks its classes."""
 
+from collections.abc import Callable, Sequence
+
+import aiohttp
+
 from circadia.clock import Clock
 from circadia.ids import IdSource
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.blocks import Blocks
 from circadia.memory.context import Contexts
+from circadia.memory.embedding.background import Background
 from circadia.memory.embedding.base import Embedder
-from circadia.memory.embedding.questions import QuestionVectors
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.embedding.endpoint import EndpointEmbedder
+from circadia.memory.embedding.fast import FastEmbedder
+from circadia.memory.embedding.questions import QuestionVectors, Reading
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.tier import Memory
 from circadia.settings import Settings
+from circadia.settings.memory import (
+    BundledEmbedderSettings,
+    EmbedderSettings,
+    EndpointEmbedderSettings,
+    FastembedEmbedderSettings,
+)
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
+Secret = Callable[[str, str | None], str | None]
+"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
 
-def memory_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals, embedder: Embedder) -> Memory:
-    """Build the services."""
-    questions = QuestionVectors([embedder], timeout_seconds=settings.memory.question_timeout_seconds)
+
+def memory_parts(
+    settings: Settings,
+    secret: Secret,
+    session: aiohttp.ClientSession,
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    signals: Signals,
+) -> tuple[Memory, Sequence[Background]]:
+    """Build the services, and what is to run beside them.
+
+    Raises:
+        ConfigError: a variable is not set, a key is none, or a package is not installed.
+    """
+    chosen = settings.memory
+    embedder = made_embedder("memory.embedder", chosen.embedder, secret, session)
+    before = made_embedder("memory.previous_embedder", chosen.previous_embedder, secret, session)
+    previous = None if before is None else Reading(before)
+    memory = memory_tier(settings, clock, ids, signals, embedder, previous)
+    return memory, () if embedder is None else (Background(clock, store, signals, embedder, previous),)
+
+
+def memory_tier(
+    settings: Settings,
+    clock: Clock,
+    ids: IdSource,
+    signals: Signals,
+    embedder: Embedder | None,
+    previous: Reading | None = None,
+) -> Memory:
+    """Build the services. Without an embedder searches go by words; `previous` is read as long as it is needed."""
+    readings = [Reading(embedder)] if embedder is not None else []
+    if previous is not None:
+        readings.append(previous)
+    questions = QuestionVectors(clock, readings, timeout_seconds=settings.memory.question_timeout_seconds)
     retrieval = Retrieval(clock, questions, max_rows=settings.memory.max_indexed_rows)
     return Memory(
         banks=Banks(clock, ids, {name: each.policy() for name, each in settings.banks.items()}),
@@ -26,6 +75,25 @@ def memory_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signal
         retrieval=retrieval,
         contexts=Contexts(retrieval),
     )
+
+
+def made_embedder(
+    where: str, chosen: EmbedderSettings | None, secret: Secret, session: aiohttp.ClientSession
+) -> Embedder | None:
+    """Return the embedder of the section `where`.
+
+    Raises:
+        ConfigError: a variable is not set, a key is none, or a package is not installed.
+    """
+    match chosen:
+        case BundledEmbedderSettings():
+            return BundledEmbedder()
+        case EndpointEmbedderSettings():
+            return EndpointEmbedder(session, chosen, secret(where, chosen.key_env))
+        case FastembedEmbedderSettings():
+            return FastEmbedder(chosen)
+        case _:
+            return None
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:

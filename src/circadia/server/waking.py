@@ -16,6 +16,7 @@ from circadia.settings.launchers import (
     SubprocessLauncherSettings,
     WebhookLauncherSettings,
 )
+from circadia.settings.memory import EndpointEmbedderSettings
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.attempts import WorkerParts
@@ -170,6 +171,9 @@ def _webhook(where: str, chosen: WebhookLauncherSettings, ground: _Ground) -> La
 def _kept_back(settings: Settings) -> frozenset[str]:
     """Return the variables whose values no agent may get (WAKE-52)."""
     named = {each.key_env for each in settings.upstreams.values()} | {settings.server.metrics_token_env}
+    for embedder in (settings.memory.embedder, settings.memory.previous_embedder):
+        if isinstance(embedder, EndpointEmbedderSettings):
+            named.add(embedder.key_env)
     for server in settings.mcp_servers.values():
         named |= {*server.headers_env.values(), *server.env_from}
     return frozenset({*(name for name in named if name), "CIRCADIA_ADMIN_TOKEN"})

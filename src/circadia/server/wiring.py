@@ -46,12 +46,11 @@ from circadia.gateway.wire_dial import tls_context
 from circadia.gateway.wire_pool import Pool
 from circadia.ids import IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
-from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
 from circadia.server.front import Front, Hosts
 from circadia.server.reload import Reload
-from circadia.server.remembering import file_banks, memory_tier
+from circadia.server.remembering import file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
@@ -167,7 +166,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     parking = Parking(basis.data / "held", settings.limits)
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
-    memory = memory_tier(settings, clock, basis.ids, signals, BundledEmbedder())
+    memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(
         McpParts(
@@ -191,7 +190,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     )  # fmt: skip
     _gauge(metrics, gate, parking, journal, worker, signals)
     sweeps, alerts = Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis))
-    works = [ticker.run(), sweeps.run(), worker.run(), alerts.run()]
+    works = [ticker.run(), sweeps.run(), worker.run(), alerts.run(), *(each.run() for each in embedding)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
     await _started(stack, own, stdio, journal, works)

@@ -1,14 +1,76 @@
 """Sections `memory` and `banks`."""
 
-from pydantic import Field
+import re
+from typing import Annotated, Literal
+
+from pydantic import Field, field_validator
 
 from circadia.records.bank import BankPolicy, Capture
 from circadia.settings.section import Section
 
 
+class BundledEmbedderSettings(Section):
+    """The embedder that comes with Circadia."""
+
+    kind: Literal["bundled"] = Field("bundled", description="A small model that comes with Circadia: no download.")
+
+
+class NoEmbedderSettings(Section):
+    """No embedder."""
+
+    kind: Literal["none"] = Field(description="No vectors: searches go by words alone.")
+
+
+class EndpointEmbedderSettings(Section):
+    """An endpoint that speaks OpenAI's `/embeddings`."""
+
+    kind: Literal["endpoint"] = Field(description="Vectors come from an endpoint that speaks OpenAI's `/embeddings`.")
+    base_url: str = Field(description="Where it is: `{base_url}/embeddings` is asked.")
+    model: str = Field(min_length=1, description="Model to ask for.")
+    key_env: str | None = Field(None, description="Environment variable with its key; without it no key is sent.")
+    dimensions: int | None = Field(
+        None, ge=1, description="Dimensions to ask for; without it the model's own, found out with the first answer."
+    )
+    question_prefix: str = Field("", description="What some models want in front of a question, such as `query: `.")
+    batch: int = Field(32, ge=1, le=256, description="Most texts in one request.")
+    max_characters: int = Field(8_000, ge=1, description="How much of a long text is sent.")
+    timeout_seconds: float = Field(30.0, gt=0, description="Longest wait for an answer.")
+
+    @field_validator("base_url")
+    @classmethod
+    def _http_url(cls, value: str) -> str:
+        if not re.match(r"https?://[^/@?#]+(/|$)[^?#]*$", value):
+            raise ValueError("must be an http or https address without a user or a query in it")
+        return value.rstrip("/")
+
+
+class FastembedEmbedderSettings(Section):
+    """A model that fastembed runs in the server."""
+
+    kind: Literal["fastembed"] = Field(description="fastembed runs the model in the server: the extra `fastembed`.")
+    model: str = Field("BAAI/bge-small-en-v1.5", min_length=1, description="Model, as fastembed calls it.")
+    cache_folder: str | None = Field(None, description="Where models are kept; without it, fastembed's choice.")
+    threads: int | None = Field(None, ge=1, description="Most threads; without it, fastembed's choice.")
+
+
+EmbedderSettings = Annotated[
+    BundledEmbedderSettings | NoEmbedderSettings | EndpointEmbedderSettings | FastembedEmbedderSettings,
+    Field(discriminator="kind"),
+]
+"""Any of them, told apart by `kind`."""
+
+
 class MemorySettings(Section):
     """How banks are searched."""
 
+    embedder: EmbedderSettings = Field(
+        BundledEmbedderSettings.model_validate({}), description="What makes the vectors by which meaning is found."
+    )
+    previous_embedder: EmbedderSettings | None = Field(
+        None,
+        description="What made them before: its vectors are read until each text has one of `embedder`; take it out "
+        "then.",
+    )
     question_timeout_seconds: float = Field(
         1.0, gt=0, description="How long a search waits for the vector of its question; then it goes by words alone."
     )

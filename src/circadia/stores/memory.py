@@ -113,8 +113,8 @@ class Episodes(Protocol):
         """Return how many there are."""
         ...
 
-    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Episode]:
-        """Return episodes of all banks without a vector by this embedder, oldest first."""
+    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Episode]:
+        """Return episodes of all banks with a greater number, without a vector by this embedder, in order."""
         ...
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
@@ -159,8 +159,8 @@ class Notes(Protocol):
         """Return the notes, retired ones too, with any of these among their evidence."""
         ...
 
-    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Note]:
-        """Return notes of all banks without a vector by this embedder, oldest first."""
+    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Note]:
+        """Return notes of all banks with a greater number, without a vector by this embedder, in order."""
         ...
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:

@@ -10,6 +10,8 @@ from circadia.memory.columns import Array
 
 MAX_CHARACTERS: Final = 8_000
 """Of a text that is embedded; models read no more than some hundred words."""
+_LEAST: Final = 1e-30
+"""Divides vectors of zeros, which stay what they are."""
 
 
 class Embedder(Protocol):
@@ -17,24 +19,25 @@ class Embedder(Protocol):
 
     @property
     def name(self) -> str:
-        """Return name, version and dimensions, such as `wordllama@0.4.0/256`: vectors of two names never meet."""
+        """Return name, version and dimensions, such as `wordllama@0.4.0/256`: vectors of two names never meet.
+
+        Raises:
+            UpstreamFailed: its dimensions are not known before it has embedded something.
+        """
         ...
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         """Return unit vectors, an array of (texts, dimensions) 32-bit floats.
 
         Raises:
-            UpstreamFailed: it does not answer, or not with sound vectors.
+            UpstreamFailed: it does not answer, or not with sound vectors. With `retry_after_seconds` it is asked too
+                much.
         """
-        ...
-
-    async def aclose(self) -> None:
-        """Let go of what it holds."""
         ...
 
 
 def sound(vectors: Array, texts: int, dimensions: int) -> Array:
-    """Return the vectors as 32-bit floats of unit length.
+    """Return the vectors as 32-bit floats of unit length; one of zeros stays so, and is near to nothing.
 
     Raises:
         UpstreamFailed: not as many as texts, of other dimensions, or with a value that is not a number.
@@ -43,5 +46,5 @@ def sound(vectors: Array, texts: int, dimensions: int) -> Array:
         raise UpstreamFailed(f"the embedder gave an array of {vectors.shape} for ({texts}, {dimensions})")
     if not np.isfinite(vectors).all():
         raise UpstreamFailed("the embedder gave values that are no numbers")
-    vectors = vectors.astype(np.float32)
-    return vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12)
+    scaled = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), _LEAST)
+    return (scaled / np.maximum(np.linalg.norm(scaled, axis=1, keepdims=True), _LEAST)).astype(np.float32)

@@ -39,9 +39,6 @@ class BundledEmbedder:
             return await asyncio.to_thread(_embedded, self._model, texts)
         return _embedded(self._model, texts)
 
-    async def aclose(self) -> None:
-        """Nothing is held open."""
-
 
 def _embedded(model: _Model, texts: Sequence[str]) -> Array:
     if not texts:

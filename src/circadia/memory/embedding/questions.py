@@ -6,49 +6,94 @@ from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-from circadia.errors import UpstreamFailed
+from circadia.clock import Clock
+from circadia.errors import UpstreamFailed, UpstreamTimedOut
 from circadia.memory.columns import Array
 from circadia.memory.embedding.base import Embedder
 
 KEPT: Final = 4_096
 """Vectors that are remembered, 1 KB each."""
+MAX_CHARACTERS: Final = 2_000
+"""Of a question that are embedded; what is remembered of it."""
+REST_SECONDS: Final = 30.0
+"""How long an embedder that was too slow is done without, so that not every search waits for it."""
 
 _logger = logging.getLogger(__name__)
+
+
+class Reading:
+    """An embedder with whose vectors is searched."""
+
+    def __init__(self, embedder: Embedder) -> None:
+        self.embedder: Final = embedder
+        self.needed = True
+        """Whether there are vectors of it; of a previous one, until all are made anew."""
+        self._well = True
+        self._rests_until = 0.0
+
+    def rests(self, now: float) -> bool:
+        """Return whether it was too slow a short time ago; `now` is of the monotonic clock, seconds."""
+        return now < self._rests_until
+
+    def judge(self, error: UpstreamFailed | None, now: float) -> None:
+        """Note how it did, and tell it once when that changes."""
+        if isinstance(error, UpstreamTimedOut):
+            self._rests_until = now + REST_SECONDS
+        if error is not None and self._well:
+            _logger.warning("searches go by words alone for now: %s", error)
+        elif error is None and not self._well:
+            _logger.info("embedder %s gives vectors of questions again", self.embedder.name)
+        self._well = error is None
 
 
 class QuestionVectors:
     """Embeds questions; an embedder that fails or is slow is done without, since words find too."""
 
-    def __init__(self, embedders: Sequence[Embedder], *, timeout_seconds: float) -> None:
-        """The first is the present one, the others those whose vectors are still read."""
-        self._embedders = embedders
+    def __init__(self, clock: Clock, readings: Sequence[Reading], *, timeout_seconds: float) -> None:
+        self._clock = clock
+        self._readings = readings
         self._timeout = timeout_seconds
-        self._kept: OrderedDict[tuple[str, str], Array] = OrderedDict()
+        self._kept: OrderedDict[tuple[int, str], Array] = OrderedDict()
+        self._asked: dict[tuple[int, str], asyncio.Task[Array | None]] = {}
 
     async def vectors(self, question: str) -> Mapping[str, Array]:
         """Return the question's unit vector by embedder."""
+        question = question[:MAX_CHARACTERS].encode(errors="replace").decode()  # a caller may send half a character
         if not question.strip():
             return {}
-        found = await asyncio.gather(*(self._vector(embedder, question) for embedder in self._embedders))
-        return {
-            embedder.name: vector
-            for embedder, vector in zip(self._embedders, found, strict=True)
-            if vector is not None
-        }  # fmt: skip
+        now = self._clock.monotonic()
+        asked = [at for at, each in enumerate(self._readings) if each.needed and not each.rests(now)]
+        found = await asyncio.gather(*(self._vector(at, question) for at in asked))
+        pairs = zip(asked, found, strict=True)
+        return {self._readings[at].embedder.name: vector for at, vector in pairs if vector is not None}
 
-    async def _vector(self, embedder: Embedder, question: str) -> Array | None:
-        key = (embedder.name, question)
+    async def _vector(self, at: int, question: str) -> Array | None:
+        key = (at, question)
         known = self._kept.get(key)
-        if known is None:
-            try:
-                async with asyncio.timeout(self._timeout):
-                    known = (await embedder.embed([question], question=True))[0]
-            except (UpstreamFailed, TimeoutError) as error:
-                _logger.warning("embedder %s gave no vector for a question: %s", embedder.name, error or "too slow")
-                return None
-            self._kept[key] = known
-            if len(self._kept) > KEPT:
-                self._kept.popitem(last=False)
-        else:
+        if known is not None:
             self._kept.move_to_end(key)
-        return known
+            return known
+        task = self._asked.get(key)
+        if task is None:  # else somebody asks the same just now
+            task = self._asked[key] = asyncio.create_task(self._embedded(key))
+            task.add_done_callback(lambda _: self._asked.pop(key))
+        return await asyncio.shield(task)  # whoever goes away does not take the answer from the others
+
+    async def _embedded(self, key: tuple[int, str]) -> Array | None:
+        at, question = key
+        reading = self._readings[at]
+        try:
+            async with asyncio.timeout(self._timeout):
+                vector: Array = (await reading.embedder.embed([question], question=True))[0]
+        except TimeoutError:
+            told = UpstreamTimedOut(f"the embedder gave no vector of a question within {self._timeout:g} s")
+            reading.judge(told, self._clock.monotonic())
+            return None
+        except UpstreamFailed as error:
+            reading.judge(error, self._clock.monotonic())
+            return None
+        reading.judge(None, self._clock.monotonic())
+        self._kept[key] = vector
+        if len(self._kept) > KEPT:
+            self._kept.popitem(last=False)
+        return vector

@@ -130,9 +130,10 @@ class SqlEpisodes:
         """Return how many there are."""
         return await self._run(lambda connection: _COUNT.scalar(connection, {"bank": bank_id}))
 
-    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Episode]:
-        """Return episodes of all banks without a vector by this embedder, oldest first."""
-        rows = await self._run(lambda connection: _STRANGERS.all(connection, {"present": embedder, "most": limit}))
+    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Episode]:
+        """Return episodes of all banks with a greater number, without a vector by this embedder, in order."""
+        values = {"present": embedder, "after": after, "most": limit}
+        rows = await self._run(lambda connection: _STRANGERS.all(connection, values))
         return [_episode(row) for row in rows]
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:

@@ -85,9 +85,9 @@ class SqlNotes:
         found = await self._run(lambda connection: connection.execute(statement).scalars().all())
         return [NoteId(each) for each in found]
 
-    async def strangers(self, embedder: str, *, limit: int) -> Sequence[Note]:
-        """Return notes of all banks without a vector by this embedder, oldest first."""
-        values = {"present": embedder, "most": limit}
+    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Note]:
+        """Return notes of all banks with a greater number, without a vector by this embedder, in order."""
+        values = {"present": embedder, "after": after, "most": limit}
         return await self._run(lambda connection: _notes(connection, _STRANGERS.all(connection, values)))
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:

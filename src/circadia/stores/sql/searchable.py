@@ -27,10 +27,11 @@ _KEPT: Final = (
 
 
 def strangers(table: Table) -> Statement:
-    """Return what finds rows without a vector by the `present` embedder, oldest first, `most` at most."""
+    """Return what finds rows `after` a number without a vector by the `present` embedder, in order, `most` at most."""
     embedder = table.c.embedder
     other = or_(embedder.is_(None), embedder < bindparam("present"), embedder > bindparam("present"))  # by the index
-    return Statement(select(table).where(other).order_by(table.c.number).limit(bindparam("most")))
+    found = select(table).where(other, table.c.number > bindparam("after"))
+    return Statement(found.order_by(table.c.number).limit(bindparam("most")))
 
 
 def embed(table: Table) -> Statement:

@@ -1,0 +1,189 @@
+"""Makes vectors while nobody waits. What has none by the present embedder is the queue, and the database holds it."""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, UpstreamFailed
+from circadia.ids import BankId
+from circadia.memory.embedding.base import Embedder
+from circadia.memory.embedding.questions import Reading
+from circadia.memory.episodes import TOPIC, searched_text
+from circadia.memory.vectors import stored_vector
+from circadia.records.episode import Episode
+from circadia.records.index_entry import Layer
+from circadia.records.note import Note
+from circadia.stores.base import Store, Tx
+from circadia.stores.memory import Episodes, Notes
+from circadia.stores.signals.base import Signals
+
+AT_ONCE: Final = 100
+"""Rows that are embedded together and written in one transaction, so that no other writer waits for it."""
+GATHER_SECONDS: Final = 0.1
+"""Time that new rows gather after a signal, so that not each of them costs a commit of its own."""
+EVERY_SECONDS: Final = 30.0
+"""What another server has taken in is looked for so often."""
+AGAIN_SECONDS: Final = 3600.0
+"""All rows are looked at so often: those that were refused, and those of a server with another embedder."""
+FIRST_PAUSE_SECONDS: Final = 1.0
+"""Pause after a failure; it doubles with each that follows."""
+LONGEST_PAUSE_SECONDS: Final = 300.0
+"""Longest pause after failures."""
+PLAIN: Final = "a"
+"""A text that no embedder refuses."""
+
+_logger = logging.getLogger(__name__)
+
+Row = Episode | Note
+
+
+class Background:
+    """Embeds what has no vector by the present embedder, one batch after the other, for ever.
+
+    Searches read vectors of the embedder before, too, until none of its are left; then each bank that had some is told
+    to load its index anew, once.
+    """
+
+    def __init__(
+        self, clock: Clock, store: Store, signals: Signals, embedder: Embedder, previous: Reading | None = None
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._signals = signals
+        self._embedder = embedder
+        self._previous = previous
+        self._some = asyncio.Event()
+        self._pause = 0.0
+        self._after = dict.fromkeys(Layer, 0)
+        self._again_at = 0.0
+        self._strange: set[str] = set()
+        """Embedders of rows that this pass over all rows has met."""
+        self._left = False
+        """Whether one of those rows keeps its vector, since its text was refused."""
+        self._changed: set[BankId] = set()
+        """Banks with vectors in place of others."""
+
+    async def run(self) -> None:
+        """Embed until cancelled."""
+        stop = self._signals.listen(TOPIC, self._heard)
+        try:
+            while True:
+                self._some.clear()
+                await self._wait(await self._guarded())
+        finally:
+            stop()
+
+    def _heard(self, bank_id: str, _: Mapping[str, object]) -> None:
+        self._some.set()
+
+    async def _guarded(self) -> float:
+        """Embed what there is; return how long to wait, which is longer after each failure."""
+        try:
+            await self._catch_up()
+        except CircadiaError as error:
+            self._pause = min(max(FIRST_PAUSE_SECONDS, 2 * self._pause), LONGEST_PAUSE_SECONDS)
+            if self._pause == FIRST_PAUSE_SECONDS:
+                _logger.warning("texts cannot be embedded and are found by their words alone for now: %s", error)
+            return min(max(self._pause, error.retry_after_seconds or 0.0), LONGEST_PAUSE_SECONDS)
+        except Exception:  # nobody else does this work
+            _logger.exception("embedding has failed; it goes on in a few minutes")
+            self._pause = LONGEST_PAUSE_SECONDS
+            return self._pause
+        if self._pause:
+            _logger.info("texts are embedded again, by %s", self._embedder.name)
+        self._pause = 0.0
+        return EVERY_SECONDS
+
+    async def _wait(self, seconds: float) -> None:
+        """Return after so long, or when something new has come; during a pause only after it."""
+        timer = asyncio.ensure_future(self._clock.sleep(seconds))
+        some = asyncio.ensure_future(self._some.wait())
+        try:
+            await asyncio.wait((timer,) if self._pause else (timer, some), return_when=asyncio.FIRST_COMPLETED)
+        finally:
+            timer.cancel()
+            some.cancel()
+        if self._some.is_set():
+            await self._clock.sleep(GATHER_SECONDS)
+
+    async def _catch_up(self) -> None:
+        if self._clock.monotonic() >= self._again_at:
+            self._after = dict.fromkeys(Layer, 0)
+            self._strange, self._left = set(), False
+            self._again_at = self._clock.monotonic() + AGAIN_SECONDS
+        for layer in Layer:
+            while await self._batch(layer) == AT_ONCE:
+                pass
+        if self._changed:
+            async with self._store.write() as tx:
+                for bank_id in self._changed:
+                    await tx.banks.bump(bank_id)
+            _logger.info("the vectors of %s are made anew in %d banks", ", ".join(self._strange), len(self._changed))
+            self._changed.clear()
+        if self._previous is not None:
+            self._previous.needed = self._left
+
+    async def _batch(self, layer: Layer) -> int:
+        """Embed the next rows; return how many there were. Those that are refused are passed over until all are."""
+        name = await self._name()
+        async with self._store.read() as tx:
+            rows = await _rows(tx, layer).strangers(name, after=self._after[layer], limit=AT_ONCE)
+        if not rows:
+            return 0
+        self._meet(rows)
+        vectors = await self._vectors(rows)
+        if vectors:
+            async with self._store.write() as tx:
+                await _rows(tx, layer).embed(vectors, name)
+        refused = [row for row in rows if row.number not in vectors]
+        if refused:
+            told = f"{name} refuses {len(refused)} of {len(rows)} texts, the first is {layer} {refused[0].id}"
+            _logger.warning("%s; they are found by their words", told)
+        self._changed |= {row.bank_id for row in rows if row.embedder is not None and row.number in vectors}
+        self._left = self._left or any(row.embedder is not None for row in refused)
+        self._after[layer] = rows[-1].number
+        return len(rows)
+
+    def _meet(self, rows: Sequence[Row]) -> None:
+        """Note vectors of another embedder, and tell of each such embedder once."""
+        strange = {row.embedder for row in rows if row.embedder is not None} - self._strange
+        if strange:
+            self._strange |= strange
+            _logger.info("vectors of %s are made anew by %s", ", ".join(sorted(strange)), self._embedder.name)
+            if self._previous is not None:
+                self._previous.needed = True
+
+    async def _vectors(self, rows: Sequence[Row]) -> Mapping[int, bytes]:
+        """Return vectors by number, without those whose texts are refused.
+
+        Raises:
+            UpstreamFailed: the embedder fails, whatever it is given.
+        """
+        try:
+            made = await self._embedder.embed([_text(row) for row in rows])
+        except UpstreamFailed as error:
+            if error.retry_after_seconds is not None:
+                raise
+            await self._embedder.embed([PLAIN])
+            if len(rows) == 1:
+                return {}
+            half = len(rows) // 2
+            return {**await self._vectors(rows[:half]), **await self._vectors(rows[half:])}
+        return {row.number: stored_vector(vector) for row, vector in zip(rows, made, strict=True)}
+
+    async def _name(self) -> str:
+        try:
+            return self._embedder.name
+        except UpstreamFailed:  # until it has embedded something
+            await self._embedder.embed([PLAIN])
+            return self._embedder.name
+
+
+def _rows(tx: Tx, layer: Layer) -> Episodes | Notes:
+    return tx.episodes if layer is Layer.EPISODES else tx.notes
+
+
+def _text(row: Row) -> str:
+    return searched_text(row.at, row.speaker, row.text) if isinstance(row, Episode) else row.text

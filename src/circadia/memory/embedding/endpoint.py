@@ -1,0 +1,112 @@
+"""Any endpoint that speaks OpenAI's `/embeddings`: a provider's, or a local server's."""
+
+import asyncio
+import math
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, cast
+
+import aiohttp
+import numpy as np
+import orjson
+from yarl import URL
+
+from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
+from circadia.memory.columns import Array
+from circadia.memory.embedding.base import sound
+from circadia.settings.memory import EndpointEmbedderSettings
+
+MAX_ANSWER_BYTES: Final = 64 * 2**20
+"""Of one answer; 256 texts of 4,096 dimensions take 25 MB."""
+BUSY: Final = frozenset({429, 503})
+"""Statuses that ask for less."""
+BUSY_SECONDS: Final = 5.0
+"""How long such an endpoint is left alone if it does not say."""
+
+
+class EndpointEmbedder:
+    """Asks for vectors in batches. What the endpoint says of a failure stays out of errors: it may repeat the key."""
+
+    def __init__(self, session: aiohttp.ClientSession, settings: EndpointEmbedderSettings, key: str | None) -> None:
+        """Raises ConfigError: the key is nothing that a header can hold."""
+        headers = {"Content-Type": "application/json", "Accept": "application/json", "Accept-Encoding": "identity"}
+        if key:
+            if not key.isascii() or not key.isprintable():
+                raise ConfigError("the embedder's key has signs that no key has, perhaps a line break at its end")
+            headers["Authorization"] = f"Bearer {key}"
+        self._session = session
+        self._settings = settings
+        self._headers = headers
+        self._dimensions = settings.dimensions
+        self._called: Final = f"embedder {settings.model!r} at {URL(settings.base_url).host}"
+
+    @property
+    def name(self) -> str:
+        """Return model and dimensions. Raises UpstreamFailed: they are not in the settings and it has not answered."""
+        if self._dimensions is None:
+            raise UpstreamFailed(f"{self._called} has not answered yet, so its dimensions are not known")
+        return f"endpoint:{self._settings.model}/{self._dimensions}"
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
+        """Return unit vectors. Raises UpstreamFailed, UpstreamTimedOut."""
+        prefix = self._settings.question_prefix if question else ""
+        sent = [f"{prefix}{text[: self._settings.max_characters]}" for text in texts]
+        size = self._settings.batch
+        batches = [await self._batch(sent[start : start + size]) for start in range(0, len(sent), size)]
+        return np.concatenate(batches) if batches else np.zeros((0, self._dimensions or 0), np.float32)
+
+    async def _batch(self, texts: Sequence[str]) -> Array:
+        asked: dict[str, object] = {"model": self._settings.model, "input": texts}
+        if self._settings.dimensions is not None:
+            asked["dimensions"] = self._settings.dimensions
+        try:
+            body = await self._posted(orjson.dumps(asked))
+        except TimeoutError as error:
+            told = f"{self._called} gave no answer within {self._settings.timeout_seconds:g} s"
+            raise UpstreamTimedOut(told) from error
+        except (aiohttp.ClientError, OSError, ValueError) as error:
+            raise UpstreamFailed(f"{self._called} cannot be asked: {type(error).__name__}") from error
+        try:
+            vectors = await asyncio.to_thread(_read, body)  # a batch takes some milliseconds
+            found = sound(vectors, len(texts), self._dimensions or vectors.shape[1])
+        except UpstreamFailed as error:
+            raise UpstreamFailed(f"{self._called}: {error}") from error
+        self._dimensions = found.shape[1]
+        return found
+
+    async def _posted(self, body: bytes) -> bytes:
+        limit = aiohttp.ClientTimeout(total=self._settings.timeout_seconds)
+        url = f"{self._settings.base_url}/embeddings"
+        async with self._session.post(
+            url, data=body, headers=self._headers, timeout=limit, allow_redirects=False
+        ) as answer:
+            if answer.status != 200:
+                pause = _pause(answer.headers.get("Retry-After")) if answer.status in BUSY else None
+                raise UpstreamFailed(f"{self._called} answers with status {answer.status}", retry_after_seconds=pause)
+            held = bytearray()
+            async for part in answer.content.iter_any():
+                held += part
+                if len(held) > MAX_ANSWER_BYTES:
+                    raise UpstreamFailed(f"{self._called} answers with more than {MAX_ANSWER_BYTES} bytes")
+            return bytes(held)
+
+
+def _read(body: bytes) -> Array:
+    """Return the vectors of an answer, in the order of the texts. Raises UpstreamFailed: it is none."""
+    try:
+        answer: Mapping[str, Any] = orjson.loads(body)
+        items = cast("list[Mapping[str, Any]]", answer["data"])
+        ordered = sorted(items, key=lambda item: item.get("index", 0))  # the sort is stable, for those without
+        vectors = np.asarray([item["embedding"] for item in ordered], np.float64)
+    except (ValueError, TypeError, LookupError, AttributeError) as error:
+        raise UpstreamFailed("the answer is not a list of embeddings as OpenAI gives it") from error
+    if vectors.ndim != 2 or not vectors.shape[1]:
+        raise UpstreamFailed("the answer has no embeddings")
+    return vectors
+
+
+def _pause(told: str | None) -> float:
+    try:
+        seconds = float(told or BUSY_SECONDS)
+    except ValueError:  # a date
+        return BUSY_SECONDS
+    return seconds if math.isfinite(seconds) and seconds > 0 else BUSY_SECONDS
