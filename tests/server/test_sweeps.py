@@ -1,8 +1,9 @@
 """What the server does by the clock: it frees, indexes and retires, and nobody asks it to."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator
+from collections.abc import AsyncGenerator, AsyncIterator, Mapping
 from contextlib import asynccontextmanager, suppress
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -12,10 +13,15 @@ from circadia.agents.registry import Registry
 from circadia.agents.sessions import Sessions
 from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
-from circadia.ids import MessageId
+from circadia.ids import BankId, EpisodeId, MessageId, NoteId
 from circadia.records.agent import AgentPolicy
+from circadia.records.bank import Bank, BankPolicy, Trust
+from circadia.records.block import Block, Span
+from circadia.records.episode import Episode
+from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
-from circadia.server.sweeps import RETIRE_EVERY_SECONDS, RETIRED_AT_ONCE, Sweeps
+from circadia.records.note import Note, NoteKind
+from circadia.server.sweeps import FORGOTTEN_AT_ONCE, RETIRE_EVERY_SECONDS, RETIRED_AT_ONCE, Sweeps
 from circadia.server.waking import wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store
@@ -119,3 +125,72 @@ async def test_new_messages_come_into_the_index_by_themselves(store: Store) -> N
         await passes(clock, 1)
     async with store.write() as tx:
         assert await tx.messages.index(limit=1000) == 0
+
+
+async def remembered(store: Store, bank: str, days: float | None, episodes: Mapping[str, float]) -> None:
+    """Make a bank with a rule of retention, and episodes that happened so many days before the clock's start."""
+    async with store.write() as tx:
+        await tx.banks.add(Bank(id=BankId(bank), name=bank, created_at=START, policy=BankPolicy(keep_days=days)))
+        for name, ago in episodes.items():
+            at = START - timedelta(days=ago)
+            await tx.episodes.add(
+                Episode(
+                    id=EpisodeId(name), number=0, bank_id=BankId(bank), at=at, text=name, trust=Trust.PERSON,
+                    speaker="Ann", stored_at=START,
+                )
+            )  # fmt: skip
+
+
+async def kept(store: Store, bank: str) -> list[str]:
+    async with store.read() as tx:
+        return [each.id for each in await tx.episodes.every(BankId(bank), limit=1000)]
+
+
+@pytest.mark.spec("MEM-03")
+async def test_episodes_go_after_the_days_of_their_bank_with_what_rests_on_them_and_nothing_else(store: Store) -> None:
+    clock = ManualClock()
+    await remembered(store, "short", 30.0, {"old": 31, "young": 28.5})
+    await remembered(store, "long", 1e9, {"long-old": 10_000})
+    await remembered(store, "ever", None, {"ever-old": 10_000})
+    notes = {"rests": ("old", "young"), "stands": ("young",)}
+    async with store.write() as tx:
+        for name, evidence in notes.items():
+            await tx.notes.add(
+                Note(
+                    id=NoteId(name), number=0, bank_id=BankId("short"), kind=NoteKind.BELIEF, at=START, text=name,
+                    trust=Trust.PERSON, evidence=[EpisodeId(each) for each in evidence], created_at=START,
+                )
+            )  # fmt: skip
+        await tx.blocks.add(
+            Block(
+                bank_id=BankId("short"), label="human", version=1, parent=None, value="old\nyoung", limit=100,
+                by="pass", at=START, spans=(Span(start=0, end=3, episodes=(EpisodeId("old"),)),),
+            )
+        )  # fmt: skip
+    async with sweeping(store, clock, None):
+        await passes(clock, 1)
+        assert await kept(store, "short") == ["young"]
+        async with store.read() as tx:
+            assert [each.id for each in await tx.notes.every(BankId("short"))] == ["stands"]
+        await passes(clock, DAY)
+        assert await kept(store, "short") == ["young"]
+        await passes(clock, DAY)
+        assert await kept(store, "short") == []
+    assert (await kept(store, "long"), await kept(store, "ever")) == (["long-old"], ["ever-old"])
+    async with store.read() as tx:
+        assert await tx.notes.every(BankId("short")) == []
+        history = await tx.blocks.history(BankId("short"), "human")
+        events = await tx.events.after(0, types=[EventType.FORGOTTEN], limit=9)
+    assert [each.value for each in history] == ["young"]
+    told = {"bank": "short", "by": "circadia", "keep_days": 30.0, "episodes": 1, "versions": 1, "notes": 1}
+    assert [each.data for each in events] == [told, {**told, "versions": 0}]
+
+
+@pytest.mark.spec("MEM-03")
+async def test_a_long_backlog_of_episodes_is_forgotten_bit_by_bit(store: Store) -> None:
+    clock = ManualClock()
+    await remembered(store, "bank", 1.0, {f"e{number}": 2 for number in range(FORGOTTEN_AT_ONCE + 1)})
+    async with sweeping(store, clock, None):
+        for left in (1, 0):
+            await passes(clock, 1)
+            assert len(await kept(store, "bank")) == left

@@ -8,6 +8,7 @@ from circadia.agents.sessions import Sessions
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
+from circadia.memory.retention import due, retire
 from circadia.settings import Settings
 from circadia.stores.base import Store
 
@@ -22,6 +23,8 @@ INDEXING_SECONDS = 0.5
 RETIRED_AT_ONCE = 500
 """Deliveries that one transaction deletes, and one sweep."""
 RETIRE_EVERY_SECONDS = 3600.0
+FORGOTTEN_AT_ONCE = 200
+"""Episodes of a bank that one transaction forgets, and one sweep; each takes its notes and parts of blocks with it."""
 
 
 class Sweeps:
@@ -36,12 +39,13 @@ class Sweeps:
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
         self._retire_at = 0.0
+        self._forget_at = 0.0
 
     async def run(self) -> None:
         """Sweep until cancelled; a failing sweep is told and tried again."""
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            for sweep in (self._waits.sweep, self._tell_stalls, self._index, self._retire):
+            for sweep in (self._waits.sweep, self._tell_stalls, self._index, self._retire, self._forget):
                 await self._guarded(sweep)
 
     async def _guarded(self, sweep: Callable[[], Awaitable[None]]) -> None:
@@ -75,3 +79,19 @@ class Sweeps:
             self._retire_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
         if retired:
             _logger.info("%d deliveries were handled %d days ago and are deleted", retired, self._kept.days)
+
+    async def _forget(self) -> None:
+        """Forget what is older than its bank keeps: some each second while there is more, else each hour (MEM-03)."""
+        if self._clock.monotonic() < self._forget_at:
+            return
+        now = self._clock.now()
+        async with self._store.read() as tx:
+            banks = [bank for bank in await tx.banks.every() if await due(tx, bank, now, limit=1)]
+        more = False
+        for bank in banks:
+            async with self._store.write() as tx:
+                gone = await retire(tx, bank, now, limit=FORGOTTEN_AT_ONCE)
+            more |= gone.episodes == FORGOTTEN_AT_ONCE
+            _logger.info("%d episodes of bank %r are older than it keeps and are deleted", gone.episodes, bank.name)
+        if not more:
+            self._forget_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS

@@ -93,8 +93,13 @@ class Episodes(Protocol):
         speaker: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        limit: int | None = None,
     ) -> Sequence[EpisodeId]:
         """Return the ids of those that meet each condition that is given; `until` is exclusive."""
+        ...
+
+    async def homes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, BankId]:
+        """Return in which bank each of these is, of those that any bank has."""
         ...
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
@@ -139,8 +144,14 @@ class Notes(Protocol):
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None: ...
 
-    async def every(self, bank_id: BankId, *, after: int = 0, limit: int = 100) -> Sequence[Note]:
-        """Return notes with a greater number that are not retired, in order."""
+    async def homes(self, ids: Collection[NoteId]) -> Mapping[NoteId, BankId]:
+        """Return in which bank each of these is, of those that any bank has."""
+        ...
+
+    async def every(
+        self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
+    ) -> Sequence[Note]:
+        """Return notes with a greater number in order: those that are not retired, or all."""
         ...
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:

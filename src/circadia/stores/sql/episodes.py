@@ -15,7 +15,7 @@ from circadia.records.episode import Episode, EpisodeKind, Stale
 from circadia.records.index_entry import IndexEntry
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, evidence
-from circadia.stores.sql.searchable import embed, index_entry, kept, strangers, vectors
+from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, vectors
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
@@ -95,6 +95,7 @@ class SqlEpisodes:
         speaker: str | None = None,
         since: datetime | None = None,
         until: datetime | None = None,
+        limit: int | None = None,
     ) -> Sequence[EpisodeId]:
         """Return the ids of those that meet each condition that is given; `until` is exclusive."""
         found = select(episodes.c.id).where(episodes.c.bank_id == bank_id)
@@ -106,8 +107,15 @@ class SqlEpisodes:
             found = found.where(episodes.c.at >= since)
         if until is not None:
             found = found.where(episodes.c.at < until)
+        if limit is not None:
+            found = found.limit(limit)
         ids = await self._run(lambda connection: connection.execute(found).scalars().all())
         return [EpisodeId(each) for each in ids]
+
+    async def homes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, BankId]:
+        """Return in which bank each of these is, of those that any bank has."""
+        found = await self._run(lambda connection: homes(connection, episodes, ids))
+        return {EpisodeId(each): bank for each, bank in found.items()}
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
         """Return these, by number."""

@@ -14,7 +14,7 @@ from circadia.records.index_entry import IndexEntry
 from circadia.records.note import Note, NoteKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import evidence, notes
-from circadia.stores.sql.searchable import embed, index_entry, kept, strangers, vectors
+from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, vectors
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
@@ -27,6 +27,9 @@ _EVERY = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after"), notes.c.retired_at.is_(None))
     .order_by(notes.c.number)
     .limit(bindparam("most"))
+)
+_WITH_RETIRED = Statement(
+    _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
 _RETIRE = Statement(update(notes).where(notes.c.id == bindparam("key_id")).values(retired_at=bindparam("now")))
 _STRANGERS = strangers(notes)
@@ -53,10 +56,18 @@ class SqlNotes:
 
         return await self._run(work)
 
-    async def every(self, bank_id: BankId, *, after: int = 0, limit: int = 100) -> Sequence[Note]:
-        """Return notes with a greater number that are not retired, in order."""
+    async def homes(self, ids: Collection[NoteId]) -> Mapping[NoteId, BankId]:
+        """Return in which bank each of these is, of those that any bank has."""
+        found = await self._run(lambda connection: homes(connection, notes, ids))
+        return {NoteId(each): bank for each, bank in found.items()}
+
+    async def every(
+        self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
+    ) -> Sequence[Note]:
+        """Return notes with a greater number in order: those that are not retired, or all."""
         values = {"bank": bank_id, "after": after, "most": limit}
-        return await self._run(lambda connection: _notes(connection, _EVERY.all(connection, values)))
+        statement = _WITH_RETIRED if retired else _EVERY
+        return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
         """Return these, by number."""

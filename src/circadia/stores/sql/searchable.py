@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from sqlalchemy import Connection, Table, bindparam, or_, select, update
 
+from circadia.ids import BankId
 from circadia.records.index_entry import IndexEntry
 from circadia.stores.sql.statement import Statement
 
@@ -24,6 +25,8 @@ _KEPT: Final = (
     "embedder",
 )
 """What an index keeps; a table that lacks some of it has none of it."""
+_ASKED_AT_ONCE: Final = 1_000
+"""Ids in one statement: both databases have a limit."""
 
 
 def strangers(table: Table) -> Statement:
@@ -70,6 +73,17 @@ def index_entry(row: Any) -> IndexEntry:
         vector=row.vector,
         embedder=row.embedder,
     )
+
+
+def homes(connection: Connection, table: Table, ids: Collection[str]) -> Mapping[str, BankId]:
+    """Return the bank of each of these rows, by id; what is not there is left out."""
+    asked = list(ids)
+    found: dict[str, BankId] = {}
+    for start in range(0, len(asked), _ASKED_AT_ONCE):
+        some = asked[start : start + _ASKED_AT_ONCE]
+        rows = connection.execute(select(table.c.id, table.c.bank_id).where(table.c.id.in_(some))).all()
+        found |= {row.id: BankId(row.bank_id) for row in rows}
+    return found
 
 
 def vectors(connection: Connection, table: Table, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
