@@ -83,9 +83,10 @@ def shaped(schema: Mapping[str, Any], depth: int = 0) -> st.SearchStrategy[Json]
 
 def body_of(method: str, path: str) -> st.SearchStrategy[Json]:
     operation = DOCUMENT["paths"][path][method.lower()]
-    if "requestBody" not in operation:
+    content = operation.get("requestBody", {}).get("content", {})
+    if "application/json" not in content:
         return VALUES
-    return shaped(operation["requestBody"]["content"]["application/json"]["schema"]) | VALUES
+    return shaped(content["application/json"]["schema"]) | VALUES
 
 
 OPERATION_AND_BODY = st.sampled_from(WRITES).flatmap(lambda each: st.tuples(st.just(each), body_of(*each)))
@@ -122,6 +123,7 @@ def running(tmp_path_factory: pytest.TempPathFactory) -> Generator[Running]:
 async def prepared(service: Service) -> None:
     """Make again what the tries before have closed or deleted."""
     agents = [{"name": "ann"}, {"name": "bob"}]
+    await service.call("POST", "/banks", {"name": "bank"})
     await service.call("POST", "/sessions", {"name": "team", "agents": agents})
     for session in ("default", "team"):
         for agent in agents:
@@ -139,6 +141,7 @@ def filled(path: str, names: Place) -> str:
     """Return the path with its parameters filled in."""
     session, agent, thread = (quote(name, safe="", errors="surrogatepass") for name in names)
     keys = {"s": session, "a": agent, "t": thread, "m": thread, "w": thread, "p": thread, "root": thread}
+    keys |= {"b": "bank", "id": thread, "evidence": agent, "label": thread}
     for key, value in keys.items():
         path = path.replace(f"{{{key}}}", value)
     return path

@@ -5,6 +5,7 @@ import json
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from uuid import uuid4
 
 import pytest
 from starlette.routing import Route
@@ -73,6 +74,26 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/pulses/{p}": (OWN, None),
     "POST /api/v1/pulses/{p}/cancel": (OPERATOR, None),
     "POST /api/v1/pulses/{p}/end": ((409, 403, 403, 403, 401), {"status": "succeeded"}),
+    "GET /api/v1/banks": (ALL, None),
+    "POST /api/v1/banks": ((201, 403, 403, 403, 401), {"name": "new-{s}"}),
+    "GET /api/v1/banks/{b}": (OWN, None),
+    "PATCH /api/v1/banks/{b}": (OPERATOR, {"description": "new"}),
+    "DELETE /api/v1/banks/{b}": ((204, 403, 403, 403, 401), None),
+    "POST /api/v1/banks/{b}/forget": (OPERATOR, {"speaker": "ann"}),
+    "POST /api/v1/banks/{b}/restore": (OPERATOR, {"at": "2026-01-01"}),
+    "GET /api/v1/banks/{b}/episodes": (OWN, None),
+    "POST /api/v1/banks/{b}/episodes": ((201, 201, 403, 403, 401), {"text": "new"}),
+    "GET /api/v1/banks/{b}/episodes/{id}": (OWN, None),
+    "POST /api/v1/banks/{b}/episodes/{id}/stale": (OPERATOR, {"evidence": "new"}),
+    "DELETE /api/v1/banks/{b}/episodes/{id}/stale/{evidence}": (OPERATOR, None),
+    "GET /api/v1/banks/{b}/search": (OWN, None),
+    "GET /api/v1/banks/{b}/context": (OWN, None),
+    "GET /api/v1/banks/{b}/blocks": (OWN, None),
+    "GET /api/v1/banks/{b}/blocks/{label}": (OWN, None),
+    "PUT /api/v1/banks/{b}/blocks/{label}": (OWN, {"value": "new"}),
+    "DELETE /api/v1/banks/{b}/blocks/{label}": (OWN, None),
+    "GET /api/v1/banks/{b}/blocks/{label}/history": (OWN, None),
+    "POST /api/v1/banks/{b}/blocks/{label}/undo": (OPERATOR, None),
     "GET /api/v1/holds": (OPERATOR, None),
     "GET /api/v1/events": (OPERATOR, None),
     "GET /api/v1/events/stream": (OPERATOR, None),
@@ -85,7 +106,8 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
 class Place:
     """A fresh session with ann, who takes part in the thread, and bob, who does not; and a foreign agent.
 
-    Ann is awake, has a message, and has asked to wake bob, who is awake: that is deferred.
+    Ann is awake, has a message, and has asked to wake bob, who is awake: that is deferred. A bank is hers, with an
+    episode that is stale and a block of two versions; agents may write it while somebody waits.
     """
 
     session: str
@@ -100,9 +122,21 @@ async def service(tmp_path: Path) -> AsyncGenerator[Service]:
         yield made
 
 
+async def filled_bank(service: Service) -> tuple[str, str]:
+    """Return the name of a new bank, and its episode."""
+    name = f"bank-{uuid4().hex}"
+    await service.ok("POST", "/banks", {"name": name, "policy": {"hot_edits": True}})
+    episode = (await service.ok("POST", f"/banks/{name}/episodes", {"text": "private"}))["id"]
+    await service.ok("POST", f"/banks/{name}/episodes/{episode}/stale", {"evidence": "e"})
+    for value in ("one", "two"):
+        await service.ok("PUT", f"/banks/{name}/blocks/human", {"value": value})
+    return name, episode
+
+
 async def fresh(service: Service) -> Place:
+    bank, episode = await filled_bank(service)
     graph = {
-        "agents": [{"name": each} for each in ("ann", "bob", "carl")],
+        "agents": [{"name": "ann", "bank": bank}, {"name": "bob"}, {"name": "carl"}],
         "threads": [{"name": "t", "participants": ["ann"]}],
     }
     home = await service.ok("POST", "/sessions", graph)
@@ -115,7 +149,7 @@ async def fresh(service: Service) -> Place:
     wake = await service.ok("POST", "/wakes", {"to": "bob", "message": "m", "reason": "blocker"}, token=ann)
     pulse = (await service.ok("GET", f"/agents/{name}:ann/pulses"))["pulses"][0]["id"]
     keys = {"m": letter["message"], "w": wake["wake"], "root": wake["root"], "p": pulse}
-    keys |= {"s": name, "t": "t", "key": "zone"}
+    keys |= {"s": name, "t": "t", "key": "zone", "b": bank, "id": episode, "evidence": "e", "label": "human"}
     tokens = (ADMIN, ann, bob, away["agents"][0]["token"], None)
     return Place(session=name, tokens=tokens, keys=keys)
 
@@ -127,6 +161,7 @@ async def status(service: Service, place: Place, door: str, token: str | None) -
     path = path.replace("{a}", "ann" if "/sessions/" in path or "/sleeping/" in path else f"{place.session}:ann")
     body = json.loads(json.dumps(DOORS[door][1]).replace("{s}", place.session))
     headers = {} if token is None else {"Authorization": f"Bearer {token}"}
+    path += "?q=new" if path.endswith("/search") else ""
     async with service.http.request(method, service.url + path, json=body, headers=headers) as answer:
         return answer.status
 

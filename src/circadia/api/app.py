@@ -6,12 +6,16 @@ from fastapi import FastAPI
 
 from circadia.api import (
     agents,
+    banks,
+    blocks,
     chains,
     coordination,
     direct_messages,
+    episodes,
     events,
     holds,
     inbox,
+    memory_search,
     messages,
     pulses,
     schedule,
@@ -34,7 +38,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
-    coordination, wake_stats, events, usage,
+    coordination, wake_stats, banks, episodes, memory_search, blocks, events, usage,
 )  # fmt: skip
 
 

@@ -41,6 +41,14 @@ class PolicyKeys(BaseModel):
     hold_max_seconds: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("hold_max_seconds"))
     hold_lists: StrictBool = Field(False, description=_said("hold_lists"))
     abort_streams: StrictBool = Field(False, description=_said("abort_streams"))
+    bank: Name | None = Field(None, description=_said("bank"), examples=["support-{user}"])
+    banks: Reach = Field((), description=_said("banks"))
+    read_banks: Reach = Field((), description=_said("read_banks"))
+    multi_user: StrictBool = Field(False, description=_said("multi_user"))
+    capture: StrictBool = Field(True, description=_said("capture"))
+    inject: StrictBool = Field(True, description=_said("inject"))
+    stable_tokens: StrictInt = Field(2_000, ge=0, le=MOST_COUNTED, description=_said("stable_tokens"))
+    fitting_tokens: StrictInt = Field(1_000, ge=0, le=MOST_COUNTED, description=_said("fitting_tokens"))
 
 
 class PolicyBody(PolicyKeys, Body):

@@ -2,6 +2,7 @@
 
 import hashlib
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from typing import Any, Final
@@ -41,13 +42,17 @@ class NewBank:
     """What it is for."""
     policy: BankPolicy = field(default_factory=BankPolicy)
     """How it is written to."""
+    template: str | None = None
+    """The template whose bank it is, where it is brought from elsewhere."""
+    end_user: str | None = None
+    """The person whom it belongs to, then."""
 
 
 class Banks:
     """The only writer of banks."""
 
     def __init__(self, clock: Clock, ids: IdSource, policies: dict[str, BankPolicy]) -> None:
-        """`policies` are those of templates, by template; other templates have the default."""
+        """`policies` are those of the file, by name or template of the bank; others have the default."""
         self._clock = clock
         self._ids = ids
         self._policies = policies
@@ -59,7 +64,8 @@ class Banks:
             InvalidRequest: a bad name. Conflict: there is one of this name.
         """
         _require_name(new.name)
-        return await self._added(tx, new.name, new.policy, by, description=new.description)
+        more = {"description": new.description, "template": new.template, "end_user": new.end_user}
+        return await self._added(tx, new.name, new.policy, by, **more)
 
     async def get(self, tx: Tx, name: str) -> Bank:
         """Return the bank of this name. Raises NotFound: there is none."""
@@ -71,14 +77,17 @@ class Banks:
     async def bound(self, tx: Tx, policy: AgentPolicy, user: str | None, *, make: bool = False) -> Bank | None:
         """Return the bank that an agent's turn goes to; none if none is bound, or it takes an end user who is unknown.
 
-        `make` makes it where it is not there; else an absent one is none too.
+        `make` makes it where it is not there; else an absent one is none too. Nobody is called "".
         """
+        user = user or None
         if policy.bank is None or (user is None and (policy.multi_user or USER in policy.bank)):
             return None
         if USER in policy.bank and user is not None:
             return await self._of_user(tx, policy.bank, user, make=make)
         bank = await tx.banks.by_name(policy.bank)
-        return await self._added(tx, policy.bank, BankPolicy(), "circadia") if bank is None and make else bank
+        return (
+            await self._added(tx, policy.bank, self._policy(policy.bank), "circadia") if bank is None and make else bank
+        )
 
     async def opened(
         self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None
@@ -107,6 +116,14 @@ class Banks:
         if bank is None:
             raise NotFound(f"bank {wanted!r} holds nothing yet")
         return bank
+
+    async def listed(self, tx: Tx, principal: Principal, *, template: str | None = None) -> Sequence[Bank]:
+        """Return the banks that a principal may open, by name."""
+        banks = await tx.banks.every(template=template)
+        if principal.agent is None:
+            return banks
+        own = _named(principal.agent.policy)
+        return [bank for bank in banks if bank.name in own or bank.template in own]
 
     async def change(
         self, tx: Tx, bank: Bank, *, by: str, name: str | None = None, description: str | None = None,
@@ -140,10 +157,10 @@ class Banks:
         self, tx: Tx, policy: AgentPolicy, wanted: str, user: str | None, *, make: bool
     ) -> tuple[str | None, Bank | None]:
         """Return which of the agent's names or templates opens the bank, and the bank if there is one."""
-        own = [each for each in (policy.bank, *policy.banks, *policy.read_banks) if each is not None]
+        own = _named(policy)
         if wanted in own:
             if USER in wanted:
-                if user is None:
+                if not user:
                     raise InvalidRequest(f"bank {wanted!r} takes an end user: say whose with `user`")
                 return wanted, await self._of_user(tx, wanted, user, make=make and wanted not in policy.read_banks)
             return wanted, await self.bound(tx, AgentPolicy(bank=wanted), None, make=make)
@@ -160,8 +177,10 @@ class Banks:
         name = template.replace(USER, user if PLAIN_USER.fullmatch(user) else hashed)
         if await tx.banks.by_name(name) is not None:
             name = template.replace(USER, hashed)
-        policy = self._policies.get(template, BankPolicy())
-        return await self._added(tx, name, policy, "circadia", template=template, end_user=user)
+        return await self._added(tx, name, self._policy(template), "circadia", template=template, end_user=user)
+
+    def _policy(self, name: str) -> BankPolicy:
+        return self._policies.get(name, BankPolicy())
 
     async def _added(self, tx: Tx, name: str, policy: BankPolicy, by: str, **more: Any) -> Bank:
         bank = Bank(id=BankId(self._ids.new("bnk")), name=name, policy=policy, created_at=self._clock.now(), **more)
@@ -172,6 +191,11 @@ class Banks:
     async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str, data: dict[str, object]) -> None:
         event = Event(type=kind, at=self._clock.now(), data={"bank": bank.name, "by": by, **data})
         await tx.events.add([event])
+
+
+def _named(policy: AgentPolicy) -> Sequence[str]:
+    """Return the names and templates of banks that an agent may open."""
+    return [each for each in (policy.bank, *policy.banks, *policy.read_banks) if each is not None]
 
 
 def _require_name(name: str) -> None:

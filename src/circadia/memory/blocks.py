@@ -9,8 +9,10 @@ from typing import Final, TypeVar
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import EpisodeId
+from circadia.memory.episodes import is_text
 from circadia.records.bank import Bank
 from circadia.records.block import Block, Span
+from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 
 T = TypeVar("T")
@@ -72,12 +74,14 @@ class Blocks:
         latest = await tx.blocks.latest(bank.id, label)
         found = None if latest is None or latest.deleted else latest
         _require_version(label, found, edit.expected_version)
-        _require_writer(bank, label, found, edit, writer)
+        _require_writer(bank, label, latest, edit, writer)  # what a person has set outlives a deletion
         value = edit.value if edit.value is not None else found.value if found else ""
-        limit = edit.limit or (found.limit if found else LIMIT)
+        limit = _or(edit.limit, latest.limit if latest else LIMIT)
         _require_fit(label, value, limit, edit.spans)
+        _require_text(value=value, description=edit.description, why=edit.why)
         return await self._added(
             tx,
+            bank,
             Block(
                 bank_id=bank.id,
                 label=label,
@@ -87,7 +91,7 @@ class Blocks:
                 description=_or(edit.description, found.description if found else ""),
                 limit=limit,
                 pinned=_or(edit.pinned, found.pinned if found else True),
-                read_only=_or(edit.read_only, found.read_only if found else False),
+                read_only=_or(edit.read_only, latest.read_only if latest else False),
                 spans=_or(edit.spans, carried(found, value) if found else ()),
                 by=by,
                 why=edit.why,
@@ -130,7 +134,7 @@ class Blocks:
             NotFound: there is no such block. InvalidRequest: `old` is not there, or more than once; and as `write`.
         """
         found = await self.get(tx, bank, label)
-        times = found.value.count(old) if old else 0
+        times = sum(found.value.startswith(old, at) for at in range(len(found.value))) if old else 0
         if times != 1:
             hint = "it must be there once; give more of the text around it" if times else "read the block again"
             raise InvalidRequest(f"the text to replace stands {times} times in block {label!r}; {hint}")
@@ -148,34 +152,40 @@ class Blocks:
             raise NotFound(f"no block {label!r} in bank {bank.name!r}{there}")
         return found
 
-    async def delete(self, tx: Tx, bank: Bank, label: str, *, writer: Writer, by: str, why: str = "") -> Block:
+    async def delete(
+        self, tx: Tx, bank: Bank, label: str, *, writer: Writer, by: str, why: str = "", expected: int | None = None
+    ) -> Block:
         """Make a version that says that there is no block any more; `undo` brings it back.
 
         Raises:
-            NotFound: there is none. Forbidden: the writer may not.
+            NotFound: there is none. Conflict: it is not at the expected version. Forbidden: the writer may not.
         """
         found = await self.get(tx, bank, label)
+        _require_version(label, found, expected)
         _require_writer(bank, label, found, Edit(value=""), writer)
         gone = replace(found, value="", spans=(), deleted=True)
-        return await self._again(tx, gone, found, by=by, why=why or "deleted")
+        return await self._again(tx, bank, gone, found, by=by, why=why or "deleted")
 
-    async def undo(self, tx: Tx, bank: Bank, label: str, *, to: int | None = None, by: str) -> Block:
+    async def undo(
+        self, tx: Tx, bank: Bank, label: str, *, to: int | None = None, by: str, expected: int | None = None
+    ) -> Block:
         """Make the version before the present one, or the version `to`, the present one again (MEM-11).
 
         What was undone stays in the history: a later version that is written now branches off from `to`.
 
         Raises:
-            NotFound: there is no such version.
+            NotFound: there is no such version. Conflict: the present one is not the expected one.
         """
         history = await tx.blocks.history(bank.id, label)
         if not history:
             raise NotFound(f"no block {label!r} in bank {bank.name!r} ever")
         latest = history[-1]
-        version = to if to is not None else latest.parent
-        wanted = next((each for each in history if each.version == version), None)
+        _require_version(label, latest, expected)
+        wanted = _before(history) if to is None else next((each for each in history if each.version == to), None)
         if wanted is None:
-            raise NotFound(f"block {label!r} has no version {version}; it has 1 to {latest.version}")
-        return await self._again(tx, wanted, latest, by=by, why=f"back to version {wanted.version}")
+            what = f"version {to}; it has 1 to {latest.version}" if to is not None else "version before the present one"
+            raise NotFound(f"block {label!r} has no {what}")
+        return await self._again(tx, bank, wanted, latest, by=by, why=f"back to version {wanted.version}")
 
     async def restore(self, tx: Tx, bank: Bank, at: datetime, *, by: str) -> Sequence[Block]:
         """Make all blocks again what they were at that time; return those that were different."""
@@ -185,57 +195,106 @@ class Blocks:
             then = next((each for each in reversed(history) if each.at <= at), None)
             then = then or replace(history[-1], value="", spans=(), deleted=True, version=0)
             if _shown(then) != _shown(history[-1]):
-                made.append(await self._again(tx, then, history[-1], by=by, why=f"as it was at {at.isoformat()}"))
+                why = f"as it was at {at.isoformat()}"
+                made.append(await self._again(tx, bank, then, history[-1], by=by, why=why))
         return made
 
-    async def _again(self, tx: Tx, wanted: Block, latest: Block, *, by: str, why: str) -> Block:
+    async def _again(self, tx: Tx, bank: Bank, wanted: Block, latest: Block, *, by: str, why: str) -> Block:
         parent = latest.version if wanted.deleted else wanted.version
+        version = latest.version + 1
         return await self._added(
-            tx, replace(wanted, version=latest.version + 1, parent=parent, by=by, why=why, at=self._clock.now())
+            tx, bank, replace(wanted, version=version, parent=parent, by=by, why=why, at=self._clock.now())
         )
 
-    async def _added(self, tx: Tx, block: Block) -> Block:
+    async def _added(self, tx: Tx, bank: Bank, block: Block) -> Block:
         if not await tx.blocks.add(block):
             raise Conflict(f"block {block.label!r} was written at the same moment; read it again")
+        data = {
+            "bank": bank.name, "label": block.label, "version": block.version, "by": block.by, "deleted": block.deleted,
+        }  # fmt: skip
+        await tx.events.add([Event(type=EventType.BLOCK, at=block.at, data=data)])
         return block
 
 
 def carried(before: Block, value: str) -> Sequence[Span]:
-    """Return the spans of a version whose text still stands in the new value, at their new places."""
+    """Return the spans of a version at their places in the new value, without those whose text is gone.
+
+    A span that was changed inside still rests on its episodes if half of it, or more, is what it was.
+    """
+    old = before.value
+    head = _alike(old, value)
+    tail = _alike(old[head:][::-1], value[head:][::-1])
+    grown = len(value) - len(old)
     found: list[Span] = []
-    for span in before.spans:
-        text = before.value[span.start : span.end]
-        at = value.find(text)
-        if text and at >= 0:
-            found.append(replace(span, start=at, end=at + len(text)))
-    return tuple(found)
+    end = 0
+    for span in sorted(before.spans, key=lambda span: span.start):
+        changed = min(span.end, len(old) - tail) - max(span.start, head)
+        if span.end <= head:
+            start, end = span.start, span.end
+        elif span.start >= len(old) - tail:
+            start, end = span.start + grown, span.end + grown
+        elif span.start <= head and span.end >= len(old) - tail and 2 * changed <= span.end - span.start:
+            start, end = span.start, span.end + grown
+        else:
+            start = value.find(old[span.start : span.end], max(end, head), len(value) - tail)
+            if start < 0:
+                continue
+            end = start + span.end - span.start
+        found.append(replace(span, start=start, end=end))
+    return tuple(each for each in found if each.start < each.end)
+
+
+def _alike(one: str, other: str) -> int:
+    """Return how many characters at their beginnings are the same."""
+    apart = (at for at, (left, right) in enumerate(zip(one, other, strict=False)) if left != right)
+    return next(apart, min(len(one), len(other)))
 
 
 def without(block: Block, gone: frozenset[EpisodeId]) -> Block:
     """Return the version without the parts that rest on any of these episodes, and the lines that this empties."""
     value = block.value
-    kept: list[Span] = []
-    for span in sorted(block.spans, key=lambda span: span.start, reverse=True):
-        if gone.isdisjoint(span.episodes):
-            kept.append(span)
-            continue
-        start, end = span.start, span.end
+    kept = list(block.spans)
+    while lost := next((each for each in reversed(kept) if not gone.isdisjoint(each.episodes)), None):
+        kept.remove(lost)
+        start, end = lost.start, lost.end
         alone = (start == 0 or value[start - 1] == "\n") and (end == len(value) or value[end] == "\n")
         if alone and end < len(value):
             end += 1
         elif alone and start > 0:
             start -= 1
         value = value[:start] + value[end:]
-        kept = [replace(each, start=each.start - (end - start), end=each.end - (end - start)) for each in kept]
-    return replace(block, value=value, spans=tuple(reversed(kept)))
+        moved = [_moved(each, start, end) for each in kept]
+        kept = [each for each in moved if each.start < each.end]
+    return replace(block, value=value, spans=tuple(kept))
+
+
+def _moved(span: Span, start: int, end: int) -> Span:
+    """Return a span of a text without the characters from `start` to `end`."""
+    places = [at - max(0, min(at, end) - start) for at in (span.start, span.end)]
+    return replace(span, start=places[0], end=places[1])
 
 
 def _shown(block: Block) -> tuple[object, ...]:
     return (block.value, block.description, block.limit, block.pinned, block.read_only, block.deleted)
 
 
+def _before(history: Sequence[Block]) -> Block | None:
+    """Return the last version that was different from the present one, up the branch that this one is on."""
+    versions = {each.version: each for each in history}
+    at: Block | None = history[-1]
+    while at is not None and _shown(at) == _shown(history[-1]):
+        at = None if at.parent is None else versions.get(at.parent)
+    return at
+
+
 def _or(value: T | None, other: T) -> T:
     return other if value is None else value
+
+
+def require_sound(label: str, value: str, limit: int) -> None:
+    """Hold a version that comes from elsewhere to the rules of `write`. Raises InvalidRequest: it breaks one."""
+    _require_label(label)
+    _require_fit(label, value, limit, None)
 
 
 def _require_label(label: str) -> None:
@@ -262,6 +321,12 @@ def _require_writer(bank: Bank, label: str, found: Block | None, edit: Edit, wri
         raise Forbidden(f"block {label!r} is read-only; a person can change that")
     if edit.read_only is not None or (found is not None and edit.limit is not None and edit.limit != found.limit):
         raise Forbidden(f"only a person may change the limit of block {label!r}, or make it read-only")
+
+
+def _require_text(**texts: str | None) -> None:
+    for what, text in texts.items():
+        if text is not None and not is_text(text):
+            raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
 
 
 def _require_fit(label: str, value: str, limit: int, spans: Sequence[Span] | None) -> None:

@@ -2,9 +2,9 @@
 
 import hashlib
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
 from typing import Final
 
 import orjson
@@ -26,6 +26,10 @@ MAX_METADATA: Final = 16_384
 """Bytes of the metadata as JSON."""
 AHEAD: Final = timedelta(minutes=5)
 """How far in the future a time may lie: clocks differ."""
+EARLIEST: Final = datetime(1, 1, 1, tzinfo=UTC)
+"""In UTC, as times are kept."""
+ALWAYS: Final = 3e9
+"""Seconds of a window that is longer than anything was stored: about a century."""
 TOPIC: Final = "memory"
 """Signals that something was remembered, by the bank's id."""
 
@@ -87,17 +91,33 @@ class Episodes:
         found = await self._again(tx, bank, new, digest, now)
         if found is not None:
             return Remembered(episode=found, new=False)
-        at = new.at or now
-        episode = Episode(
-            id=EpisodeId(self._ids.new("epi")), number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust,
-            importance=new.importance, terms=stored_terms(searched_text(at, new.speaker, new.text)),
-            speaker=new.speaker, kind=new.kind, session=new.session, metadata=new.metadata, incomplete=new.incomplete,
-            key=new.key, digest=digest, stored_at=now,
-        )  # fmt: skip
+        episode = _made(bank, new, EpisodeId(self._ids.new("epi")), digest, now)
         await tx.episodes.add(episode)
-        await tx.banks.touch(bank.id, now)
-        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id))
+        await self.touch(tx, bank)
         return Remembered(episode=episode, new=True)
+
+    async def bring(
+        self, tx: Tx, bank: Bank, new: NewEpisode, *, episode_id: EpisodeId | None = None, repeats: int = 0,
+        stale: Sequence[Stale] = (),
+    ) -> Episode:  # fmt: skip
+        """Append what was kept elsewhere, with what is known of it there; whoever brings some calls `touch` after them.
+
+        The caller has seen that the bank has none of this id or key.
+
+        Raises:
+            InvalidRequest, TooLarge: as `remember`.
+        """
+        now = self._clock.now()
+        _require_sound(new, now)
+        made = _made(bank, new, episode_id or EpisodeId(self._ids.new("epi")), _digest(new), now)
+        episode = replace(made, repeats=repeats, stale=tuple(stale))
+        await tx.episodes.add(episode)
+        return episode
+
+    async def touch(self, tx: Tx, bank: Bank) -> None:
+        """Note, and tell after the commit, that something was remembered."""
+        await tx.banks.touch(bank.id, self._clock.now())
+        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id))
 
     async def demote(
         self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, by: str, reason: str, evidence: str, weight: float = 0.3
@@ -140,7 +160,7 @@ class Episodes:
             if found is not None and found.digest != digest:
                 raise Conflict(f"key {new.key!r} stands for another episode of bank {bank.name!r}; use a new key")
             return found
-        since = now - timedelta(seconds=bank.policy.duplicate_seconds)
+        since = now - timedelta(seconds=min(bank.policy.duplicate_seconds, ALWAYS))
         found = await tx.episodes.said_since(bank.id, digest, since)
         if found is not None:
             await tx.episodes.repeat(found.id)
@@ -152,8 +172,18 @@ def searched_text(at: datetime, speaker: str, text: str) -> str:
     return f"{at.day} {at:%B %Y} {speaker}: {text}"
 
 
+def _made(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: str, now: datetime) -> Episode:
+    at = new.at or now
+    return Episode(
+        id=episode_id, number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust, importance=new.importance,
+        terms=stored_terms(searched_text(at, new.speaker, new.text)), speaker=new.speaker, kind=new.kind,
+        session=new.session, metadata=new.metadata, incomplete=new.incomplete, key=new.key, digest=digest,
+        stored_at=now,
+    )  # fmt: skip
+
+
 def _digest(new: NewEpisode) -> str:
-    return hashlib.sha256(f"{new.session}\0{new.speaker}\0{new.text}".encode()).hexdigest()
+    return hashlib.sha256(f"{new.session or ''}\0{new.speaker}\0{new.text}".encode()).hexdigest()
 
 
 def _require_sound(new: NewEpisode, now: datetime) -> None:
@@ -162,21 +192,27 @@ def _require_sound(new: NewEpisode, now: datetime) -> None:
     if len(new.text) > MAX_CHARACTERS:
         raise TooLarge(f"an episode may have {MAX_CHARACTERS} characters, not {len(new.text)}; split the text")
     for what, value in (("text", new.text), ("speaker", new.speaker), ("session", new.session), ("key", new.key)):
-        if value is not None and not _is_text(value):
+        if value is not None and not is_text(value):
             raise InvalidRequest(f"the {what} is not text: it has a NUL or a lone surrogate")
         if what != "text" and value is not None and not 0 < len(value) <= MAX_NAME:
             raise InvalidRequest(f"a {what} has 1 to {MAX_NAME} characters")
     if new.at is not None and new.at.tzinfo is None:
         raise InvalidRequest("a time needs a zone, such as 2026-11-21T09:30:00+01:00")
+    if new.at is not None and not EARLIEST <= new.at:
+        raise InvalidRequest(f"{new.at.isoformat()} is before the first day that can be kept, {EARLIEST:%Y-%m-%d}")
     if new.at is not None and new.at > now + AHEAD:
         raise InvalidRequest(f"{new.at.isoformat()} is in the future; it is {now.isoformat(timespec='seconds')}")
     if new.importance is not None and not (math.isfinite(new.importance) and 0 <= new.importance <= 1):
         raise InvalidRequest(f"an importance is a number from 0 to 1, not {new.importance}")
-    if len(orjson.dumps(new.metadata, option=orjson.OPT_NON_STR_KEYS)) > MAX_METADATA:
-        raise TooLarge(f"the metadata may have {MAX_METADATA} bytes")
+    try:
+        size = len(orjson.dumps(new.metadata))
+    except TypeError as error:
+        raise InvalidRequest(f"the metadata is not JSON: {error}") from error
+    if size > MAX_METADATA:
+        raise TooLarge(f"the metadata may have {MAX_METADATA} bytes, not {size}")
 
 
-def _is_text(value: str) -> bool:
+def is_text(value: str) -> bool:
     """Return whether both databases can hold it."""
     try:
         value.encode()

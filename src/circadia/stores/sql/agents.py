@@ -47,7 +47,9 @@ _MOVE = Statement(
 )  # fmt: skip
 
 _POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
-_POLICY_TUPLES: Final = ("upstreams", "mcp_servers", "sessions", "may_wake", "may_sleep", "models")
+_POLICY_TUPLES: Final = (
+    "upstreams", "mcp_servers", "sessions", "may_wake", "may_sleep", "models", "banks", "read_banks",
+)  # fmt: skip
 
 
 class SqlAgents:

@@ -1,0 +1,225 @@
+"""Banks: make, list, change, delete; forget episodes, and put all blocks back to a time."""
+
+from datetime import datetime
+from typing import Annotated, Final
+
+from fastapi import Query
+from pydantic import BaseModel, Field, StrictBool, StrictFloat
+
+from circadia.agents.access import require_operator
+from circadia.api.bodies import Body, FirstMistake, Name
+from circadia.api.parts import Parts, Who, noun_router
+from circadia.api.policies import MOST_MEASURED
+from circadia.api.references import Instant
+from circadia.errors import InvalidRequest
+from circadia.ids import EpisodeId
+from circadia.memory.banks import NewBank
+from circadia.memory.forgetting import forget
+from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.event import Event, EventType
+from circadia.settings.memory import BankSettings
+from circadia.stores.base import Tx
+
+router = noun_router("banks")
+
+MOST_IDS: Final = 10_000
+"""Episodes that one call may name."""
+
+User = Annotated[
+    str | None, Query(max_length=1000, description="The end user, where `{b}` is a template of the agent that asks.")
+]
+"""Whose bank a template means."""
+
+
+def _said(key: str) -> str:
+    """Return how the settings describe the key: it is the same one."""
+    return BankSettings.model_fields[key].description or ""
+
+
+class BankPolicyKeys(BaseModel):
+    """How a bank is written to."""
+
+    capture: Capture = Field(Capture.CONTENT, description=_said("capture"))
+    capture_tools: StrictBool = Field(False, description=_said("capture_tools"))
+    min_importance: StrictFloat = Field(0.0, ge=0, le=1, description=_said("min_importance"))
+    hot_edits: StrictBool = Field(False, description=_said("hot_edits"))
+    duplicate_seconds: StrictFloat = Field(3600.0, ge=0, le=MOST_MEASURED, description=_said("duplicate_seconds"))
+    keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("keep_days"))
+
+
+class BankPolicyBody(BankPolicyKeys, Body):
+    """Keys of a bank's policy; those that are left out stay as they are."""
+
+    def over(self, before: BankPolicy) -> BankPolicy:
+        """Return the policy with what was sent."""
+        kept = {name: getattr(before, name) for name in BankPolicyKeys.model_fields}
+        return BankPolicy(**{**kept, **{name: getattr(self, name) for name in self.model_fields_set}})
+
+
+class BankBody(Body):
+    """A bank to make."""
+
+    name: Name = Field(description="Unique: `[a-z0-9][a-z0-9_.@~-]{0,127}`.", examples=["support"])
+    description: str = Field("", max_length=4000, description="What it is for.")
+    policy: BankPolicyBody | None = Field(None, description="How it is written to.")
+
+
+class BankChange(Body):
+    """What of a bank to change; what is left out, or null, stays as it is."""
+
+    name: Name | None = Field(None, description="A new name; agents bind a bank by its name.")
+    description: str | None = Field(None, max_length=4000, description="What it is for.")
+    policy: BankPolicyBody | None = Field(None, description="How it is written to.")
+
+
+class BankView(BaseModel):
+    """A bank."""
+
+    id: str = Field(description="Key.", examples=["bnk_0cwd…"])
+    name: str = Field(description="Unique.", examples=["support-ann"])
+    description: str = Field(description="What it is for.")
+    template: str | None = Field(description="The template that it was made from.", examples=["support-{user}"])
+    end_user: str | None = Field(description="The person whom it belongs to, where it was made from a template.")
+    policy: BankPolicyKeys = Field(description="How it is written to.")
+    episodes: int = Field(description="How many episodes it holds.")
+    skipped: dict[str, int] = Field(description="How many turns its policy has left out, by why.")
+    created_at: datetime = Field(description="When it was made.")
+    written_at: datetime | None = Field(description="When something was last remembered.")
+
+
+class BankList(BaseModel):
+    """A page of banks."""
+
+    banks: list[BankView] = Field(description="By name.")
+    after: str | None = Field(description="What to send as `after` for the next page; null at the end.")
+
+
+class ForgetBody(Body):
+    """What to forget: episodes by id, or all that meet each condition. At least one key must be given."""
+
+    ids: Annotated[list[Name], FirstMistake()] | None = Field(
+        None, max_length=MOST_IDS, description="Episodes; others that meet no condition below stay."
+    )
+    session: Name | None = Field(None, description="Of this conversation.")
+    speaker: Name | None = Field(None, description="Said by them.")
+    since: Instant = Field(None, description="From this date or time on.")
+    until: Instant = Field(None, description="Before this date or time.")
+    dry_run: StrictBool = Field(False, description="Tell only what would go.")
+
+
+class ForgottenView(BaseModel):
+    """What went, or would go."""
+
+    bank: str = Field(description="The bank's name.")
+    episodes: int = Field(description="Episodes, with their vectors.")
+    notes: int = Field(description="Notes that rested on any of them.")
+    versions: int = Field(description="Versions of blocks that lost a part.")
+    dry_run: bool = Field(description="Whether nothing was changed.")
+
+
+async def bank_view(tx: Tx, bank: Bank) -> BankView:
+    """Return the bank as it is shown."""
+    return BankView(
+        id=bank.id,
+        name=bank.name,
+        description=bank.description,
+        template=bank.template,
+        end_user=bank.end_user,
+        policy=BankPolicyKeys(**{name: getattr(bank.policy, name) for name in BankPolicyKeys.model_fields}),
+        episodes=await tx.episodes.count(bank.id),
+        skipped=dict(bank.skipped),
+        created_at=bank.created_at,
+        written_at=bank.written_at,
+    )
+
+
+@router.post("/banks", status_code=201)
+async def create_bank(body: BankBody, who: Who, parts: Parts) -> BankView:
+    """Make a bank. The operator only; the banks that an agent is bound to make themselves."""
+    require_operator(who)
+    policy = body.policy.over(BankPolicy()) if body.policy else BankPolicy()
+    async with parts.store.write() as tx:
+        new = NewBank(name=body.name, description=body.description, policy=policy)
+        return await bank_view(tx, await parts.memory.banks.create(tx, new, by=who.name))
+
+
+@router.get("/banks")
+async def list_banks(
+    who: Who,
+    parts: Parts,
+    template: Annotated[str | None, Query(description="Made from this template only.")] = None,
+    after: Annotated[str, Query(description="Name of the last bank of the page before.")] = "",
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+) -> BankList:
+    """List banks: all for the operator, for an agent those that it may open."""
+    async with parts.store.read() as tx:
+        banks = [each for each in await parts.memory.banks.listed(tx, who, template=template) if each.name > after]
+        page = [await bank_view(tx, bank) for bank in banks[:limit]]
+    return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
+
+
+@router.get("/banks/{b}")
+async def show_bank(b: str, who: Who, parts: Parts, user: User = None) -> BankView:
+    """Show a bank. The operator, and agents that may open it."""
+    async with parts.store.read() as tx:
+        return await bank_view(tx, await parts.memory.banks.opened(tx, who, b, user=user))
+
+
+@router.patch("/banks/{b}")
+async def change_bank(b: str, body: BankChange, who: Who, parts: Parts) -> BankView:
+    """Rename a bank, or change what it is for or how it is written to. The operator only."""
+    require_operator(who)
+    async with parts.store.write() as tx:
+        bank = await parts.memory.banks.get(tx, b)
+        policy = body.policy.over(bank.policy) if body.policy else None
+        changed = await parts.memory.banks.change(
+            tx, bank, by=who.name, name=body.name, description=body.description, policy=policy
+        )
+        return await bank_view(tx, changed)
+
+
+@router.delete("/banks/{b}", status_code=204)
+async def delete_bank(b: str, who: Who, parts: Parts) -> None:
+    """Delete a bank with all that it holds. The operator only."""
+    require_operator(who)
+    async with parts.store.write() as tx:
+        await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, b), by=who.name)
+
+
+@router.post("/banks/{b}/forget")
+async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts) -> ForgottenView:
+    """Delete episodes with all that rests on them: vectors, notes, parts of blocks in every version.
+
+    The operator only.
+    """
+    require_operator(who)
+    store = parts.store
+    async with store.read() if body.dry_run else store.write() as tx:
+        bank = await parts.memory.banks.get(tx, b)
+        ids = await _meant(tx, bank, body)
+        gone = await forget(tx, bank, ids, dry_run=body.dry_run)
+        if not body.dry_run:
+            counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
+            data = {"bank": bank.name, "by": who.name, **counts}
+            await tx.events.add([Event(type=EventType.FORGOTTEN, at=parts.clock.now(), data=data)])
+    return ForgottenView(
+        bank=bank.name, episodes=gone.episodes, notes=gone.notes, versions=gone.versions, dry_run=body.dry_run
+    )
+
+
+async def _meant(tx: Tx, bank: Bank, body: ForgetBody) -> list[EpisodeId]:
+    """Return the episodes that the body means.
+
+    Raises:
+        InvalidRequest: it means none in particular, which must not mean all.
+    """
+    conditions = (body.session, body.speaker, body.since, body.until)
+    if body.ids is None and not any(each is not None for each in conditions):
+        raise InvalidRequest("say what to forget: `ids`, `session`, `speaker`, `since` or `until`")
+    if body.ids is not None and not any(each is not None for each in conditions):
+        return [EpisodeId(each) for each in dict.fromkeys(body.ids)]
+    found = await tx.episodes.matching(
+        bank.id, session=body.session, speaker=body.speaker, since=body.since, until=body.until
+    )
+    named = None if body.ids is None else frozenset(body.ids)
+    return [each for each in found if named is None or each in named]
