@@ -81,7 +81,7 @@ class Background:
     async def _guarded(self) -> float:
         """Embed what there is; return how long to wait, which is longer after each failure."""
         try:
-            await self._catch_up()
+            await self.catch_up()
         except CircadiaError as error:
             self._pause = min(max(FIRST_PAUSE_SECONDS, 2 * self._pause), LONGEST_PAUSE_SECONDS)
             if self._pause == FIRST_PAUSE_SECONDS:
@@ -105,10 +105,15 @@ class Background:
         finally:
             timer.cancel()
             some.cancel()
-        if self._some.is_set():
+        if self._some.is_set() and not self._pause:
             await self._clock.sleep(GATHER_SECONDS)
 
-    async def _catch_up(self) -> None:
+    async def catch_up(self) -> None:
+        """Embed all that has no vector by the present embedder.
+
+        Raises:
+            UpstreamFailed: the embedder fails; the next call goes on from there. StorageUnavailable: likewise.
+        """
         if self._clock.monotonic() >= self._again_at:
             self._after = dict.fromkeys(Layer, 0)
             self._strange, self._left = set(), False
