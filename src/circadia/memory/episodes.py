@@ -198,7 +198,7 @@ def _require_sound(new: NewEpisode, now: datetime) -> None:
             raise InvalidRequest(f"a {what} has 1 to {MAX_NAME} characters")
     if new.at is not None and new.at.tzinfo is None:
         raise InvalidRequest("a time needs a zone, such as 2026-11-21T09:30:00+01:00")
-    if new.at is not None and not EARLIEST <= new.at:
+    if new.at is not None and new.at < EARLIEST:
         raise InvalidRequest(f"{new.at.isoformat()} is before the first day that can be kept, {EARLIEST:%Y-%m-%d}")
     if new.at is not None and new.at > now + AHEAD:
         raise InvalidRequest(f"{new.at.isoformat()} is in the future; it is {now.isoformat(timespec='seconds')}")

@@ -10,6 +10,7 @@ take in what stands before and after in the same conversation, most of all the q
 """
 
 import math
+import threading
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -20,7 +21,7 @@ import numpy as np
 from numpy.typing import DTypeLike
 
 from circadia.memory.columns import Array, Column
-from circadia.memory.terms import QUESTION
+from circadia.memory.terms import QUESTION, words
 from circadia.memory.vectors import Vectors
 from circadia.records.index_entry import IndexEntry, Layer
 
@@ -35,7 +36,7 @@ MEANING: Final = 0.3
 WINDOW: Final = 0.4
 """A cosine so much below the best of the search counts nothing."""
 DEPTH: Final = 100
-"""How many rows by words, and by meaning, are looked at closely."""
+"""How many rows by words, and by meaning, are looked at closely, or as many as are asked for."""
 ANSWER: Final = 1.0
 """How much of the score of a question goes to the turn that follows it."""
 BEFORE: Final = 0.5
@@ -109,7 +110,7 @@ class Scored:
 
 
 class Index:
-    """Rows of one bank, from both layers."""
+    """Rows of one bank, from both layers; for threads too, one at a time."""
 
     def __init__(self) -> None:
         self.last: Final = dict.fromkeys(Layer, 0)
@@ -120,7 +121,10 @@ class Index:
         self._vectors: Final[dict[str, Vectors]] = {}
         self._codes: Final[dict[str, dict[str, int]]] = {}
         self._latest: Final[dict[int, int]] = {}
+        self._called: Final[dict[str, list[int]]] = {}
         self._words = 0
+        # A search may run in a thread on behalf of somebody who has gone; no row is added meanwhile.
+        self._busy: Final = threading.Lock()
         self._columns: Final = {name: Column(kind) for name, kind in _COLUMNS.items()}
 
     def __len__(self) -> int:
@@ -129,8 +133,22 @@ class Index:
 
     def add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         """Add rows, in the order of their numbers; all must be greater than `last`."""
-        if not rows:
-            return
+        if rows:
+            with self._busy:
+                self._add(layer, rows)
+
+    def embed(self, layer: Layer, vectors: Mapping[int, tuple[bytes, str]]) -> None:
+        """Add vectors by number, with their embedder, of rows that have none yet."""
+        known = self.unembedded[layer]
+        with self._busy:
+            self._embed([(known.pop(number), *vector) for number, vector in vectors.items() if number in known])
+
+    def find(self, question: Question) -> Sequence[Scored]:
+        """Return the best rows, best first."""
+        with self._busy:
+            return self._found(question)
+
+    def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
         terms = [np.frombuffer(row.terms, np.uint32) for row in rows]
         questions = np.array([len(each) > 0 and each[-1] == QUESTION for each in terms])
@@ -160,17 +178,12 @@ class Index:
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
         self._embed([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
 
-    def embed(self, layer: Layer, vectors: Mapping[int, tuple[bytes, str]]) -> None:
-        """Add vectors by number, with their embedder, of rows that have none yet."""
-        known = self.unembedded[layer]
-        self._embed([(known.pop(number), *vector) for number, vector in vectors.items() if number in known])
-
-    def find(self, question: Question) -> Sequence[Scored]:
-        """Return the best rows, best first."""
+    def _found(self, question: Question) -> Sequence[Scored]:
         allowed = self._allowed(question)
         words = self._by_words(question.terms, allowed)
-        meaning = self._by_meaning(question.vectors, allowed)
-        close = self._close(words, meaning, allowed)
+        depth = max(DEPTH, question.limit)
+        meaning = self._by_meaning(question.vectors, allowed, depth)
+        close = self._close(words, meaning, allowed, depth)
         if not len(close):
             return []
         at_words, around_words = self._around(close, words)
@@ -273,20 +286,20 @@ class Index:
         best = scores.max(initial=0)
         return scores / best if best > 0 else scores
 
-    def _by_meaning(self, vectors: Mapping[str, Array], allowed: Array | None) -> Array:
+    def _by_meaning(self, vectors: Mapping[str, Array], allowed: Array | None, depth: int) -> Array:
         """Return by row how near it is, 1 for the nearest, 0 if it is not among them."""
         scores = np.zeros(len(self) + 1, np.float32)
         for embedder, vector in vectors.items():
             held = self._vectors.get(embedder)
             if held is not None and held.dimensions == len(vector):
-                rows, cosines = held.nearest(vector, DEPTH, allowed)
+                rows, cosines = held.nearest(vector, depth, allowed)
                 if len(rows):
                     scores[rows] = np.maximum(cosines - (cosines.max() - WINDOW), 0) / WINDOW
         return scores
 
-    def _close(self, words: Array, meaning: Array, allowed: Array | None) -> Array:
+    def _close(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         """Return the rows to look at closely: the best by either, with what stands around them."""
-        seeds = np.union1d(_best(words[:-1]), _best(meaning[:-1]))
+        seeds = np.union1d(_best(words[:-1], depth), _best(meaning[:-1], depth))
         before, after = self._of("before"), self._of("after")
         next_ = after[seeds]
         close = np.unique(np.concatenate([seeds, next_, after[next_[next_ != _NONE]], before[seeds]]))
@@ -305,7 +318,7 @@ class Index:
 
     def _named(self, close: Array, names: Collection[str]) -> Array:
         """Return by row whether its speaker is the only one whom the question names."""
-        named = [code for speaker, code in self._codes.get("speaker", {}).items() if _first_word(speaker) in names]
+        named = [code for name in names for code in self._called.get(name, ())]
         return (self._of("speaker")[close] == named[0]) if len(named) == 1 else np.zeros(len(close), np.bool_)
 
     def _recency(self, close: Array, question: Question) -> Array:
@@ -321,17 +334,17 @@ class Index:
 
     def _code(self, name: str, value: str) -> int:
         codes = self._codes.setdefault(name, {})
-        return codes.setdefault(value, len(codes))
+        code = codes.get(value)
+        if code is None:
+            code = codes[value] = len(codes)
+            if name == "speaker":
+                self._called.setdefault(next(words(value), ""), []).append(code)
+        return code
 
 
-def _best(scores: Array) -> Array:
-    """Return the `DEPTH` best rows with a score."""
+def _best(scores: Array, depth: int) -> Array:
+    """Return the best rows with a score, so many at most."""
     rows = np.flatnonzero(scores)
-    if len(rows) > DEPTH:
-        rows = rows[np.argpartition(-scores[rows], DEPTH)[:DEPTH]]
+    if len(rows) > depth:
+        rows = rows[np.argpartition(-scores[rows], depth)[:depth]]
     return rows
-
-
-def _first_word(speaker: str) -> str:
-    words = speaker.casefold().split()
-    return words[0] if words else ""

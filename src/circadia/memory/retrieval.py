@@ -4,6 +4,7 @@ import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, Protocol
 
 from circadia.clock import Clock
@@ -20,8 +21,8 @@ from circadia.stores.memory import Episodes, Notes
 
 PAGE: Final = 5_000
 """Rows that are read at once."""
-WAITING: Final = 1_000
-"""Rows without a vector that are looked after at each search; more are found when the bank is next loaded."""
+WAITING: Final = 500
+"""How many of the newest rows without a vector, and of the oldest, are looked after at each search."""
 APART: Final = 20_000
 """Rows from which on a search leaves the event loop, since it takes more than 2 ms."""
 
@@ -72,11 +73,12 @@ class Retrieval:
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:
         """Return the best, best first, in a reading transaction; all that was committed before is searched (MEM-02)."""
         held = self._held.get(bank.id)
-        if held is None or held.generation != bank.generation:
+        if held is None or held.generation < bank.generation:
             held = self._held[bank.id] = _Held(index=Index(), generation=bank.generation, lock=asyncio.Lock())
         self._held.move_to_end(bank.id)
         async with held.lock:
-            await self._keep_up(tx, bank, held.index)
+            if held.generation == bank.generation:  # else the transaction is older and shows what is gone by now
+                await self._keep_up(tx, bank, held.index)
             apart = len(held.index) > APART
             scored = await asyncio.to_thread(held.index.find, question) if apart else held.index.find(question)
         self._make_room()
@@ -84,7 +86,8 @@ class Retrieval:
 
     async def _keep_up(self, tx: Tx, bank: Bank, index: Index) -> None:
         for layer, rows in _layers(tx):
-            waiting = list(index.unembedded[layer])[-WAITING:]
+            unembedded = index.unembedded[layer]
+            waiting = {*islice(unembedded, WAITING), *islice(reversed(unembedded), WAITING)}
             if waiting:
                 index.embed(layer, await rows.vectors(waiting))
             full = True

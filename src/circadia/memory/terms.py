@@ -22,8 +22,21 @@ would you your yours
 STOP_WORDS: Final = frozenset(_ENGLISH.split())
 """Words of a question that say nothing about what it asks for; the function words of English."""
 
-_WORD: Final = re.compile(r"[^\W_]+")
-_MARKS: Final = re.compile("[\u0300-\u036f]")
+LONGEST: Final = 64
+"""Characters of a word that count: what is longer is no word, and stems are remembered."""
+MOST: Final = 200_000
+"""Characters of a text that are looked at; one character may stand for eighteen."""
+
+_WORD: Final = re.compile(
+    r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0e4e\u0e80-\u0ece\u0f40-\u0fbc\u1000-\u1049\u1050-\u109f\u1780-\u17d3])+"
+)
+"""Letters and digits; from Devanagari to Khmer the signs for vowels too, which `\\w` leaves out."""
+_MARKS: Final = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670]"
+)
+"""Accents, and the points of Hebrew and Arabic, which most people do not write."""
+_MANY_MARKS: Final = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]+")
+"""More than a letter can carry (Unicode's UAX 15, Stream-Safe Text): the time to sort them grows with their square."""
 _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
@@ -34,21 +47,23 @@ _END_OF_QUESTION: Final = ("?", "？", "؟")
 
 def words(text: str) -> Iterator[str]:
     """Return the words of a text in order, lower case, without accents; pairs of characters where no space tells."""
-    text = unicodedata.normalize("NFKC", text).casefold()
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _MANY_MARKS.sub(r"\1", text))[:MOST]
+    text = text.casefold()
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
     for word in _WORD.findall(text):
         if word.isascii():
-            yield word
+            yield word[:LONGEST]
             continue
         at = 0
         for run in _UNSPACED.finditer(word):
             if run.start() > at:
-                yield word[at : run.start()]
+                yield word[at : min(run.start(), at + LONGEST)]
             yield from _pairs(run[0])
             at = run.end()
         if at < len(word):
-            yield word[at:]
+            yield word[at : at + LONGEST]
 
 
 def stored_terms(text: str) -> bytes:

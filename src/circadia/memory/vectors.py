@@ -1,6 +1,7 @@
 """Vectors of one embedder in one bank: the nearest, exactly, by their signs first and then by their values."""
 
 from collections.abc import Sequence
+from itertools import compress
 from typing import Final
 
 import numpy as np
@@ -24,11 +25,14 @@ class Vectors:
         self._rows = Column(np.int32)
 
     def extend(self, rows: Sequence[int], vectors: Sequence[bytes]) -> None:
-        """Append vectors, 16-bit floats, of these rows of the index."""
-        values = np.frombuffer(b"".join(vectors), np.float16).reshape(len(rows), self.dimensions)
+        """Append vectors, 16-bit floats, of these rows of the index; those that are not sound are left out."""
+        fits = [len(vector) == 2 * self.dimensions for vector in vectors]
+        values = np.frombuffer(b"".join(compress(vectors, fits)), np.float16).reshape(-1, self.dimensions)
+        finite = np.isfinite(values).all(axis=1)
+        values = values[finite]
         self._values.extend(values)
         self._signs.extend(_signs(values))
-        self._rows.extend(np.asarray(rows, np.int32))
+        self._rows.extend(np.fromiter(compress(rows, fits), np.int32)[finite])
 
     def nearest(self, asked: Array, count: int, allowed: Array | None) -> tuple[Array, Array]:
         """Return the rows of the `count` nearest vectors, in no order, and their cosines; `allowed` is by row."""

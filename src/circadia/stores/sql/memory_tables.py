@@ -67,6 +67,7 @@ episodes = Table(
     Column("repeats", Integer, nullable=False, server_default=text("0")),
     Column("stored_at", Instant, nullable=False),
     Column("stale", JSON, nullable=False),
+    sqlite_autoincrement=True,  # no number is given twice, whatever is forgotten
 )
 Index("episodes_bank", episodes.c.bank_id, episodes.c.number)
 Index("episodes_key", episodes.c.bank_id, episodes.c.key, unique=True)
@@ -82,6 +83,7 @@ notes = Table(
     Column("pass_id", String),
     Column("created_at", Instant, nullable=False),
     Column("retired_at", Instant),
+    sqlite_autoincrement=True,
 )
 Index("notes_bank", notes.c.bank_id, notes.c.number)
 Index("notes_embedder", notes.c.embedder, notes.c.number)

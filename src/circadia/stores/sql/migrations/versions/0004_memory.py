@@ -71,6 +71,7 @@ def _episodes() -> None:
         sa.ForeignKeyConstraint(["bank_id"], ["banks.id"]),
         sa.PrimaryKeyConstraint("number"),
         sa.UniqueConstraint("id"),
+        sqlite_autoincrement=True,
     )
     op.create_index("episodes_bank", "episodes", ["bank_id", "number"])
     op.create_index("episodes_key", "episodes", ["bank_id", "key"], unique=True)
@@ -90,6 +91,7 @@ def _notes() -> None:
         sa.ForeignKeyConstraint(["bank_id"], ["banks.id"]),
         sa.PrimaryKeyConstraint("number"),
         sa.UniqueConstraint("id"),
+        sqlite_autoincrement=True,
     )
     op.create_index("notes_bank", "notes", ["bank_id", "number"])
     op.create_index("notes_embedder", "notes", ["embedder", "number"])

@@ -1,0 +1,117 @@
+"""To forget deletes all that rests on the episodes, in every version, and nothing else."""
+
+from typing import Any
+
+import pytest
+
+from circadia.ids import EpisodeId
+from circadia.memory import forgetting
+from circadia.memory.forgetting import Forgotten, forget
+from circadia.records.bank import Bank
+from tests.memory.world import World, span
+
+
+async def all_there_is(world: World, bank: Bank) -> dict[str, Any]:
+    """Return what a bank holds."""
+    async with world.store.read() as tx:
+        blocks = [each for label in await tx.blocks.labels(bank.id) for each in await tx.blocks.history(bank.id, label)]
+        return {
+            "episodes": await tx.episodes.every(bank.id),
+            "notes": await tx.notes.every(bank.id),
+            "blocks": blocks,
+        }
+
+
+async def forgotten(world: World, ids: list[EpisodeId], bank: Bank | None = None) -> Forgotten:
+    async with world.store.write() as tx:
+        return await forget(tx, bank or world.bank, ids)
+
+
+@pytest.mark.spec("MEM-03")
+async def test_all_that_rests_on_an_episode_goes_in_every_version_and_nothing_else(world: World) -> None:
+    other = await world.add_bank("bob")
+    gone, kept = [(await world.remember(text)).episode.id for text in ("Ann's PIN is 9", "Ann likes tea")]
+    theirs = (await world.remember("Bob's PIN is 8", bank=other)).episode.id
+    await world.note("about PIN and tea", [gone, kept])
+    stays = await world.note("about tea", [kept])
+    await world.note("about Bob", [theirs], bank=other)
+    first = "PIN 9\nlikes tea"
+    await world.write("human", first, spans=(span(first, "PIN 9", gone), span(first, "likes tea", kept)))
+    await world.write("human", "Facts:\nPIN 9\nlikes tea")
+    await world.write("human", "Facts:\nPIN: 9\nlikes tea")
+    await world.write("task", "PIN 9", spans=(span("PIN 9", "PIN 9", gone, kept),))
+    await world.write("free", "nothing rests on anything: PIN 9")
+    await world.write("human", "PIN 8", bank=other, spans=(span("PIN 8", "PIN 8", theirs),))
+    before = await all_there_is(world, other)
+    found = await forgotten(world, [gone, theirs, EpisodeId("epi_unknown")])
+    assert found == Forgotten(episodes=1, notes=1, versions=4)
+    assert await all_there_is(world, other) == before, "the ids of another bank touch nothing"
+    left = await all_there_is(world, world.bank)
+    assert [each.id for each in left["episodes"]] == [kept]
+    assert [each.id for each in left["notes"]] == [stays]
+    by_label = {label: [each.value for each in left["blocks"] if each.label == label] for label in ("human", "task")}
+    assert by_label == {"human": ["likes tea", "Facts:\nlikes tea", "Facts:\nlikes tea"], "task": [""]}
+    assert (await world.history("free"))[0].value == "nothing rests on anything: PIN 9"
+    assert await world.texts("PIN") == []
+    assert (await world.undo("human", to=1)).value == "likes tea"
+
+
+@pytest.mark.spec("MEM-03")
+async def test_what_remains_of_a_block_is_forgotten_later_too(world: World) -> None:
+    ids = [(await world.remember(f"fact {at}")).episode.id for at in range(4)]
+    value = "zero one two three"
+    spans = tuple(span(value, part, ids[at]) for at, part in enumerate(value.split()))
+    await world.write("human", value, spans=spans)
+    for at in (1, 3, 0):
+        await forgotten(world, [ids[at]])
+    (left,) = await world.history("human")
+    assert left.value.split() == ["two"]
+    await forgotten(world, [ids[2]])
+    assert (await world.history("human"))[0].value.split() == []
+
+
+async def test_nothing_to_forget_changes_nothing(world: World) -> None:
+    await world.remember("tea")
+    before = await world.present()
+    assert await forgotten(world, []) == Forgotten(episodes=0, notes=0, versions=0)
+    assert await forgotten(world, [EpisodeId("x")]) == Forgotten(episodes=0, notes=0, versions=0)
+    assert await world.present() == before
+
+
+@pytest.mark.spec("MEM-03")
+async def test_a_dry_run_counts_what_would_go_and_keeps_it(world: World) -> None:
+    ids = [(await world.remember(text)).episode.id for text in ("one", "two")]
+    await world.note("both", ids)
+    before = await all_there_is(world, world.bank), await world.present()
+    async with world.store.write() as tx:
+        found = await forget(tx, world.bank, ids, dry_run=True)
+    assert found == Forgotten(episodes=2, notes=1, versions=0)
+    assert (await all_there_is(world, world.bank), await world.present()) == before
+
+
+@pytest.mark.spec("MEM-03")
+async def test_more_than_one_statement_takes_is_forgotten_and_notes_that_rest_on_many_count_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(forgetting, "AT_ONCE", 3)
+    ids = [(await world.remember(f"fact {at}")).episode.id for at in range(10)]
+    await world.note("all", ids)
+    await world.note("two", ids[8:])
+    assert await forgotten(world, ids[:8]) == Forgotten(episodes=8, notes=1, versions=0)
+    assert [each.text for each in (await all_there_is(world, world.bank))["notes"]] == ["two"]
+
+
+@pytest.mark.spec("MEM-03")
+async def test_a_failure_while_forgetting_keeps_everything(world: World) -> None:
+    made = await world.remember("tea")
+    before = await all_there_is(world, world.bank)
+
+    async def fails() -> None:
+        async with world.store.write() as tx:
+            await forget(tx, world.bank, [made.episode.id])
+            raise RuntimeError("what came after it failed")
+
+    with pytest.raises(RuntimeError):
+        await fails()
+    assert await all_there_is(world, world.bank) == before
+    assert await world.texts("tea") == ["tea"]

@@ -1,0 +1,318 @@
+"""The index gives what the formula says, however its rows came in."""
+
+import math
+import threading
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
+from dataclasses import dataclass, replace
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from circadia.memory.index import (
+    AFTER,
+    ANSWER,
+    BEFORE,
+    LENGTH,
+    LONG_BEFORE,
+    MEANING,
+    MEANING_AROUND,
+    SATURATION,
+    SPEAKER,
+    WINDOW,
+    Index,
+    Question,
+    Scored,
+)
+from circadia.memory.terms import asked_terms, stored_terms, words
+from circadia.memory.vectors import stored_vector
+from circadia.records.index_entry import IndexEntry, Layer
+from tests.memory.world import EMBEDDER, vector
+
+WORDS = ("ant", "bee", "cow", "dog", "elk", "fox")
+SPEAKERS = ("Ann Lee", "bob", "José")
+texts = st.lists(st.sampled_from(WORDS), min_size=0, max_size=6).map(" ".join)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    """What a row is made of."""
+
+    text: str
+    speaker: str
+    session: str | None
+    kind: str
+    trust: str
+    at: float
+    importance: float | None
+    weight: float
+    meaning: str | None
+    layer: Layer = Layer.EPISODES
+
+    def entry(self, number: int) -> IndexEntry:
+        return IndexEntry(
+            number=number, at=self.at, session=self.session, speaker=self.speaker, kind=self.kind, trust=self.trust,
+            importance=self.importance, weight=self.weight, terms=stored_terms(self.text),
+            vector=None if self.meaning is None else stored_vector(vector(self.meaning)),
+            embedder=None if self.meaning is None else EMBEDDER,
+        )  # fmt: skip
+
+
+rows_of = st.builds(
+    Row,
+    text=st.tuples(texts, st.sampled_from(["", "?"])).map("".join),
+    speaker=st.sampled_from(SPEAKERS),
+    session=st.sampled_from([None, "s1", "s2"]),
+    kind=st.sampled_from(["turn", "fact"]),
+    trust=st.sampled_from(["person", "tool"]),
+    at=st.integers(0, 1000).map(float),
+    importance=st.sampled_from([None, 0.0, 0.5, 1.0]),
+    weight=st.sampled_from([1.0, 0.3]),
+    meaning=st.none() | texts,
+    layer=st.sampled_from(list(Layer)),
+)
+
+
+@st.composite
+def questions(draw: st.DrawFn) -> Question:
+    text = draw(texts)
+    return Question(
+        terms=asked_terms(text),
+        names=frozenset(words(text + draw(st.sampled_from(["", " Ann", " bob and jose", " José"])))),
+        vectors=draw(st.sampled_from([{}, {EMBEDDER: vector(text)}, {"other/8": vector(text)}])),
+        layers=draw(st.sampled_from([tuple(Layer), (Layer.NOTES,), (Layer.EPISODES,)])),
+        since=draw(st.none() | st.just(300.0)),
+        until=draw(st.none() | st.just(700.0)),
+        session=draw(st.sampled_from([None, None, "s1", "unknown"])),
+        speaker=draw(st.sampled_from([None, None, "bob", "unknown"])),
+        kinds=draw(st.sampled_from([(), (), ("fact",), ("unknown",)])),
+        trusts=draw(st.sampled_from([(), (), ("person",)])),
+        recency=draw(st.sampled_from([0.0, 0.4])),
+        half_life=100.0,
+        importance=draw(st.sampled_from([0.0, 0.2])),
+        now=500.0,
+        limit=draw(st.sampled_from([1, 5, 1000])),
+    )
+
+
+def filled(rows: Sequence[Row], sizes: Sequence[int] = ()) -> Index:
+    """Return an index with the rows in their order, given to it in pages of these sizes."""
+    index = Index()
+    at = 0
+    for size in [*sizes, len(rows)]:
+        page = list(enumerate(rows[at : at + size], at + 1))
+        at += size
+        for layer in Layer:
+            index.add(layer, [row.entry(number) for number, row in page if row.layer is layer])
+    return index
+
+
+def in_order_of(rows: Sequence[Row]) -> list[Row]:
+    """Return the rows as one page of them lies in an index: episodes first."""
+    return [row for layer in Layer for row in rows if row.layer is layer]
+
+
+def slowly(rows: Sequence[Row], question: Question) -> dict[int, float]:
+    """Return the scores by place, by the formula as `index.py` tells it, one row after the other."""
+
+    def allowed(row: Row) -> bool:
+        return (
+            row.layer in question.layers
+            and (question.since is None or row.at >= question.since)
+            and (question.until is None or row.at < question.until)
+            and (question.session is None or row.session == question.session)
+            and (question.speaker is None or row.speaker == question.speaker)
+            and (not question.kinds or row.kind in question.kinds)
+            and (not question.trusts or row.trust in question.trusts)
+        )
+
+    held = [Counter(asked_terms(row.text) and _all_terms(row.text)) for row in rows]
+    average = max(sum(each.total() for each in held) / len(rows), 1.0)
+    by_words = [0.0] * len(rows)
+    for term in question.terms:
+        having = sum(term in each for each in held)
+        rarity = math.log(1 + (len(rows) - having + 0.5) / (having + 0.5))
+        for at, each in enumerate(held):
+            norm = SATURATION * (1 - LENGTH + LENGTH / average * each.total())
+            by_words[at] += rarity * (SATURATION + 1) * each[term] / (each[term] + norm)
+    by_words = [score if allowed(row) else 0.0 for score, row in zip(by_words, rows, strict=True)]
+    by_words = [score / (max(by_words) or 1) for score in by_words]
+    asked = question.vectors.get(EMBEDDER)
+    cosines = {
+        at: float(np.frombuffer(stored_vector(vector(row.meaning)), np.float16).astype(np.float32) @ asked)
+        for at, row in enumerate(rows)
+        if asked is not None and row.meaning is not None and allowed(row)
+    }
+    best = max(cosines.values(), default=0)
+    meaning = [max(cosines[at] - best + WINDOW, 0) / WINDOW if at in cosines else 0.0 for at in range(len(rows))]
+    before, after = _beside(rows)
+    named = {row.speaker for row in rows if next(words(row.speaker)) in question.names}
+
+    def around(at: int, scores: Sequence[float]) -> float:
+        found = AFTER * scores[after[at]] if at in after else 0.0
+        if at in before:
+            previous = before[at]
+            found += (ANSWER if rows[previous].text.endswith("?") else BEFORE) * scores[previous]
+            found += LONG_BEFORE * scores[before[previous]] if previous in before else 0.0
+        return found
+
+    scored: dict[int, float] = {}
+    close = _close(by_words, meaning, before, after)
+    for at, row in enumerate(rows):
+        if at in close and allowed(row):
+            age = max(question.now - row.at, 0)
+            scored[at] = row.weight * (
+                (1 - MEANING) * (by_words[at] + around(at, by_words))
+                + MEANING * (meaning[at] + MEANING_AROUND * around(at, meaning))
+                + (SPEAKER if named == {row.speaker} else 0)
+                + question.recency * 2 ** (-age / question.half_life)
+                + question.importance * (row.importance or 0)
+            )
+    return {at: score for at, score in scored.items() if score > 0}
+
+
+def _all_terms(text: str) -> list[int]:
+    return np.frombuffer(stored_terms(text.rstrip("?")), np.uint32).tolist()
+
+
+def _beside(rows: Sequence[Row]) -> tuple[dict[int, int], dict[int, int]]:
+    before: dict[int, int] = {}
+    latest: dict[str, int] = {}
+    for at, row in enumerate(rows):
+        if row.session is not None:
+            if row.session in latest:
+                before[at] = latest[row.session]
+            latest[row.session] = at
+    return before, {previous: at for at, previous in before.items()}
+
+
+def _close(
+    by_words: Sequence[float], meaning: Sequence[float], before: dict[int, int], after: dict[int, int]
+) -> set[int]:
+    seeds = {at for at in range(len(by_words)) if by_words[at] or meaning[at]}
+    nexts = {after[at] for at in seeds if at in after}
+    return seeds | nexts | {after[at] for at in nexts if at in after} | {before[at] for at in seeds if at in before}
+
+
+def by_place(found: Sequence[Scored]) -> dict[tuple[Layer, int], float]:
+    return {(each.layer, each.number): each.score for each in found}
+
+
+@pytest.mark.spec("MEM-05")
+@given(rows=st.lists(rows_of, max_size=25), question=questions())
+@settings(max_examples=150, deadline=None)
+def test_a_search_gives_the_scores_of_the_formula(rows: list[Row], question: Question) -> None:
+    placed = in_order_of(rows)
+    numbers = {id(row): number for number, row in enumerate(rows, 1)}
+    truth = slowly(placed, replace(question, limit=1000)) if rows else {}
+    found = filled(rows).find(question)
+    best = sorted(truth.values(), reverse=True)[: question.limit]
+    assert [each.score for each in found] == pytest.approx(best, abs=2e-5)
+    scores = {(placed[at].layer, numbers[id(placed[at])]): score for at, score in truth.items()}
+    for each in found:
+        assert each.score == pytest.approx(scores[each.layer, each.number], abs=2e-5)
+        total = sum(part for name, part in each.parts.items() if name != "weight")
+        assert each.score == pytest.approx(total * each.parts["weight"], abs=1e-3), "the parts explain the score"
+
+
+@pytest.mark.spec("MEM-02")
+@given(rows=st.lists(rows_of, max_size=25), sizes=st.lists(st.integers(0, 4), max_size=12), question=questions())
+@settings(max_examples=60, deadline=None)
+def test_rows_that_come_one_by_one_make_the_same_index_as_all_at_once(
+    rows: list[Row], sizes: list[int], question: Question
+) -> None:
+    rows = in_order_of(rows) if len({row.layer for row in rows}) > 1 and not sizes else [
+        replace(row, layer=Layer.EPISODES) for row in rows
+    ]  # fmt: skip
+    one, all_ = filled(rows, sizes).find(question), filled(rows).find(question)
+    assert [each.number for each in one] == [each.number for each in all_]
+    assert [each.score for each in one] == pytest.approx([each.score for each in all_], abs=1e-6)
+
+
+@given(rows=st.lists(rows_of, max_size=20), question=questions())
+@settings(max_examples=60, deadline=None)
+def test_vectors_that_come_later_find_the_same(rows: list[Row], question: Question) -> None:
+    late = filled([replace(row, meaning=None) for row in rows])
+    for layer in Layer:
+        late.embed(layer, {
+            number: (stored_vector(vector(row.meaning)), EMBEDDER)
+            for number, row in enumerate(rows, 1) if row.meaning is not None and row.layer is layer
+        })  # fmt: skip
+        waiting = [at for at, row in enumerate(rows, 1) if row.meaning is None and row.layer is layer]
+        assert list(late.unembedded[layer]) == waiting
+    assert by_place(late.find(question)) == pytest.approx(by_place(filled(rows).find(question)), abs=1e-6)
+
+
+ROW = Row(
+    text="cow", speaker="bob", session="s", kind="turn", trust="person", at=0, importance=None, weight=1, meaning=None
+)
+
+
+def test_an_index_without_rows_or_a_question_without_words_finds_nothing() -> None:
+    cow = Question(terms=asked_terms("cow"), vectors={EMBEDDER: vector("cow")}, recency=1.0, importance=1.0)
+    assert Index().find(cow) == []
+    empty = Index()
+    empty.add(Layer.EPISODES, [])
+    assert (len(empty), empty.find(cow)) == (0, [])
+    one = filled([ROW])
+    assert one.find(Question()) == one.find(replace(cow, terms=(), vectors={})) == []
+    assert [each.number for each in one.find(replace(cow, limit=50))] == [1]
+    assert one.find(replace(cow, limit=0)) == one.find(replace(cow, layers=())) == []
+
+
+def test_a_text_without_words_takes_a_row_and_is_never_found() -> None:
+    index = filled([replace(ROW, text=text) for text in ("", "🎉", "?", "cow")])
+    assert next(each.number for each in index.find(Question(terms=asked_terms("cow")))) == 4
+
+
+@pytest.mark.spec("MEM-08")
+def test_rows_of_two_embedders_are_found_each_by_its_own_and_other_dimensions_are_passed_over() -> None:
+    index = Index()
+    entries = [replace(ROW, text="", session=None).entry(number) for number in (1, 2, 3)]
+    vectors = [("old/8", vector("cow")), ("new/8", vector("cow")), ("odd/8", vector("cow", 4))]
+    index.add(Layer.EPISODES, [
+        entry._replace(vector=stored_vector(values), embedder=name)
+        for entry, (name, values) in zip(entries, vectors, strict=True)
+    ])  # fmt: skip
+    asked = {name: vector("cow") for name, _ in vectors}
+    assert {each.number for each in index.find(Question(vectors=asked))} == {1, 2}
+    assert [each.number for each in index.find(Question(vectors={"old/8": asked["old/8"]}))] == [1]
+
+
+class Interrupted(Sequence[int]):
+    """Terms that a search waits for in its middle."""
+
+    def __init__(self, terms: Sequence[int]) -> None:
+        self.terms = terms
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[int]:
+        self.reached.set()
+        assert self.go_on.wait(60)
+        return iter(self.terms)
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __getitem__(self, at: int | slice) -> "int | Sequence[int]":  # type: ignore[override]
+        return self.terms[at]
+
+
+@pytest.mark.spec("MEM-02")
+def test_rows_that_come_while_a_search_runs_in_a_thread_wait_for_its_end() -> None:
+    index = filled([ROW])
+    terms = Interrupted(asked_terms("cow"))
+    with ThreadPoolExecutor(2) as threads:
+        search = threads.submit(index.find, Question(terms=terms))
+        assert terms.reached.wait(60)
+        add = threads.submit(index.add, Layer.EPISODES, [ROW.entry(number) for number in range(2, 300)])
+        wait_for([add], timeout=0.1)  # long enough to be done if nothing held it back
+        terms.go_on.set()
+        assert [each.number for each in search.result()] == [1]
+        add.result()
+    assert len(index) == 299
+    assert len(index.find(Question(terms=terms, limit=1000))) == 299

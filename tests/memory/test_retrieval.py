@@ -1,0 +1,266 @@
+"""Searches of banks: what was committed is found, on both databases alike, while others write, delete and search."""
+
+import asyncio
+import threading
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from circadia.ids import EpisodeId
+from circadia.memory import retrieval
+from circadia.memory.episodes import NewEpisode
+from circadia.memory.forgetting import forget
+from circadia.memory.index import Question
+from circadia.memory.terms import asked_terms
+from circadia.records.bank import Trust
+from circadia.records.episode import EpisodeKind
+from circadia.records.index_entry import Layer
+from circadia.stores.postgres import open_postgres
+from circadia.stores.sqlite import open_sqlite
+from tests.memory.world import EMBEDDER, World, vector
+
+
+@pytest.mark.spec("MEM-02")
+async def test_what_was_remembered_is_found_by_the_next_search_by_words_and_later_by_its_vector(world: World) -> None:
+    world.questions.by_question["feline"] = {EMBEDDER: vector("the cat sat down")}
+    assert await world.texts("cat") == []
+    made = await world.remember("the cat sat down")
+    assert await world.texts("cats sitting") == ["the cat sat down"]
+    assert await world.texts("feline") == []
+    async with world.store.read() as tx:
+        number = (await world.episodes.get(tx, world.bank, made.episode.id)).number
+    await world.embed({number: "the cat sat down"})
+    assert await world.texts("feline") == ["the cat sat down"]
+    (hit,) = await world.find("feline")
+    assert hit.scored.parts == {"meaning": 0.3, "weight": 1.0}
+
+
+@pytest.mark.spec("MEM-02")
+async def test_vectors_come_into_a_loaded_index_from_the_oldest_and_from_the_newest_on(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrieval, "WAITING", 2)
+    for at in range(9):
+        await world.remember(f"episode {at}")
+    world.questions.by_question["old"] = {EMBEDDER: vector("0")}
+    world.questions.by_question["new"] = {EMBEDDER: vector("8")}
+    assert len(await world.find("episode", limit=20)) == 9
+    async with world.store.read() as tx:
+        numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
+    await world.embed({numbers[0]: "0", numbers[8]: "8"})
+    assert (await world.texts("old"))[0] == "episode 0"
+    assert (await world.texts("new"))[0] == "episode 8"
+    await world.embed(dict.fromkeys(numbers[1:8], "0"))
+    for _ in range(2):
+        await world.find("old")
+    assert len(await world.find("old", limit=20)) == 8
+
+
+@pytest.mark.spec("MEM-05")
+async def test_each_filter_leaves_out_the_others_and_what_they_would_lend_to_their_neighbours(world: World) -> None:
+    at = world.clock.now()
+    world.clock.advance(3600)
+    await world.remember("where does the whale live?", session="s", speaker="Bob", at=at, trust=Trust.TOOL)
+    await world.remember("in the sea", session="s", kind=EpisodeKind.FACT)
+    asked = "whale"
+    assert await world.texts(asked) == ["in the sea", "where does the whale live?"]
+    assert await world.texts(asked, speaker="Ann") == []
+    assert await world.texts(asked, speaker="Bob") == ["where does the whale live?"]
+    assert await world.texts(asked, kinds=("fact",)) == []
+    assert await world.texts(asked, trusts=("person",)) == []
+    assert await world.texts(asked, trusts=("tool", "person")) == ["in the sea", "where does the whale live?"]
+    since = at.timestamp() + 1
+    assert await world.texts(asked, since=since) == []
+    assert await world.texts(asked, until=since) == ["where does the whale live?"]
+    assert await world.texts("sea", since=since) == ["in the sea"]
+    assert await world.texts("sea", session="s", limit=1) == ["in the sea"]
+    assert await world.texts("sea", session="t") == []
+
+
+@pytest.mark.spec("MEM-05")
+async def test_notes_and_episodes_are_searched_together_or_apart_and_retired_notes_are_not(world: World) -> None:
+    made = [(await world.remember(text)).episode.id for text in ("Ann bought tea", "Ann sold tea")]
+    note = await world.note("Ann trades in tea", made)
+    assert len(await world.texts("tea")) == 3
+    assert await world.texts("tea", layers=(Layer.NOTES,)) == ["Ann trades in tea"]
+    assert len(await world.texts("tea", layers=(Layer.EPISODES,))) == 2
+    async with world.store.write() as tx:
+        await tx.notes.retire(note, world.clock.now())
+        await tx.banks.bump(world.bank.id)
+    assert await world.texts("tea", layers=(Layer.NOTES,)) == []
+
+
+@pytest.mark.spec("MEM-03", "MEM-05")
+async def test_a_demotion_lowers_a_hit_until_it_is_taken_back_and_says_so(world: World) -> None:
+    first = await world.remember("Ann lives in Oslo")
+    await world.remember("Bo lives in Oslo", speaker="Bo")
+    async with world.store.write() as tx:
+        assert await world.episodes.demote(tx, world.bank, first.episode.id, by="p", reason="moved", evidence="e")
+        assert not await world.episodes.demote(tx, world.bank, first.episode.id, by="p", reason="moved", evidence="e")
+    found = await world.find("Oslo")
+    assert [each.scored.parts["weight"] for each in found] == [1.0, 0.3]
+    async with world.store.write() as tx:
+        assert await world.episodes.restore(tx, world.bank, first.episode.id, evidence="e")
+    assert [each.scored.parts["weight"] for each in await world.find("Oslo")] == [1.0, 1.0]
+
+
+@pytest.mark.spec("MEM-03")
+async def test_what_was_forgotten_is_not_found_and_what_comes_after_it_is(world: World) -> None:
+    for round_ in range(3):  # the last row goes each time: its number must not stand for another row
+        made = await world.remember(f"secret {round_}")
+        assert await world.texts("secret") == [f"secret {round_}"]
+        async with world.store.write() as tx:
+            await forget(tx, world.bank, [made.episode.id])
+            kept = await world.episodes.remember(tx, world.bank, _new(f"harmless {round_}"))
+        assert await world.texts("secret") == []
+        assert await world.texts(f"harmless {round_}", limit=1) == [f"harmless {round_}"]
+        async with world.store.read() as tx:
+            (number,) = [each.number for each in await tx.episodes.every(world.bank.id, newest_first=True, limit=1)]
+            assert (await tx.episodes.numbered(world.bank.id, [number]))[number].id == kept.episode.id
+
+
+@pytest.mark.spec("MEM-03")
+async def test_the_number_of_a_forgotten_episode_is_never_given_again(world: World) -> None:
+    made = await world.remember("one")
+    async with world.store.write() as tx:
+        number = (await world.episodes.get(tx, world.bank, made.episode.id)).number
+        await forget(tx, world.bank, [made.episode.id])
+    again = await world.remember("two")
+    async with world.store.read() as tx:
+        assert (await world.episodes.get(tx, world.bank, again.episode.id)).number > number
+
+
+async def test_a_search_in_an_older_state_harms_no_later_one(world: World) -> None:
+    gone = await world.remember("old cat")
+    async with world.store.read() as older:
+        before = await older.banks.get(world.bank.id)
+        assert before is not None
+        async with world.store.write() as tx:
+            await forget(tx, world.bank, [gone.episode.id])
+        await world.remember("new cat")
+        asked = await world.retrieval.ask("cat")
+        assert [each.item.text for each in await world.retrieval.find(older, before, asked)] == ["old cat"]
+        assert await world.texts("cat") == ["new cat"]
+        assert "new cat" not in [each.item.text for each in await world.retrieval.find(older, before, asked)]
+        assert await world.texts("cat") == ["new cat"]
+
+
+@pytest.mark.spec("MEM-12")
+async def test_no_search_finds_what_is_in_another_bank(world: World) -> None:
+    other = await world.add_bank("bob")
+    await world.remember("the cat of Ann")
+    await world.remember("the cat of Bob", bank=other)
+    assert await world.texts("cat") == ["the cat of Ann"]
+    assert await world.texts("cat", bank=other) == ["the cat of Bob"]
+
+
+async def test_banks_beyond_the_limit_of_rows_are_loaded_anew_and_found_the_same(tmp_path: Path) -> None:
+    store = await open_sqlite(tmp_path / "circadia.db")
+    world = await World.made(store, max_rows=3)
+    banks = [world.bank, await world.add_bank("b"), await world.add_bank("c")]
+    for bank in banks:
+        for at in range(2):
+            await world.remember(f"cat {at} of {bank.name}", bank=bank)
+    for _ in range(2):
+        for bank in banks:
+            assert set(await world.texts("cat", bank=bank)) == {f"cat {at} of {bank.name}" for at in range(2)}
+    await store.close()
+
+
+class Interrupted(Sequence[int]):
+    """Terms that a search waits for in its middle, in its thread."""
+
+    def __init__(self, text: str) -> None:
+        self.terms = asked_terms(text)
+        self.reached, self.go_on = threading.Event(), threading.Event()
+
+    def __iter__(self) -> Iterator[int]:
+        self.reached.set()
+        assert self.go_on.wait(60)
+        return iter(self.terms)
+
+    def __len__(self) -> int:
+        return len(self.terms)
+
+    def __getitem__(self, at: int | slice) -> "int | Sequence[int]":  # type: ignore[override]
+        return self.terms[at]
+
+
+@pytest.mark.spec("MEM-02")
+async def test_searches_of_one_bank_at_once_and_a_caller_who_goes_away_spoil_nothing(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(retrieval, "APART", 0)
+    await world.remember("cat 0")
+    terms = Interrupted("cat")
+    first = asyncio.create_task(world.find_asked(Question(terms=terms)))
+    await asyncio.to_thread(terms.reached.wait)
+    await world.remember("cat 1")
+    second = asyncio.create_task(world.texts("cat"))
+    first.cancel()
+    terms.go_on.set()
+    with pytest.raises(asyncio.CancelledError):
+        await first
+    assert set(await second) == {"cat 0", "cat 1"}
+    found = await asyncio.gather(*(world.texts("cat") for _ in range(4)), world.remember("cat 2"))
+    assert all({"cat 0", "cat 1"} <= set(texts) for texts in found[:4] if isinstance(texts, list))
+    assert set(await world.texts("cat")) == {"cat 0", "cat 1", "cat 2"}
+
+
+@pytest.mark.spec("MEM-02")
+async def test_each_of_eight_writers_finds_at_once_what_it_wrote(world: World) -> None:
+    async def write(writer: int) -> None:
+        for at in range(10):
+            made = await world.remember(f"word{writer}x{at} of a writer", session=f"s{writer}")
+            found = await world.find(f"word{writer}x{at}", limit=3)
+            assert made.episode.id in {each.item.id for each in found}
+
+    await asyncio.gather(*(write(writer) for writer in range(8)))
+    async with world.store.read() as tx:
+        assert await tx.episodes.count(world.bank.id) == 80
+
+
+@pytest.mark.spec("MEM-05")
+async def test_both_databases_find_the_same_with_the_same_scores(tmp_path: Path, postgres_url: str) -> None:
+    stores = [await open_sqlite(tmp_path / "circadia.db"), await open_postgres(postgres_url)]
+    told: list[list[tuple[str, float, object]]] = []
+    for store in stores:
+        world = await World.made(store)
+        ids: list[EpisodeId] = []
+        for at in range(60):
+            text = f"{'who' if at % 7 else 'what'} saw animal{at % 5} near river{at % 3}{'?' if at % 4 == 0 else ''}"
+            made = await world.remember(
+                f"{text} day{at}", session=f"s{at % 2}", speaker=("Ann", "Bo")[at % 3 == 0], importance=at / 100
+            )
+            ids.append(made.episode.id)
+            world.clock.advance(3600)
+        await world.note("animal1 lives near river2", ids[:2])
+        async with store.write() as tx:
+            await world.episodes.demote(tx, world.bank, ids[6], by="p", reason="r", evidence="e")
+            numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
+        await world.embed({number: str(at % 9) for at, number in enumerate(numbers) if at % 2})
+        world.questions.by_question["did Bo see animal1 near river2"] = {EMBEDDER: vector("4")}
+        found = await world.find("did Bo see animal1 near river2", limit=30, recency=0.2, importance=0.1)
+        told.append([(each.item.text, round(each.scored.score, 5), each.scored.parts) for each in found])
+    assert told[0] == told[1]
+    assert len(told[0]) == 30
+    for store in stores:
+        await store.close()
+
+
+async def test_a_bank_that_was_deleted_and_made_again_starts_empty(world: World) -> None:
+    await world.remember("cat")
+    assert await world.texts("cat") == ["cat"]
+    async with world.store.write() as tx:
+        await world.banks.delete(tx, world.bank, by="operator")
+    again = await world.add_bank("ann")
+    assert await world.texts("cat", bank=again) == []
+    asked = replace(await world.retrieval.ask("cat"), limit=1)
+    async with world.store.read() as tx:
+        assert await world.retrieval.find(tx, world.bank, asked) == []
+
+
+def _new(text: str) -> NewEpisode:
+    return NewEpisode(text=text, speaker="Ann", trust=Trust.PERSON)
