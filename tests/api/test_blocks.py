@@ -79,6 +79,7 @@ async def test_undo_goes_back_step_by_step_and_what_is_written_then_branches_off
     assert (branch["version"], branch["parent"]) == (8, 7)
     assert (await service.ok("POST", f"{HUMAN}/undo"))["value"] == "two"
     assert await values(service) == ["one", "two", "three", "two", "one", "three", "two", "two and a half", "two"]
+    assert (await service.call("POST", f"{HUMAN}/undo", {"expected_version": 8})).code == "conflict"
     for wrong in ({"to": 99}, {"to": 0}):
         assert (await service.call("POST", f"{HUMAN}/undo", wrong)).code == "not_found"
     assert (await service.call("POST", "/banks/team/blocks/never/undo")).code == "not_found"
@@ -87,7 +88,8 @@ async def test_undo_goes_back_step_by_step_and_what_is_written_then_branches_off
 @pytest.mark.spec("MEM-11")
 async def test_a_deleted_block_is_gone_until_it_is_undone(service: Service) -> None:
     await write(service, "one")
-    gone = await service.ok("DELETE", f"{HUMAN}?why=tidy")
+    assert (await service.call("DELETE", f"{HUMAN}?expected_version=2")).code == "conflict"
+    gone = await service.ok("DELETE", f"{HUMAN}?why=tidy&expected_version=1")
     assert (gone["deleted"], gone["version"], gone["why"]) == (True, 2, "tidy")
     assert (await service.call("GET", HUMAN)).code == "not_found"
     assert (await service.call("DELETE", HUMAN)).code == "not_found"

@@ -112,7 +112,7 @@ def test_the_rest_page_names_no_operation_of_the_api_that_is_not_served() -> Non
 def test_each_mcp_tool_and_resource_is_on_the_page() -> None:
     named = set(coded((REFERENCE / "mcp.md").read_text("utf-8")))
     assert {tool.name for tool in TOOLS} <= named
-    assert {"circadia://instruction", "circadia://state"} <= named
+    assert {"circadia://instruction", "circadia://state", "circadia://context"} <= named
 
 
 def test_each_mcp_tool_says_what_it_does() -> None:

@@ -31,8 +31,12 @@ from circadia.agents.waits import Waits
 from circadia.clock import Clock, SystemClock, milliseconds
 from circadia.ids import RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
+from circadia.memory.banks import NewBank
+from circadia.memory.blocks import Edit, Writer
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.tier import Memory
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
 from circadia.server.remembering import memory_tier
 from circadia.server.waking import wake_tier
@@ -158,6 +162,7 @@ class Stand:
     threads: Threads
     waits: Waits
     inbox: Inbox
+    memory: Memory
     tokens: dict[str, str] = field(default_factory=dict[str, str])
 
     async def agent(
@@ -188,6 +193,19 @@ class Stand:
         """Return the contents of what the agent has not handled."""
         async with self.store.read() as tx:
             return [each.message.content for each in await tx.deliveries.unread(agent.id)]
+
+    async def bank(self, name: str, *, hot_edits: bool = False, human: str | None = None) -> None:
+        """Make a bank, or change it, as the operator; `human` is the text of its block of that label."""
+        policy = BankPolicy(hot_edits=hot_edits)
+        async with self.store.write() as tx:
+            found = await tx.banks.by_name(name)
+            if found is None:
+                bank = await self.memory.banks.create(tx, NewBank(name=name, policy=policy), by="operator")
+            else:
+                bank = await self.memory.banks.change(tx, found, by="operator", policy=policy)
+            if human is not None:
+                edit = Edit(value=human)
+                await self.memory.blocks.write(tx, bank, "human", edit, writer=Writer.PERSON, by="operator")
 
     async def set_asleep(self, agent: Agent, asleep: bool) -> None:
         """Put the agent to sleep or wake it, as the operator."""
@@ -294,15 +312,16 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     waits = Waits(clock, store, signals, presence)
     async with store.write() as tx:
         await sessions.ensure_default(tx)
+    memory = memory_tier(settings, clock, ids, signals, BundledEmbedder())
     server = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
-            settings=settings, wake=tier, memory=memory_tier(settings, clock, ids, signals, BundledEmbedder()),
+            settings=settings, wake=tier, memory=memory,
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)
     try:
         async with server.run(), listening(door) as url:
-            yield Stand(url, door, store, registry, sessions, sleep, threads, waits, tier.inbox)
+            yield Stand(url, door, store, registry, sessions, sleep, threads, waits, tier.inbox, memory)
     finally:
         await store.close()

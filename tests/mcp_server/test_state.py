@@ -35,6 +35,7 @@ async def test_the_state_shows_oneself_the_agents_and_ones_open_threads_with_the
             assert [each.uri for each in (await ann.list_resources()).resources] == [
                 "circadia://instruction",
                 "circadia://state",
+                "circadia://context",
             ]
             made = structured(await ann.call_tool("create_thread", {"name": "t", "participants": ["bob"]}))["thread"]
             structured(await ann.call_tool("create_thread", {"name": "over"}))

@@ -44,6 +44,9 @@ class UndoBody(Body):
     """How far to go back."""
 
     to: Version | None = Field(None, description="This version; by default the one before the present one.")
+    expected_version: Version | None = Field(
+        None, description="The version that you have read; if it is another now, nothing is changed (409)."
+    )
 
 
 class RestoreBody(Body):
@@ -148,11 +151,17 @@ async def delete_block(
     parts: Parts,
     user: User = None,
     why: Annotated[str, Query(max_length=2000, description="What for.")] = "",
+    expected_version: Annotated[
+        int | None,
+        Query(ge=0, le=MOST_COUNTED, description="The version that you have read; if it is another now, 409."),
+    ] = None,
 ) -> BlockView:
     """Delete a block: a version that says so; `undo` brings it back. Those who may write it."""
     async with parts.store.write() as tx:
         bank = await parts.memory.banks.opened(tx, who, b, write=True, user=user)
-        gone = await parts.memory.blocks.delete(tx, bank, label, writer=writer_of(who), by=who.name, why=why)
+        gone = await parts.memory.blocks.delete(
+            tx, bank, label, writer=writer_of(who), by=who.name, why=why, expected=expected_version
+        )
     return block_view(bank.name, gone)
 
 
@@ -174,9 +183,10 @@ async def undo_block(b: str, label: str, who: Who, parts: Parts, body: UndoBody 
     What was undone stays in the history. The operator only.
     """
     require_operator(who)
+    to, expected = (body.to, body.expected_version) if body else (None, None)
     async with parts.store.write() as tx:
         bank = await parts.memory.banks.get(tx, b)
-        made = await parts.memory.blocks.undo(tx, bank, label, to=body.to if body else None, by=who.name)
+        made = await parts.memory.blocks.undo(tx, bank, label, to=to, by=who.name, expected=expected)
     return block_view(bank.name, made)
 
 

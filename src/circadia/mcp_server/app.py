@@ -70,7 +70,11 @@ class McpServer:
             version=version("circadia"),
             title="Circadia",
             instructions=instruction,
-            cache_hints={"tools/list": _LISTS_FRESH, "resources/list": _LISTS_FRESH},
+            cache_hints={
+                "tools/list": _LISTS_FRESH,
+                "resources/list": _LISTS_FRESH,
+                "resources/templates/list": _LISTS_FRESH,
+            },
             get_tool_input_schema=schemas.get,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
@@ -114,7 +118,7 @@ class McpServer:
         return ListResourcesResult(resources=self._resources.listed())
 
     async def _list_templates(self, _: Context, __: PaginatedRequestParams | None) -> ListResourceTemplatesResult:
-        return ListResourceTemplatesResult(resource_templates=[])
+        return ListResourceTemplatesResult(resource_templates=self._resources.templates())
 
     async def _read_resource(self, context: Context, params: ReadResourceRequestParams) -> ReadResourceResult:
         try:

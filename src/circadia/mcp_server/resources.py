@@ -5,10 +5,11 @@ from dataclasses import dataclass
 from importlib.resources import files
 from typing import Final
 
-from mcp_types import Resource, TextResourceContents
+from mcp_types import Resource, ResourceTemplate, TextResourceContents
 
 from circadia.errors import NotFound
 from circadia.mcp_server.caller import Caller
+from circadia.mcp_server.context import CONTEXT, context_of
 from circadia.mcp_server.state import state_of
 
 INSTRUCTION: Final = "circadia://instruction"
@@ -42,6 +43,9 @@ class Resources:
         async def read_state(caller: Caller) -> str:
             return (await state_of(caller)).decode()
 
+        async def read_context(caller: Caller) -> str:
+            return await context_of(caller, "")
+
         kept = (
             _Kept(
                 listed=Resource(
@@ -61,6 +65,15 @@ class Resources:
                 ),
                 read=read_state,
             ),
+            _Kept(
+                listed=Resource(
+                    uri=CONTEXT,
+                    name="context",
+                    description="What you have learned so far: the blocks of your memory bank, with their versions.",
+                    mime_type="text/markdown",
+                ),
+                read=read_context,
+            ),
         )
         self._kept = {each.listed.uri: each for each in kept}
 
@@ -68,12 +81,26 @@ class Resources:
         """Return what `resources/list` shows."""
         return [each.listed for each in self._kept.values()]
 
+    def templates(self) -> list[ResourceTemplate]:
+        """Return what `resources/templates/list` shows."""
+        told = ResourceTemplate(
+            uri_template=f"{CONTEXT}{{?q,bank,user}}",
+            name="context for a question",
+            description="The same with what fits the question `q`, of another `bank` of yours, or of an end `user`.",
+            mime_type="text/markdown",
+        )
+        return [told]
+
     async def read(self, caller: Caller, uri: str) -> TextResourceContents:
         """Return the resource's contents.
 
         Raises:
             NotFound: there is no such resource.
         """
+        address, mark, query = uri.partition("?")
+        if mark and address == CONTEXT:
+            text = await context_of(caller, query)
+            return TextResourceContents(uri=uri, mime_type="text/markdown", text=text)
         kept = self._kept.get(uri)
         if kept is None:
             raise NotFound(f"no resource {uri!r}; there are {', '.join(self._kept)}")

@@ -4,6 +4,7 @@ from typing import Final
 
 from circadia.mcp_server.tools.agents import AGENT_TOOLS
 from circadia.mcp_server.tools.inbox import INBOX_TOOLS
+from circadia.mcp_server.tools.memory import MEMORY_TOOLS
 from circadia.mcp_server.tools.messages import MESSAGE_TOOLS
 from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
 from circadia.mcp_server.tools.threads import THREAD_TOOLS
@@ -18,6 +19,7 @@ TOOLS: Final[tuple[Tool, ...]] = (
     *WAIT_TOOLS,
     *WAKE_TOOLS,
     *INBOX_TOOLS,
+    *MEMORY_TOOLS,
     *SLEEP_TOOLS,
 )
 """All tools, in the order in which `tools/list` shows them."""
