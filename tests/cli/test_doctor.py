@@ -42,7 +42,9 @@ async def test_on_a_fresh_machine_all_is_well(home: Path) -> None:
     result, checks = await examined()
     assert result.status == 0
     assert result.json["ok"] is True
-    assert {"python", "configuration", "data folder", "port", "database", "file limit", "clock"} == set(checks)
+    assert {"python", "configuration", "data folder", "port", "database", "embedder", "file limit", "clock"} == set(
+        checks
+    )
     assert all(check["state"] != "fail" for check in checks.values())
     assert not (home / ".local").exists(), "it changes nothing"
 
@@ -118,6 +120,30 @@ async def test_mcp_servers_are_asked_and_programs_looked_for(home: Path, unused_
     }  # fmt: skip
     assert "NO_SUCH_TOKEN" in checks["MCP server secret"]["message"]
     assert "'no-such-program'" in checks["MCP server typo"]["message"]
+
+
+async def test_the_embedder_is_asked_for_a_vector(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("EMBEDDER_KEY", "key-of-the-embedder")
+    async with MockUpstream(key="key-of-the-embedder") as up:
+        chosen = {"kind": "endpoint", "base_url": f"{up.base_url}/v1", "model": "m", "key_env": "EMBEDDER_KEY"}
+        written(home, memory={"embedder": chosen, "previous_embedder": {"kind": "bundled"}})
+        _, checks = await examined()
+        assert checks["embedder"]["message"].startswith("endpoint:m/")
+        assert checks["previous embedder"]["message"].startswith("wordllama@")
+        up.next(status=404)
+        result, checks = await examined()
+        assert (result.status, checks["embedder"]["state"]) == (0, "warn"), "words are found without it"
+        assert checks["embedder"]["message"].endswith("answers with status 404")
+    monkeypatch.delenv("EMBEDDER_KEY")
+    result, checks = await examined()
+    assert (result.status, checks["embedder"]["state"]) == (10, "fail")
+    assert checks["embedder"]["message"] == "the environment has no EMBEDDER_KEY"
+
+
+async def test_without_an_embedder_nothing_is_asked(home: Path) -> None:
+    written(home, memory={"embedder": {"kind": "none"}})
+    _, checks = await examined()
+    assert checks["embedder"]["message"] == "none: searches go by words alone"
 
 
 async def test_variables_with_tokens_must_be_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:

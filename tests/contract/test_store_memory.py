@@ -101,6 +101,8 @@ async def test_episodes_come_in_order_and_those_without_the_present_vector_are_f
         await tx.episodes.embed({numbers[0]: b"\1\2", numbers[1]: b"\3\4"}, "old")
         await tx.episodes.embed({numbers[2]: b"\5\6"}, "new")
         assert [each.id for each in await tx.episodes.strangers("new", limit=9)] == ["e0", "e1", "e3", "e4", "x"]
+        after = await tx.episodes.strangers("new", after=numbers[1], limit=2)
+        assert [each.id for each in after] == ["e3", "e4"]
         embedded = await tx.episodes.get(BANK.id, EpisodeId("e2"))
         assert embedded is not None
         assert (embedded.vector, embedded.embedder) == (b"\5\6", "new")

@@ -13,6 +13,7 @@ from rich.console import Console
 from rich.text import Text
 
 from circadia.cli.doctor.check import Check, State, fail, ok
+from circadia.cli.doctor.embedding import check_embedder
 from circadia.cli.doctor.machine import Watch, check_file_limit, check_python
 from circadia.cli.doctor.network import Network, check_variables, open_session
 from circadia.cli.doctor.storage import check_database, check_folder, server_there
@@ -65,6 +66,8 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
         groups = await asyncio.gather(
             network.check_port(settings.server, owner),
             check_database(folder, settings.server.database_url),
+            check_embedder("embedder", settings.memory.embedder, session, environment),
+            check_embedder("previous embedder", settings.memory.previous_embedder, session, environment),
             *(network.check_upstream(name, each) for name, each in settings.upstreams.items()),
             *(network.check_mcp_server(name, each) for name, each in settings.mcp_servers.items()),
         )

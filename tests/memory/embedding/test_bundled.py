@@ -1,0 +1,38 @@
+"""The embedder that comes with Circadia: the real one."""
+
+import asyncio
+import importlib.metadata
+import sys
+
+import numpy as np
+import pytest
+
+from circadia.errors import UpstreamFailed
+from circadia.memory.embedding.bundled import BundledEmbedder
+
+pytestmark = pytest.mark.spec("MEM-08")
+
+
+async def test_it_tells_near_from_far_and_says_which_it_is() -> None:
+    embedder = BundledEmbedder()
+    assert embedder.name == f"wordllama@{importlib.metadata.version('wordllama')}/256"
+    texts = ["The puppy chewed on my slippers.", "Taxes are due in spring.", ""]
+    one, many = await asyncio.gather(embedder.embed(["dogs ruin shoes"], question=True), embedder.embed(texts * 4))
+    assert (many.shape, many.dtype) == ((12, 256), np.float32)
+    cosines = many[:3] @ one[0]
+    assert cosines[0] > cosines[1] + 0.1
+    assert cosines[2] == 0
+    assert np.linalg.norm(many[:2], axis=1) == pytest.approx(1)
+    assert (await embedder.embed([])).shape == (0, 256)
+
+
+async def test_it_refuses_no_text() -> None:
+    texts = ["\u200b", "🦄", "\x01", "word " * 5_000, "\u0301" * 100]
+    vectors = await BundledEmbedder().embed(texts)
+    assert np.isfinite(vectors).all()
+
+
+async def test_without_its_package_it_fails_as_an_embedder_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "wordllama", None)
+    with pytest.raises(UpstreamFailed, match="reinstall wordllama"):
+        await BundledEmbedder().embed(["a"])

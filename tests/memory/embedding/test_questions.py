@@ -1,0 +1,102 @@
+"""Vectors of questions: remembered, asked for once, done without where an embedder fails or is slow."""
+
+import asyncio
+import logging
+
+import numpy as np
+import pytest
+
+from circadia.errors import UpstreamFailed
+from circadia.memory.embedding.base import sound
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.embedding.questions import MAX_CHARACTERS, REST_SECONDS, QuestionVectors, Reading
+from circadia.testing.clock import ManualClock
+from tests.memory.embedding.stand import FakeEmbedder, Stands
+
+pytestmark = pytest.mark.spec("MEM-08")
+
+
+def asked_by(*embedders: FakeEmbedder, clock: ManualClock | None = None, seconds: float = 10) -> QuestionVectors:
+    readings = [Reading(each) for each in embedders]
+    return QuestionVectors(clock or ManualClock(), readings, timeout_seconds=seconds)
+
+
+async def test_a_question_is_embedded_once_by_each_embedder() -> None:
+    one, two = FakeEmbedder(name="one"), FakeEmbedder(name="two")
+    questions = asked_by(one, two)
+    first = await questions.vectors("who?")
+    again = await questions.vectors("who?")
+    assert set(first) == {"one", "two"}
+    assert all((first[name] == again[name]).all() for name in first)
+    assert (one.asked, two.asked) == ([["who?"]], [["who?"]])
+    assert await questions.vectors(" \n") == {}
+
+
+async def test_equal_questions_at_the_same_time_share_an_answer_which_no_caller_takes_away() -> None:
+    embedder = FakeEmbedder()
+    embedder.gate.clear()
+    questions = asked_by(embedder)
+    callers = [asyncio.create_task(questions.vectors("who?")) for _ in range(5)]
+    while not embedder.asked:
+        await asyncio.sleep(0)
+    callers[0].cancel()
+    embedder.gate.set()
+    found = await asyncio.gather(*callers[1:])
+    assert all(set(each) == {"fake@1/8"} for each in found)
+    assert embedder.asked == [["who?"]]
+
+
+async def test_an_embedder_that_is_too_slow_is_done_without_and_then_left_alone_for_a_while(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.INFO)
+    clock, slow, quick = ManualClock(), FakeEmbedder(name="slow"), FakeEmbedder(name="quick")
+    slow.gate.clear()
+    questions = asked_by(slow, quick, clock=clock, seconds=0.02)
+    assert set(await questions.vectors("who?")) == {"quick"}
+    assert set(await questions.vectors("when?")) == {"quick"}
+    assert slow.asked == [["who?"]]
+    clock.advance(REST_SECONDS)
+    assert set(await questions.vectors("where?")) == {"quick"}
+    slow.gate.set()
+    clock.advance(REST_SECONDS)
+    assert set(await questions.vectors("why?")) == {"slow", "quick"}
+    assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"], "each change is told once"
+
+
+async def test_an_embedder_that_fails_is_asked_again_with_the_next_question() -> None:
+    embedder = FakeEmbedder(error=UpstreamFailed("away"))
+    questions = asked_by(embedder)
+    assert await questions.vectors("who?") == {}
+    embedder.error = None
+    assert set(await questions.vectors("who?")) == {"fake@1/8"}
+
+
+async def test_a_question_of_any_length_and_with_half_a_character_is_embedded() -> None:
+    embedder = FakeEmbedder()
+    questions = asked_by(embedder)
+    assert set(await questions.vectors("\ud800" + "x" * 10_000)) == {"fake@1/8"}
+    assert embedder.texts == ["?" + "x" * (MAX_CHARACTERS - 1)]
+    real = QuestionVectors(ManualClock(), [Reading(BundledEmbedder())], timeout_seconds=10)
+    assert len(await real.vectors("half a \udfff")) == 1
+
+
+async def test_a_search_goes_by_words_while_the_embedder_is_slow(stands: Stands) -> None:
+    embedder = FakeEmbedder()
+    server = stands.stand(embedder)
+    await server.remember("The puppy chewed on my slippers.")
+    await server.catch_up()
+    embedder.error = UpstreamFailed("away")
+    found = await server.find("slippers")
+    assert set(found[0].scored.parts) == {"words", "weight"}
+
+
+@pytest.mark.parametrize(
+    "vectors",
+    [
+        np.zeros((2, 8)), np.zeros((1, 7)), np.zeros(8), np.full((1, 8), np.nan), np.full((1, 8), np.inf),
+    ],
+)  # fmt: skip
+def test_vectors_that_are_not_sound_are_the_embedders_failure(vectors: "np.ndarray[tuple[int, ...]]") -> None:
+    with pytest.raises(UpstreamFailed):
+        sound(vectors, 1, 8)
