@@ -1,0 +1,226 @@
+"""The client's methods on memory: banks, episodes, searches, contexts, blocks."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from circadia.client.connection import Connection
+from circadia.client.memory_answers import (
+    BankAnswer,
+    BankPageAnswer,
+    BlockAnswer,
+    ContextAnswer,
+    EpisodeAnswer,
+    EpisodePageAnswer,
+    ForgottenAnswer,
+    HitListAnswer,
+    RememberedAnswer,
+    StaleChangeAnswer,
+)
+
+
+class MemoryCalls:
+    """One method for each endpoint of memory.
+
+    Banks are named by name. An agent whose policy has a template names the template, and the end `user`. Times that are
+    given are ISO 8601.
+    """
+
+    _http: Connection
+
+    async def create_bank(
+        self, name: str, *, description: str = "", policy: Mapping[str, Any] | None = None
+    ) -> BankAnswer:
+        """Make a bank."""
+        body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
+        return await self._http.call("POST", "banks", body=body)
+
+    async def list_banks(
+        self, *, template: str | None = None, after: str | None = None, limit: int = 100
+    ) -> BankPageAnswer:
+        """Return banks by name, those made from a template only if one is given."""
+        return await self._http.call(
+            "GET", "banks", query={"template": template, "after": after, "limit": str(limit)}
+        )  # fmt: skip
+
+    async def show_bank(self, bank: str, *, user: str | None = None) -> BankAnswer:
+        """Return a bank."""
+        return await self._http.call("GET", "banks", bank, query={"user": user})
+
+    async def change_bank(
+        self,
+        bank: str,
+        *,
+        name: str | None = None,
+        description: str | None = None,
+        policy: Mapping[str, Any] | None = None,
+    ) -> BankAnswer:
+        """Change what is given."""
+        body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
+        return await self._http.call("PATCH", "banks", bank, body=body)
+
+    async def delete_bank(self, bank: str) -> None:
+        """Delete a bank with all that it holds."""
+        await self._http.call("DELETE", "banks", bank)
+
+    async def forget_episodes(
+        self,
+        bank: str,
+        *,
+        ids: Sequence[str] | None = None,
+        session: str | None = None,
+        speaker: str | None = None,
+        since: str | None = None,
+        until: str | None = None,
+        dry_run: bool = False,
+    ) -> ForgottenAnswer:
+        """Delete the episodes that meet all that is given, with what rests on them; or with `dry_run` only count."""
+        body = {
+            "ids": None if ids is None else list(ids), "session": session, "speaker": speaker, "since": since,
+            "until": until, "dry_run": dry_run,
+        }  # fmt: skip
+        return await self._http.call("POST", "banks", bank, "forget", body=body)
+
+    async def remember(
+        self,
+        bank: str,
+        text: str,
+        *,
+        speaker: str | None = None,
+        at: str | None = None,
+        kind: str = "turn",
+        session: str | None = None,
+        trust: str | None = None,
+        importance: float | None = None,
+        metadata: Mapping[str, Any] | None = None,
+        incomplete: bool = False,
+        key: str | None = None,
+        user: str | None = None,
+    ) -> RememberedAnswer:
+        """Append an episode; it is on the disk when this returns. `key` makes a repeat harmless."""
+        body = {
+            "text": text, "speaker": speaker, "at": at, "kind": kind, "session": session, "trust": trust,
+            "importance": importance, "metadata": dict(metadata or {}), "incomplete": incomplete, "key": key,
+        }  # fmt: skip
+        return await self._http.call("POST", "banks", bank, "episodes", body=body, query={"user": user})
+
+    async def list_episodes(
+        self,
+        bank: str,
+        *,
+        session: str | None = None,
+        order: str = "oldest",
+        after: int = 0,
+        limit: int = 100,
+        user: str | None = None,
+    ) -> EpisodePageAnswer:
+        """Return episodes in order, `oldest` or `newest` first."""
+        query = {"session": session, "order": order, "after": str(after), "limit": str(limit), "user": user}
+        return await self._http.call("GET", "banks", bank, "episodes", query=query)
+
+    async def show_episode(self, bank: str, episode: str, *, user: str | None = None) -> EpisodeAnswer:
+        """Return an episode."""
+        return await self._http.call("GET", "banks", bank, "episodes", episode, query={"user": user})
+
+    async def demote_episode(
+        self, bank: str, episode: str, evidence: str, *, reason: str = "", weight: float = 0.3
+    ) -> StaleChangeAnswer:
+        """Let an episode count less, once for each evidence."""
+        body = {"evidence": evidence, "reason": reason, "weight": weight}
+        return await self._http.call("POST", "banks", bank, "episodes", episode, "stale", body=body)
+
+    async def restore_episode(self, bank: str, episode: str, evidence: str) -> StaleChangeAnswer:
+        """Take back the demotion by this evidence."""
+        return await self._http.call("DELETE", "banks", bank, "episodes", episode, "stale", evidence)
+
+    async def search_bank(
+        self,
+        bank: str,
+        question: str,
+        *,
+        limit: int = 10,
+        session: str | None = None,
+        speaker: str | None = None,
+        kinds: Sequence[str] = (),
+        trusts: Sequence[str] = (),
+        since: str | None = None,
+        until: str | None = None,
+        layers: Sequence[str] = (),
+        recency: float = 0.0,
+        half_life_days: float = 30.0,
+        importance: float = 0.0,
+        user: str | None = None,
+    ) -> HitListAnswer:
+        """Return episodes and notes, best first, each with the parts of its score."""
+        query = {
+            "q": question, "limit": str(limit), "session": session, "speaker": speaker, "kind": list(kinds),
+            "trust": list(trusts), "since": since, "until": until, "layer": list(layers), "recency": str(recency),
+            "half_life_days": str(half_life_days), "importance": str(importance), "user": user,
+        }  # fmt: skip
+        return await self._http.call("GET", "banks", bank, "search", query=query)
+
+    async def show_context(
+        self,
+        bank: str,
+        question: str | None = None,
+        *,
+        stable_tokens: int | None = None,
+        fitting_tokens: int | None = None,
+        user: str | None = None,
+    ) -> ContextAnswer:
+        """Return what the bank says in a prompt to this question."""
+        budgets = {"stable_tokens": stable_tokens, "fitting_tokens": fitting_tokens}
+        query = {name: None if value is None else str(value) for name, value in budgets.items()}
+        return await self._http.call("GET", "banks", bank, "context", query={"q": question, "user": user, **query})
+
+    async def list_blocks(self, bank: str, *, user: str | None = None) -> list[BlockAnswer]:
+        """Return the blocks of a bank by label."""
+        return (await self._http.call("GET", "banks", bank, "blocks", query={"user": user}))["blocks"]
+
+    async def show_block(self, bank: str, label: str, *, user: str | None = None) -> BlockAnswer:
+        """Return a block."""
+        return await self._http.call("GET", "banks", bank, "blocks", label, query={"user": user})
+
+    async def write_block(
+        self,
+        bank: str,
+        label: str,
+        value: str | None = None,
+        *,
+        description: str | None = None,
+        limit: int | None = None,
+        pinned: bool | None = None,
+        read_only: bool | None = None,
+        expected_version: int | None = None,
+        why: str = "",
+        user: str | None = None,
+    ) -> BlockAnswer:
+        """Write a version of a block; what is not given stays. Raises Conflict if it is not at `expected_version`."""
+        body = {
+            "value": value, "description": description, "limit": limit, "pinned": pinned, "read_only": read_only,
+            "expected_version": expected_version, "why": why,
+        }  # fmt: skip
+        return await self._http.call("PUT", "banks", bank, "blocks", label, body=body, query={"user": user})
+
+    async def delete_block(
+        self, bank: str, label: str, *, why: str = "", expected_version: int | None = None, user: str | None = None
+    ) -> BlockAnswer:
+        """Delete a block; `undo_block` brings it back."""
+        expected = None if expected_version is None else str(expected_version)
+        query = {"why": why, "expected_version": expected, "user": user}
+        return await self._http.call("DELETE", "banks", bank, "blocks", label, query=query)
+
+    async def list_versions(self, bank: str, label: str, *, user: str | None = None) -> list[BlockAnswer]:
+        """Return all versions of a block, oldest first."""
+        answer = await self._http.call("GET", "banks", bank, "blocks", label, "history", query={"user": user})
+        return answer["blocks"]
+
+    async def undo_block(
+        self, bank: str, label: str, *, to: int | None = None, expected_version: int | None = None
+    ) -> BlockAnswer:
+        """Make the version before the present one, or the version `to`, the present one again."""
+        body = {"to": to, "expected_version": expected_version}
+        return await self._http.call("POST", "banks", bank, "blocks", label, "undo", body=body)
+
+    async def restore_blocks(self, bank: str, at: str) -> list[BlockAnswer]:
+        """Make all blocks what they were at a time; return those that were different."""
+        return (await self._http.call("POST", "banks", bank, "restore", body={"at": at}))["blocks"]

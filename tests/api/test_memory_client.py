@@ -1,0 +1,64 @@
+"""The Python client's methods on memory against the API that they are for."""
+
+from collections.abc import AsyncGenerator
+
+import pytest
+
+from circadia import Client
+from circadia.errors import Conflict
+from tests.api.service import ADMIN, Service
+
+
+@pytest.fixture
+async def client(service: Service) -> AsyncGenerator[Client]:
+    async with Client(service.url, ADMIN) as made:
+        yield made
+
+
+@pytest.mark.spec("MEM-02", "MEM-05")
+async def test_what_a_program_remembers_it_finds_demotes_and_forgets(client: Client) -> None:
+    await client.create_bank("team", policy={"hot_edits": True})
+    assert (await client.change_bank("team", description="ours"))["description"] == "ours"
+    made = await client.remember("team", "Ann has moved to Porto.", speaker="ann", metadata={"a": 1}, key="k")
+    assert (made["new"], made["metadata"]) == (True, {"a": 1})
+    assert (await client.show_episode("team", made["id"]))["text"] == made["text"]
+    found = await client.search_bank("team", "Porto", speaker="ann", kinds=["turn"], trusts=["person"], recency=0.1)
+    assert found["hits"][0]["id"] == made["id"]
+    assert (await client.search_bank("team", "Porto", layers=["notes"]))["hits"] == []
+    assert (await client.demote_episode("team", made["id"], "evidence"))["changed"]
+    assert (await client.restore_episode("team", made["id"], "evidence"))["stale"] == []
+    assert (await client.forget_episodes("team", speaker="ann", dry_run=True))["episodes"] == 1
+    assert (await client.forget_episodes("team", ids=[made["id"]]))["dry_run"] is False
+    assert (await client.list_episodes("team", order="newest"))["episodes"] == []
+    await client.delete_bank("team")
+    assert (await client.list_banks())["banks"] == []
+
+
+@pytest.mark.spec("MEM-09", "MEM-11")
+async def test_a_program_writes_blocks_sees_their_history_and_goes_back(client: Client, service: Service) -> None:
+    await client.create_bank("team")
+    await client.write_block("team", "human", "one", limit=100, pinned=False, expected_version=0)
+    then = service.clock.now().isoformat()
+    service.clock.advance(60)
+    await client.write_block("team", "human", "two")
+    with pytest.raises(Conflict):
+        await client.write_block("team", "human", "three", expected_version=1)
+    assert [each["value"] for each in await client.list_versions("team", "human")] == ["one", "two"]
+    assert (await client.undo_block("team", "human", expected_version=2))["value"] == "one"
+    assert (await client.undo_block("team", "human", to=2))["value"] == "two"
+    assert [each["value"] for each in await client.restore_blocks("team", then)] == ["one"]
+    assert [each["label"] for each in await client.list_blocks("team")] == ["human"]
+    assert (await client.show_context("team", "one", stable_tokens=100, fitting_tokens=200))["blocks"] == ["human"]
+    assert (await client.delete_block("team", "human", why="done", expected_version=5))["deleted"]
+
+
+@pytest.mark.spec("MEM-12")
+async def test_an_agents_program_names_its_template_and_the_end_user(client: Client, service: Service) -> None:
+    token = await service.agent("helper", bank="for-{user}")
+    async with Client(service.url, token) as helper:
+        await helper.remember("for-{user}", "A secret.", user="ann & bob")
+        found = await helper.search_bank("for-{user}", "secret", user="ann & bob")
+        assert [each["speaker"] for each in found["hits"]] == ["helper"]
+        assert (await helper.show_bank("for-{user}", user="ann & bob"))["end_user"] == "ann & bob"
+        assert await helper.list_blocks("for-{user}", user="ann & bob") == []
+    assert [each["end_user"] for each in (await client.list_banks(template="for-{user}"))["banks"]] == ["ann & bob"]
