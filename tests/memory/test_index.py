@@ -116,36 +116,27 @@ def in_order_of(rows: Sequence[Row]) -> list[Row]:
     return [row for layer in Layer for row in rows if row.layer is layer]
 
 
+def allowed(row: Row, question: Question) -> bool:
+    return (
+        row.layer in question.layers
+        and (question.since is None or row.at >= question.since)
+        and (question.until is None or row.at < question.until)
+        and (question.session is None or row.session == question.session)
+        and (question.speaker is None or row.speaker == question.speaker)
+        and (not question.kinds or row.kind in question.kinds)
+        and (not question.trusts or row.trust in question.trusts)
+    )
+
+
 def slowly(rows: Sequence[Row], question: Question) -> dict[int, float]:
     """Return the scores by place, by the formula as `index.py` tells it, one row after the other."""
 
-    def allowed(row: Row) -> bool:
-        return (
-            row.layer in question.layers
-            and (question.since is None or row.at >= question.since)
-            and (question.until is None or row.at < question.until)
-            and (question.session is None or row.session == question.session)
-            and (question.speaker is None or row.speaker == question.speaker)
-            and (not question.kinds or row.kind in question.kinds)
-            and (not question.trusts or row.trust in question.trusts)
-        )
-
-    held = [Counter(asked_terms(row.text) and _all_terms(row.text)) for row in rows]
-    average = max(sum(each.total() for each in held) / len(rows), 1.0)
-    by_words = [0.0] * len(rows)
-    for term in question.terms:
-        having = sum(term in each for each in held)
-        rarity = math.log(1 + (len(rows) - having + 0.5) / (having + 0.5))
-        for at, each in enumerate(held):
-            norm = SATURATION * (1 - LENGTH + LENGTH / average * each.total())
-            by_words[at] += rarity * (SATURATION + 1) * each[term] / (each[term] + norm)
-    by_words = [score if allowed(row) else 0.0 for score, row in zip(by_words, rows, strict=True)]
-    by_words = [score / (max(by_words) or 1) for score in by_words]
+    by_words = _bm25(rows, question)
     asked = question.vectors.get(EMBEDDER)
     cosines = {
         at: float(np.frombuffer(stored_vector(vector(row.meaning)), np.float16).astype(np.float32) @ asked)
         for at, row in enumerate(rows)
-        if asked is not None and row.meaning is not None and allowed(row)
+        if asked is not None and row.meaning is not None and allowed(row, question)
     }
     best = max(cosines.values(), default=0)
     meaning = [max(cosines[at] - best + WINDOW, 0) / WINDOW if at in cosines else 0.0 for at in range(len(rows))]
@@ -163,7 +154,7 @@ def slowly(rows: Sequence[Row], question: Question) -> dict[int, float]:
     scored: dict[int, float] = {}
     close = _close(by_words, meaning, before, after)
     for at, row in enumerate(rows):
-        if at in close and allowed(row):
+        if at in close and allowed(row, question):
             age = max(question.now - row.at, 0)
             scored[at] = row.weight * (
                 (1 - MEANING) * (by_words[at] + around(at, by_words))
@@ -173,6 +164,21 @@ def slowly(rows: Sequence[Row], question: Question) -> dict[int, float]:
                 + question.importance * (row.importance or 0)
             )
     return {at: score for at, score in scored.items() if score > 0}
+
+
+def _bm25(rows: Sequence[Row], question: Question) -> list[float]:
+    """Return the scores by words, 1 for the best that is allowed."""
+    held = [Counter(_all_terms(row.text)) for row in rows]
+    average = max(sum(each.total() for each in held) / len(rows), 1.0)
+    scores = [0.0] * len(rows)
+    for term in question.terms:
+        having = sum(term in each for each in held)
+        rarity = math.log(1 + (len(rows) - having + 0.5) / (having + 0.5))
+        for at, each in enumerate(held):
+            norm = SATURATION * (1 - LENGTH + LENGTH / average * each.total())
+            scores[at] += rarity * (SATURATION + 1) * each[term] / (each[term] + norm)
+    scores = [score if allowed(row, question) else 0.0 for score, row in zip(scores, rows, strict=True)]
+    return [score / (max(scores) or 1) for score in scores]
 
 
 def _all_terms(text: str) -> list[int]:
@@ -204,7 +210,7 @@ def by_place(found: Sequence[Scored]) -> dict[tuple[Layer, int], float]:
 
 @pytest.mark.spec("MEM-05")
 @given(rows=st.lists(rows_of, max_size=25), question=questions())
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=100, deadline=None)
 def test_a_search_gives_the_scores_of_the_formula(rows: list[Row], question: Question) -> None:
     placed = in_order_of(rows)
     numbers = {id(row): number for number, row in enumerate(rows, 1)}
