@@ -81,6 +81,8 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "DELETE /api/v1/banks/{b}": ((204, 403, 403, 403, 401), None),
     "POST /api/v1/banks/{b}/forget": (OPERATOR, {"speaker": "ann"}),
     "POST /api/v1/banks/{b}/restore": (OPERATOR, {"at": "2026-01-01"}),
+    "GET /api/v1/banks/{b}/export": (OPERATOR, None),
+    "POST /api/v1/banks/{b}/import": (OPERATOR, {"type": "episode", "text": "new", "speaker": "ann"}),
     "GET /api/v1/banks/{b}/episodes": (OWN, None),
     "POST /api/v1/banks/{b}/episodes": ((201, 201, 403, 403, 401), {"text": "new"}),
     "GET /api/v1/banks/{b}/episodes/{id}": (OWN, None),

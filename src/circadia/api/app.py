@@ -16,6 +16,7 @@ from circadia.api import (
     holds,
     inbox,
     memory_search,
+    memory_transfer,
     messages,
     pulses,
     schedule,
@@ -38,7 +39,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
-    coordination, wake_stats, banks, episodes, memory_search, blocks, events, usage,
+    coordination, wake_stats, banks, episodes, memory_search, memory_transfer, blocks, events, usage,
 )  # fmt: skip
 
 

@@ -30,6 +30,7 @@ from circadia.cli import (
 from circadia.cli.demo import app as demo_app
 from circadia.cli.doctor import command as doctor
 from circadia.cli.import_djinnbot import command as import_djinnbot
+from circadia.cli.memory import app as memory_app
 from circadia.cli.output import shown
 from circadia.errors import EXIT_STATUS, CircadiaError
 
@@ -49,6 +50,7 @@ app.add_typer(pulses.app, name="pulses")
 app.add_typer(schedule.app)
 app.add_typer(coordination.app)
 app.add_typer(holds.app)
+app.add_typer(memory_app, name="memory")
 app.add_typer(events.app)
 app.add_typer(usage.app)
 app.add_typer(top.app)

@@ -74,19 +74,33 @@ class Connection:
             await self._session.close()
             self._session = None
 
-    async def call(self, method: str, *path: str, body: object = None, query: Query | None = None) -> Any:
-        """Send a request and return the parsed answer; none where it has no body.
+    async def call(
+        self, method: str, *path: str, body: object = None, lines: bytes | None = None, query: Query | None = None
+    ) -> Any:
+        """Send a request, with JSON or with lines of it, and return the parsed answer; none where it has no body.
 
         Raises:
             CircadiaError: what the server answered, by its code. Unreachable: nobody answered.
         """
         total = aiohttp.ClientTimeout(total=self._timeout)
-        async with self._sent(method, path, total, body=body, query=query) as response:
+        content = _json(body) if lines is None else io.BytesIO(lines)
+        async with self._sent(method, path, total, content=content, query=query) as response:
             text = await response.text("utf-8", "replace")
             try:
                 return json.loads(text) if text else None
             except ValueError as error:
                 raise Unreachable(f"{self._base} answers, but not as Circadia does; check the address") from error
+
+    async def chunks(self, *path: str) -> AsyncGenerator[bytes]:
+        """Yield the answer as it arrives.
+
+        Raises:
+            CircadiaError: what the server answered, by its code. Unreachable: nobody answered, or not to the end.
+        """
+        quiet = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=SILENCE_SECONDS)
+        async with self._sent("GET", path, quiet) as response:
+            async for chunk in response.content.iter_any():
+                yield chunk
 
     async def follow(self, *path: str, after: int | None, query: Query) -> AsyncGenerator[Any]:
         """Yield the data of server-sent events; connect again after a drop, where the last one ended.
@@ -121,7 +135,7 @@ class Connection:
         path: Sequence[str],
         timeout: aiohttp.ClientTimeout,
         *,
-        body: object = None,
+        content: io.BytesIO | None = None,
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
     ) -> AsyncGenerator[aiohttp.ClientResponse]:
@@ -132,7 +146,7 @@ class Connection:
         url = URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
         try:
             async with self._session.request(
-                method, url.update_query(given), data=_json(body), timeout=timeout, headers=headers
+                method, url.update_query(given), data=content, timeout=timeout, headers=headers
             ) as response:
                 if response.status >= 400:
                     raise _error(response, await response.text("utf-8", "replace"))

@@ -7,6 +7,7 @@ from circadia.memory.blocks import Blocks
 from circadia.memory.context import Contexts
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
+from circadia.memory.transfer.intake import Intake
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,3 +24,5 @@ class Memory:
     """Searches."""
     contexts: Contexts
     """What goes into prompts."""
+    intake: Intake
+    """Imports."""

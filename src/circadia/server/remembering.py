@@ -18,6 +18,7 @@ from circadia.memory.embedding.questions import QuestionVectors, Reading
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.tier import Memory
+from circadia.memory.transfer.intake import Intake
 from circadia.settings import Settings
 from circadia.settings.memory import (
     BundledEmbedderSettings,
@@ -68,12 +69,15 @@ def memory_tier(
         readings.append(previous)
     questions = QuestionVectors(clock, readings, timeout_seconds=settings.memory.question_timeout_seconds)
     retrieval = Retrieval(clock, questions, max_rows=settings.memory.max_indexed_rows)
+    banks = Banks(clock, ids, {name: each.policy() for name, each in settings.banks.items()})
+    episodes = Episodes(clock, ids, signals)
     return Memory(
-        banks=Banks(clock, ids, {name: each.policy() for name, each in settings.banks.items()}),
-        episodes=Episodes(clock, ids, signals),
+        banks=banks,
+        episodes=episodes,
         blocks=Blocks(clock),
         retrieval=retrieval,
         contexts=Contexts(retrieval),
+        intake=Intake(clock, banks, episodes),
     )
 
 

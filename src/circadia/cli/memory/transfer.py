@@ -1,0 +1,208 @@
+"""`circadia memory export` and `import`: a bank as a file, and files of other systems into a bank."""
+
+import codecs
+import json
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, print_json, shown
+from circadia.client import Client
+from circadia.errors import CircadiaError, Conflict, InvalidRequest
+from circadia.memory.transfer.formats import Format, detected, import_lines
+
+app = typer.Typer()
+
+BATCH_LINES: Final = 200
+"""Lines of one call, so that nobody waits long behind an import, and the bar moves."""
+BATCH_BYTES: Final = 2**18
+_COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
+
+
+@app.command("export", epilog="Example: circadia memory export support-ann --out ann.jsonl")
+def export_bank(
+    bank: Annotated[str, typer.Argument(metavar="BANK", help="Name of the bank.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="FILE", help="Write to this new file, not to standard output.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+) -> None:
+    """Write a bank as JSON Lines: its episodes, notes and blocks with all versions."""
+    file = None if out is None else out.expanduser()
+    if file is not None and file.exists():
+        raise Conflict(f"{str(file)!r} exists; name a new file")
+
+    async def read(client: Client) -> None:
+        if file is None:
+            decoder = codecs.getincrementaldecoder("utf-8")()  # a chunk may end within a character
+            async for chunk in client.export_bank(bank):
+                typer.echo(decoder.decode(chunk), nl=False)
+            return
+        part = file.with_name(f"{file.name}.part")  # so that no file looks whole that is not
+        try:
+            with part.open("wb") as opened:
+                async for chunk in client.export_bank(bank):
+                    opened.write(chunk)
+            part.rename(file)
+        finally:
+            part.unlink(missing_ok=True)
+
+    try:
+        ask(url, token, data, read)
+    except OSError as error:
+        raise InvalidRequest(f"cannot write {str(file)!r}: {error.strerror or error}") from error
+
+
+@app.command("import", epilog="Example: circadia memory import ~/.claude/projects --bank me")
+def import_files(
+    paths: Annotated[
+        list[Path], typer.Argument(metavar="FILE...", help="Files; of a folder, all transcripts (*.jsonl) in it.")
+    ],
+    bank: Annotated[
+        str | None,
+        typer.Option("--bank", metavar="BANK", help="Into this bank; an export goes to the bank that it names."),
+    ] = None,
+    kind: Annotated[Format | None, typer.Option("--format", help="What the files are; without it, they tell.")] = None,
+    person: Annotated[
+        str, typer.Option("--person", metavar="NAME", help="Who the person in the transcripts is.")
+    ] = "user",
+    tools: Annotated[bool, typer.Option("--tools", help="Of transcripts, calls of tools and results too.")] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Bring episodes, notes and blocks into a bank, which is made if there is none; nothing is doubled.
+
+    Secrets are taken out, by pattern, of what other systems have kept.
+    """
+    files = _files(paths, kind)
+    total: dict[str, int] = dict.fromkeys(_COUNTS, 0)
+    banks: dict[str, None] = {}
+
+    async def send(client: Client) -> None:
+        with _progress() as progress:
+            task = progress.add_task("", total=sum(file.stat().st_size for file, _ in files))
+            for file, each in files:
+                progress.update(task, description=shown(file.name))
+                into = bank or _named_bank(file, each)
+                banks[into] = None
+                lines = import_lines(
+                    file, each, into, person=person, tools=tools, saw=lambda size: progress.advance(task, size)
+                )
+                try:
+                    await _sent(client, into, lines, total)
+                except CircadiaError as error:
+                    raise type(error)(f"{str(file)!r}: {error.message}; what came before is imported") from error
+
+    ask(url, token, data, send)
+    if as_json:
+        print_json({"banks": list(banks), "files": len(files), **total})
+    else:
+        new = f"{total['episodes']} episodes, {total['notes']} notes, {total['versions']} versions of blocks"
+        typer.echo(f"{shown(', '.join(banks)) or 'no bank'}: {new} are new; {total['known']} lines were known")
+
+
+async def _sent(client: Client, bank: str, lines: Iterator[bytes], total: dict[str, int]) -> None:
+    """Send lines in batches; see at the end that the file was whole.
+
+    Raises:
+        InvalidRequest: it begins as an export and does not end as one.
+    """
+    first = 1
+    whole = _Whole()
+    for batch in _batches(lines):
+        answer: Any = await client.import_lines(bank, b"".join(batch), first_line=first)
+        first += len(batch)
+        for name in _COUNTS:
+            total[name] += answer[name]
+        whole.saw(batch)
+    whole.require()
+
+
+def _batches(lines: Iterator[bytes]) -> Iterator[Sequence[bytes]]:
+    batch: list[bytes] = []
+    size = 0
+    for line in lines:
+        if batch and (len(batch) == BATCH_LINES or size + len(line) > BATCH_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(line if line.endswith(b"\n") else line + b"\n")
+        size += len(line)
+    if batch:
+        yield batch
+
+
+class _Whole:
+    """Knows whether an export was seen from its first to its last line."""
+
+    def __init__(self) -> None:
+        self._lines = 0
+        self._exported = False
+        self._last = b""
+
+    def saw(self, batch: Sequence[bytes]) -> None:
+        """Note lines that were taken."""
+        said = [line for line in batch if line.strip()]
+        if said and not self._lines:
+            self._exported = "exported_at" in json.loads(said[0])
+        self._lines += len(said)
+        self._last = said[-1] if said else self._last
+
+    def require(self) -> None:
+        """Raise InvalidRequest: the export's last line is missing, or lines before it are."""
+        if self._exported and json.loads(self._last) != {"type": "end", "lines": self._lines - 1}:
+            raise InvalidRequest("the export is cut: its last line does not count the lines before it; export it again")
+
+
+def _files(paths: Sequence[Path], kind: Format | None) -> list[tuple[Path, Format]]:
+    """Return the files with their formats.
+
+    Raises:
+        InvalidRequest: there is none, or one is of no known format.
+    """
+    found: list[tuple[Path, Format]] = []
+    for path in (each.expanduser() for each in paths):
+        if path.is_dir():
+            found += [(file, kind or Format.CLAUDE_CODE) for file in sorted(path.rglob("*.jsonl")) if file.is_file()]
+        else:
+            found.append((path, kind or detected(path)))
+    if not found:
+        raise InvalidRequest("no file to import; a folder is searched for *.jsonl")
+    missing = next((file for file, _ in found if not file.is_file()), None)
+    if missing is not None:
+        raise InvalidRequest(f"there is no file {str(missing)!r}")
+    return found
+
+
+def _named_bank(file: Path, kind: Format) -> str:
+    """Return the bank that an export names.
+
+    Raises:
+        InvalidRequest: it is none, or names none.
+    """
+    if kind is Format.JSONL:
+        with file.open("rb") as opened:
+            first = opened.readline(2**16)
+        try:
+            named = json.loads(first).get("name")
+        except (ValueError, AttributeError):
+            named = None
+        if isinstance(named, str):
+            return named
+    raise InvalidRequest(f"{str(file)!r} names no bank; say where it goes with --bank")
+
+
+def _progress() -> Progress:
+    """Return a bar on standard error, where somebody watches."""
+    console = Console(stderr=True)
+    columns = (TextColumn("{task.description}", markup=False), BarColumn(), DownloadColumn(), TimeRemainingColumn())
+    return Progress(*columns, console=console, transient=True, disable=not console.is_terminal)

@@ -1,0 +1,94 @@
+"""Transcripts of Claude Code: the JSON Lines in its folder `projects`, one file for each session (MEM-16).
+
+What a person and the agent said is taken. Left out: thinking, what sub-agents did (`isSidechain`), what Claude Code
+wrote by itself (`isMeta`, summaries after a compaction, outputs of local commands, errors of the API), and tools unless
+asked for. The format has no specification; kinds of lines that are not known are passed over.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import orjson
+
+from circadia.errors import InvalidRequest
+from circadia.memory.episodes import MAX_NAME, NewEpisode
+from circadia.memory.redaction import redacted
+from circadia.memory.transfer.reading import listed, mapping, moment, name, parts_of
+from circadia.records.bank import Trust
+from circadia.records.episode import EpisodeKind
+
+_NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
+_OWN_WORDS: Final = ("<command-", "<local-command-", "<bash-", "<system-reminder>", "[Request interrupted")
+"""How texts begin that stand as a person's and are the program's."""
+
+
+def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: bool) -> Iterator[NewEpisode]:
+    """Yield what numbered lines of transcripts say; `person` is the speaker of what a person wrote.
+
+    Raises:
+        InvalidRequest: a line is not JSON, with its number.
+    """
+    for number, raw in lines:
+        if not raw.strip():
+            continue
+        try:
+            line = mapping(orjson.loads(raw))
+        except ValueError as error:
+            raise InvalidRequest(f"line {number} is not JSON in UTF-8: {error}") from error
+        if line.get("type") in ("user", "assistant") and not any(line.get(flag) is True for flag in _NOT_SAID):
+            yield from _episodes(line, number, person=person, tools=tools)
+
+
+def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool) -> Iterator[NewEpisode]:
+    message = mapping(line.get("message"))
+    agent = line["type"] == "assistant"
+    uuid = line.get("uuid")
+    if not isinstance(uuid, str) or not 0 < len(uuid) <= 100:
+        raise InvalidRequest(f"line {number}: a message of a transcript has a `uuid`; this is none of Claude Code")
+    found = [
+        (text, kind)
+        for text, kind in _texts(message.get("content"))
+        if (tools or kind is EpisodeKind.TURN) and (agent or not text.lstrip().startswith(_OWN_WORDS))
+    ]
+    place = 0
+    for whole, kind in found:
+        for text in parts_of(redacted(whole)):
+            place += 1
+            tool = kind is EpisodeKind.TOOL
+            yield NewEpisode(
+                text=text,
+                speaker="assistant" if agent else "tool" if tool else person,
+                trust=Trust.TOOL if tool and not agent else Trust.AGENT if agent else Trust.PERSON,
+                at=moment(line.get("timestamp"), number),
+                kind=kind,
+                session=name(line.get("sessionId")),
+                metadata={"source": "claude-code", **_known(line)},
+                key=f"claude-code:{uuid}" + (f":{place}" if place > 1 else ""),
+            )
+
+
+def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
+    """Yield the texts of a message: what was said as one, then each call of a tool and each result."""
+    if isinstance(content, str):
+        yield content, EpisodeKind.TURN
+        return
+    parts = [mapping(each) for each in listed(content)]
+    yield _joined(parts), EpisodeKind.TURN
+    for part in parts:
+        if part.get("type") == "tool_use":
+            called = orjson.dumps(part.get("input"), default=str).decode()
+            yield f"{part.get('name')}({called})", EpisodeKind.TOOL
+        elif part.get("type") == "tool_result":
+            result: object = part.get("content")
+            yield result if isinstance(result, str) else _joined([mapping(e) for e in listed(result)]), EpisodeKind.TOOL
+
+
+def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
+    texts: list[Any] = [part.get("text") for part in parts if part.get("type") == "text"]
+    return "\n\n".join(text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_OWN_WORDS))
+
+
+def _known(line: Mapping[str, Any]) -> dict[str, str]:
+    """Return where it was said, as far as the line tells."""
+    given = {"cwd": line.get("cwd"), "git_branch": line.get("gitBranch")}
+    return {key: value[:MAX_NAME] for key, value in given.items() if isinstance(value, str) and value}

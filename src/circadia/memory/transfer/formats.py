@@ -1,0 +1,119 @@
+"""Which format a file has, and what it says as lines of an import (MEM-16)."""
+
+from collections.abc import Callable, Iterator
+from enum import StrEnum
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import orjson
+
+from circadia.errors import InvalidRequest, TooLarge
+from circadia.memory.transfer.claude_code import read_claude_code
+from circadia.memory.transfer.langmem import langmem_entries, read_langmem
+from circadia.memory.transfer.lines import head_line, new_episode_line
+from circadia.memory.transfer.mem0 import mem0_entries, read_mem0
+from circadia.memory.transfer.reading import mapping
+
+LONGEST_LINE: Final = 64 * 2**20
+"""Bytes of a line of a transcript, which may hold pictures; and of a whole document of mem0 or LangMem, four times."""
+_LONGEST_OWN_LINE: Final = 900_000
+"""Bytes of a line of our own format: it must fit into a call."""
+
+
+class Format(StrEnum):
+    """What can be imported."""
+
+    JSONL = "jsonl"
+    """An export of Circadia."""
+    CLAUDE_CODE = "claude-code"
+    """Transcripts of Claude Code."""
+    MEM0 = "mem0"
+    """What mem0's `get_all` returns."""
+    LANGMEM = "langmem"
+    """Items of a LangGraph store, as LangMem keeps them."""
+
+
+def detected(file: Path) -> Format:
+    """Return the format of a file by how it begins.
+
+    Raises:
+        InvalidRequest: none of them, or it cannot be read.
+    """
+    with _opened(file) as opened:
+        first = opened.readline(LONGEST_LINE).strip() or opened.readline(LONGEST_LINE).strip()
+    try:
+        line = mapping(orjson.loads(first))
+    except ValueError:
+        line = mapping(None)
+    if line.get("type") in ("bank", "episode", "note", "block"):
+        return Format.JSONL
+    if "sessionId" in line or "uuid" in line or "leafUuid" in line:
+        return Format.CLAUDE_CODE
+    document = _document(file)
+    if mem0_entries(document) is not None:
+        return Format.MEM0
+    if langmem_entries(document) is not None:
+        return Format.LANGMEM
+    raise InvalidRequest(f"{str(file)!r} begins like none of the formats; name its format with --format")
+
+
+def import_lines(
+    file: Path, kind: Format, bank: str, *, person: str, tools: bool, saw: Callable[[int], None]
+) -> Iterator[bytes]:
+    """Yield the lines of an import that a file stands for; `saw` is told how many bytes were read for the next one.
+
+    Own lines come as they stand, with the empty ones. `person` and `tools` are for transcripts: who the person is, and
+    whether tools' calls and results are taken.
+
+    Raises:
+        InvalidRequest, TooLarge: it cannot be read, or a line or entry is not what the format says.
+    """
+    if kind is Format.JSONL:
+        yield from (line for _, line in _lines(file, _LONGEST_OWN_LINE, saw))
+        return
+    yield head_line(bank)
+    match kind:
+        case Format.CLAUDE_CODE:
+            found = read_claude_code(_lines(file, LONGEST_LINE, saw), person=person, tools=tools)
+        case Format.MEM0:
+            found = read_mem0(mem0_entries(_document(file, saw)) or _none(file, kind))
+        case Format.LANGMEM:
+            found = read_langmem(langmem_entries(_document(file, saw)) or _none(file, kind))
+    yield from map(new_episode_line, found)
+
+
+def _none(file: Path, kind: Format) -> list[object]:
+    if _document(file) in ([], {"results": []}, {"items": []}):
+        return []
+    raise InvalidRequest(f"{str(file)!r} is no export of {kind}")
+
+
+def _lines(file: Path, longest: int, saw: Callable[[int], None]) -> Iterator[tuple[int, bytes]]:
+    with _opened(file) as opened:
+        number = 0
+        while line := opened.readline(longest + 1):
+            number += 1
+            if len(line) > longest:
+                raise TooLarge(f"line {number} has more than {longest} bytes")
+            saw(len(line))
+            yield number, line
+
+
+def _document(file: Path, saw: Callable[[int], None] | None = None) -> object:
+    with _opened(file) as opened:
+        raw = opened.read(4 * LONGEST_LINE + 1)
+    if len(raw) > 4 * LONGEST_LINE:
+        raise TooLarge(f"{str(file)!r} has more than {4 * LONGEST_LINE} bytes; split it")
+    if saw is not None:
+        saw(len(raw))
+    try:
+        return orjson.loads(raw)
+    except ValueError as error:
+        raise InvalidRequest(f"{str(file)!r} is not JSON in UTF-8: {error}") from error
+
+
+def _opened(file: Path) -> BinaryIO:
+    try:
+        return file.open("rb")
+    except OSError as error:
+        raise InvalidRequest(f"cannot read {str(file)!r}: {error.strerror or error}") from error

@@ -1,0 +1,264 @@
+"""The format of an export: JSON Lines, each with its `type` (MEM-16).
+
+The first line is the bank, the last one says how many came before it. Vectors and word hashes are not in it: they are
+made anew where it is imported.
+"""
+
+from collections.abc import Mapping
+from dataclasses import fields
+from typing import Annotated, Any, Final, Literal, cast
+
+import orjson
+from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+
+from circadia.errors import InvalidRequest
+from circadia.memory.episodes import NewEpisode
+from circadia.records.bank import Bank, Capture, Trust
+from circadia.records.block import Block
+from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.note import Note, NoteKind
+
+VERSION: Final = 1
+"""Of the format that is written, and the only one that is read."""
+_ID: Final = r"^[A-Za-z0-9_-]{1,80}$"
+_MOST_SOURCES: Final = 10_000
+
+Id = Annotated[str, Field(pattern=_ID)]
+Share = Annotated[float, Field(ge=0, le=1)]
+
+
+class Line(BaseModel):
+    """One line. An unknown key is an error: nothing is dropped unseen."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True, allow_inf_nan=False)
+
+
+class PolicyPart(Line):
+    """How the bank is written to."""
+
+    capture: Capture = Capture.CONTENT
+    capture_tools: bool = False
+    min_importance: Share = 0.0
+    hot_edits: bool = False
+    duplicate_seconds: Annotated[float, Field(ge=0, le=1e9)] = 3600.0
+    keep_days: Annotated[float | None, Field(gt=0, le=1e6)] = None
+
+
+class BankLine(Line):
+    """The first line: what the bank is, for the case that it has to be made."""
+
+    type: Literal["bank"]
+    version: int
+    name: str | None = None
+    description: str = Field("", max_length=4000)
+    template: str | None = Field(None, max_length=200)
+    end_user: str | None = Field(None, max_length=1000)
+    policy: PolicyPart = PolicyPart()
+    exported_at: AwareDatetime | None = None
+
+
+class StalePart(Line):
+    """A demotion of an episode."""
+
+    by: str = Field(max_length=1000)
+    reason: str = Field(max_length=10_000)
+    evidence: str = Field(max_length=1000)
+    at: AwareDatetime
+    weight: float = Field(gt=0, le=1)
+
+
+class EpisodeLine(Line):
+    """An episode; without `id` and `key` it is known again by its session, speaker, time and text."""
+
+    type: Literal["episode"]
+    id: Id | None = None
+    at: AwareDatetime | None = None
+    speaker: str
+    text: str
+    trust: Trust = Trust.EXTERNAL
+    kind: EpisodeKind = EpisodeKind.TURN
+    session: str | None = None
+    importance: float | None = None
+    metadata: dict[str, Any] = {}
+    incomplete: bool = False
+    key: str | None = None
+    repeats: int = Field(0, ge=0, le=2**31 - 1)
+    stale: Annotated[list[StalePart], Field(max_length=1000)] = []
+
+
+class NoteLine(Line):
+    """A note."""
+
+    type: Literal["note"]
+    id: Id
+    kind: NoteKind
+    at: AwareDatetime
+    text: str
+    trust: Trust
+    importance: Share | None = None
+    evidence: Annotated[list[Id], Field(min_length=1, max_length=_MOST_SOURCES)]
+    pass_id: str | None = Field(None, max_length=200)
+    created_at: AwareDatetime
+    retired_at: AwareDatetime | None = None
+
+
+class SpanPart(Line):
+    """A part of a block's value."""
+
+    start: int = Field(ge=0)
+    end: int = Field(ge=0)
+    episodes: Annotated[list[Id], Field(max_length=_MOST_SOURCES)]
+
+
+class BlockLine(Line):
+    """One version of a block."""
+
+    type: Literal["block"]
+    label: str
+    version: int = Field(ge=1, le=2**31 - 1)
+    parent: int | None
+    value: str
+    description: str = Field("", max_length=10_000)
+    limit: int
+    pinned: bool = True
+    read_only: bool = False
+    deleted: bool = False
+    spans: Annotated[list[SpanPart], Field(max_length=_MOST_SOURCES)] = []
+    by: str = Field(max_length=1000)
+    why: str = Field("", max_length=10_000)
+    at: AwareDatetime
+
+
+class EndLine(Line):
+    """The last line: without it the file was cut."""
+
+    type: Literal["end"]
+    lines: int = Field(ge=0)
+
+
+AnyLine = BankLine | EpisodeLine | NoteLine | BlockLine | EndLine
+_ANY: Final[TypeAdapter[AnyLine]] = TypeAdapter(Annotated[AnyLine, Field(discriminator="type")])
+
+
+def read_line(raw: bytes, number: int) -> AnyLine:
+    """Return what a line says.
+
+    Raises:
+        InvalidRequest: it is no line of this format, with its number.
+    """
+    try:
+        found: Any = orjson.loads(raw)
+    except ValueError as error:
+        raise InvalidRequest(f"line {number} is not JSON in UTF-8: {error}") from error
+    said = cast("dict[str, object]", found) if isinstance(found, dict) else {}
+    if said.get("type") == "bank" and said.get("version") != VERSION:
+        told = repr(said.get("version"))[:40]
+        raise InvalidRequest(f"line {number}: the file has version {told} of the format; this server reads {VERSION}")
+    try:
+        return _ANY.validate_json(raw)
+    except ValidationError as error:
+        raise InvalidRequest(f"line {number}: {_told(error)}") from error
+
+
+def _told(error: ValidationError) -> str:
+    first = error.errors(include_url=False, include_input=False)[0]
+    where = ".".join(str(each)[:80] for each in first["loc"][1:])
+    return f"{where}: {first['msg']}" if where else first["msg"]
+
+
+def head_line(name: str) -> bytes:
+    """Return the first line for what other systems have kept."""
+    return _written({"type": "bank", "version": VERSION, "name": name})
+
+
+def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
+    """Return the first line."""
+    return _written(
+        {
+            "type": "bank",
+            "version": VERSION,
+            "name": bank.name,
+            "description": bank.description,
+            "template": bank.template,
+            "end_user": bank.end_user,
+            "policy": bank.policy,
+            "exported_at": at,
+        }
+    )
+
+
+def episode_line(episode: Episode) -> bytes:
+    """Return an episode's line."""
+    return _written(
+        {
+            "type": "episode",
+            "id": episode.id,
+            "at": episode.at,
+            "speaker": episode.speaker,
+            "text": episode.text,
+            "trust": episode.trust,
+            "kind": episode.kind,
+            "session": episode.session,
+            "importance": episode.importance,
+            "metadata": episode.metadata,
+            "incomplete": episode.incomplete,
+            "key": episode.key,
+            "repeats": episode.repeats,
+            "stale": episode.stale,
+        }
+    )
+
+
+def new_episode_line(new: NewEpisode) -> bytes:
+    """Return the line of an episode that has no id yet."""
+    return _written({"type": "episode", **{field.name: getattr(new, field.name) for field in fields(new)}})
+
+
+def note_line(note: Note) -> bytes:
+    """Return a note's line."""
+    return _written(
+        {
+            "type": "note",
+            "id": note.id,
+            "kind": note.kind,
+            "at": note.at,
+            "text": note.text,
+            "trust": note.trust,
+            "importance": note.importance,
+            "evidence": note.evidence,
+            "pass_id": note.pass_id,
+            "created_at": note.created_at,
+            "retired_at": note.retired_at,
+        }
+    )
+
+
+def block_line(block: Block) -> bytes:
+    """Return the line of one version of a block."""
+    return _written(
+        {
+            "type": "block",
+            "label": block.label,
+            "version": block.version,
+            "parent": block.parent,
+            "value": block.value,
+            "description": block.description,
+            "limit": block.limit,
+            "pinned": block.pinned,
+            "read_only": block.read_only,
+            "deleted": block.deleted,
+            "spans": block.spans,
+            "by": block.by,
+            "why": block.why,
+            "at": block.at,
+        }
+    )
+
+
+def end_line(lines: int) -> bytes:
+    """Return the last line."""
+    return _written({"type": "end", "lines": lines})
+
+
+def _written(line: Mapping[str, object]) -> bytes:
+    return orjson.dumps(line, option=orjson.OPT_APPEND_NEWLINE, default=dict)

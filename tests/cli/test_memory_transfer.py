@@ -1,0 +1,94 @@
+"""`circadia memory export` and `import`: out of one bank, into another, from other systems, and from bad files."""
+
+import json
+from collections.abc import AsyncGenerator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.api.service import ADMIN, Service, serving
+from tests.cli.terminal import refused, run
+
+KEY = "sk-" + "a1B2" * 8
+
+
+@pytest.fixture
+async def service(home: Path, monkeypatch: pytest.MonkeyPatch) -> AsyncGenerator[Service]:
+    """A server in this process, where the environment leads commands to it as the operator."""
+    (home / "data").mkdir()
+    async with serving(home / "data") as running:
+        monkeypatch.setenv("CIRCADIA_URL", running.url)
+        monkeypatch.setenv("CIRCADIA_ADMIN_TOKEN", ADMIN)
+        yield running
+
+
+def lines(bank: str, count: int) -> str:
+    """Return an export of so many episodes."""
+    said = [{"type": "episode", "id": f"epi_{bank}{n}", "text": f"said {n}", "speaker": "ann"} for n in range(count)]
+    first = {"type": "bank", "version": 1, "name": bank, "exported_at": "2026-01-01T00:00:00Z"}
+    return "".join(json.dumps(each) + "\n" for each in (first, *said, {"type": "end", "lines": count + 1}))
+
+
+async def brought(*words: str) -> Any:
+    """Return what an import tells."""
+    return (await run("memory", "import", *words, "--json")).json
+
+
+@pytest.mark.spec("MEM-16")
+async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service: Service, home: Path) -> None:
+    (home / "first.jsonl").write_text(lines("first", 250), "utf-8")
+    told = await brought("first.jsonl")
+    assert told == {"banks": ["first"], "files": 1, "episodes": 250, "notes": 0, "versions": 0, "known": 0}
+    assert (await brought("first.jsonl"))["known"] == 250
+    await run("memory", "export", "first", "--out", "out.jsonl")
+    assert (await run("memory", "export", "first")).out.splitlines()[1:] == (
+        home / "out.jsonl"
+    ).read_text().splitlines()[1:]
+    assert not (home / "out.jsonl.part").exists()
+    assert (await brought("out.jsonl", "--bank", "second"))["episodes"] == 250
+    shown = (await run("memory", "import", "out.jsonl", "--bank", "second")).out
+    assert shown == "second: 0 episodes, 0 notes, 0 versions of blocks are new; 250 lines were known\n"
+    refused(await run("memory", "export", "first", "--out", "out.jsonl"), 5, "exists")
+    refused(await run("memory", "export", "nowhere"), 4, "no bank 'nowhere'")
+
+
+@pytest.mark.spec("MEM-16")
+async def test_transcripts_of_a_folder_come_in_without_secrets(service: Service, home: Path) -> None:
+    for number in range(2):
+        folder = home / "projects" / f"app{number}"
+        folder.mkdir(parents=True)
+        turn = {
+            "type": "user", "uuid": f"u{number}", "sessionId": f"s{number}", "timestamp": "2025-01-20T11:57:17.716Z",
+            "message": {"role": "user", "content": f"I live in Bern, my key is {KEY}"},
+        }  # fmt: skip
+        (folder / "s.jsonl").write_text(json.dumps(turn) + "\n", "utf-8")
+    told = await brought("projects", "--bank", "me", "--person", "ann")
+    assert (told["files"], told["episodes"]) == (2, 2)
+    assert (await brought("projects", "--bank", "me", "--person", "ann"))["known"] == 2
+    text = (await run("memory", "export", "me")).out
+    assert ("Bern" in text, KEY in text, '"speaker":"ann"' in text) == (True, False, True)
+
+
+@pytest.mark.spec("MEM-16", "MEM-17")
+async def test_bad_files_are_told_with_file_and_line(service: Service, home: Path) -> None:
+    whole = lines("bad", 250)
+    (home / "empty").mkdir()
+    files = {
+        "cut.jsonl": (whole[:-40], "line 251 is not JSON"),
+        "short.jsonl": ("".join(whole.splitlines(keepends=True)[:-1]), "the export is cut"),
+        "late.jsonl": (lines("late", 250).replace("said 230", ""), "line 232: an episode needs a text"),
+        "version.jsonl": (whole.replace('"version": 1', '"version": 9'), "version 9"),
+        "long.jsonl": (lines("bad", 1) + "x" * 5_000_000, "line 4 has more than"),
+    }
+    for name, (content, told) in files.items():
+        (home / name).write_text(content, "utf-8")
+        refused(await run("memory", "import", name), 2, name, told)
+    (home / "bytes.jsonl").write_bytes(b'{"type":"bank","version":1,"name":"bad"}\n{"type":"episode","text":"\xff"}')
+    refused(await run("memory", "import", "bytes.jsonl"), 2, "line 2 is not JSON in UTF-8")
+    (home / "mem0.json").write_text('[{"id": "1", "memory": "a"}]')
+    refused(await run("memory", "import", "mem0.json"), 2, "--bank")
+    refused(await run("memory", "import", "nowhere.json"), 2, "nowhere.json")
+    refused(await run("memory", "import", "empty"), 2, "no file to import")
+    refused(await run("memory", "import", "mem0.json", "--bank", "Bad Name"), 2, "Bad Name")
+    assert (await brought("mem0.json", "--bank", "facts"))["episodes"] == 1

@@ -1,0 +1,137 @@
+"""On each database an export, taken into another bank, is the same bank."""
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import pytest
+
+from circadia.clock import Clock
+from circadia.errors import InvalidRequest
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.memory.banks import Banks
+from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.memory.transfer.export import exported
+from circadia.memory.transfer.intake import Intake, Taken, read_lines
+from circadia.records.bank import Bank, BankPolicy, Trust
+from circadia.records.block import Block, Span
+from circadia.records.episode import EpisodeKind, Stale
+from circadia.records.note import Note, NoteKind
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.testing.clock import ManualClock
+from tests.wake.fleet import CountedIds
+
+NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
+HOME = Bank(id=BankId("b1"), name="home", created_at=NOON, policy=BankPolicy(keep_days=1000.5))
+
+
+class Memory:
+    """What takes in, and what remembers."""
+
+    def __init__(self, clock: Clock) -> None:
+        ids, signals = CountedIds(), LocalSignals()
+        self.clock = clock
+        self.episodes = Episodes(clock, ids, signals)
+        self.intake = Intake(clock, Banks(clock, ids, {}), self.episodes)
+
+    async def out(self, store: Store, name: str) -> bytes:
+        """Return an export."""
+        async with store.read() as tx:
+            bank = await tx.banks.by_name(name)
+            assert bank is not None
+            return b"".join([chunk async for chunk in exported(tx, bank, self.clock.now())])
+
+    async def take(self, store: Store, name: str, lines: bytes) -> Taken:
+        """Take an export in."""
+        async with store.write() as tx:
+            return await self.intake.take(tx, name, read_lines(lines), by="operator")
+
+
+async def fill(store: Store, memory: Memory) -> None:
+    """Make the bank: twelve episodes, half of them with all that one may have, a note, a block with a branch."""
+    stale = (Stale(by="pass", reason="moved", evidence="e9", at=NOON, weight=0.3),)
+    async with store.write() as tx:
+        await tx.banks.add(HOME)
+        made: list[EpisodeId] = []
+        for number in range(6):
+            full = NewEpisode(
+                text=f"said {number} – ü \U0001f600\n", speaker="Ann", trust=Trust.PERSON, at=NOON,
+                kind=EpisodeKind.FACT, session="s", importance=0.25, metadata={"a": [1, {"b": None}]}, incomplete=True,
+                key=f"k{number}",
+            )  # fmt: skip
+            made.append((await memory.episodes.bring(tx, HOME, full, repeats=number, stale=stale)).id)
+            bare = NewEpisode(text="the same", speaker="Bob", trust=Trust.TOOL, at=NOON)
+            made.append((await memory.episodes.bring(tx, HOME, bare)).id)
+        await tx.notes.add(
+            Note(
+                id=NoteId("n1"), number=0, bank_id=HOME.id, kind=NoteKind.SUMMARY, at=NOON, text="all of it",
+                trust=Trust.TOOL, importance=0.9, evidence=tuple(made[:3]), pass_id="p1", created_at=NOON,
+                retired_at=NOON,
+            )
+        )  # fmt: skip
+        first = Block(
+            bank_id=HOME.id, label="human", version=1, parent=None, value="Ann", limit=10, by="pass", at=NOON,
+            spans=(Span(start=0, end=3, episodes=(made[0],)),),
+        )  # fmt: skip
+        for version, parent, more in ((1, None, {}), (2, 1, {"deleted": True, "value": "", "spans": ()}), (3, 1, {})):
+            await tx.blocks.add(replace(first, version=version, parent=parent, **more))
+
+
+async def kept(store: Store, name: str) -> tuple[list[object], list[object], list[Block]]:
+    """Return a bank's episodes and notes without what is of this database alone, and its blocks."""
+    async with store.read() as tx:
+        bank = await tx.banks.by_name(name)
+        assert bank is not None
+        alike = {"id": "", "number": 0, "bank_id": "", "stored_at": NOON}
+        episodes = await tx.episodes.every(bank.id)
+        order = {each.id: EpisodeId(str(place)) for place, each in enumerate(episodes)}
+        notes = [
+            replace(
+                note,
+                id=NoteId(""),
+                number=0,
+                bank_id=HOME.id,
+                terms=b"",
+                evidence=sorted(map(order.__getitem__, note.evidence)),
+            )
+            for note in await tx.notes.every(bank.id, retired=True)
+        ]
+        blocks = [
+            replace(
+                block, bank_id=HOME.id,
+                spans=[replace(span, episodes=[order[each] for each in span.episodes]) for span in block.spans],
+            )
+            for block in await tx.blocks.history(bank.id, "human")
+        ]  # fmt: skip
+        return [replace(each, **alike) for each in episodes], list(notes), blocks
+
+
+@pytest.mark.spec("MEM-16")
+async def test_a_copy_of_a_bank_has_the_same_episodes_notes_blocks_and_what_they_rest_on(store: Store) -> None:
+    memory = Memory(ManualClock())
+    await fill(store, memory)
+    lines = await memory.out(store, "home")
+    assert await memory.take(store, "copy", lines) == Taken(bank="copy", episodes=12, notes=1, versions=3)
+    assert await kept(store, "copy") == await kept(store, "home")
+    assert await memory.take(store, "copy", lines) == Taken(bank="copy", known=16)
+    assert await memory.take(store, "home", lines) == Taken(bank="home", known=16)
+    third = await memory.out(store, "copy")
+    async with store.write() as tx:
+        await tx.banks.remove(HOME.id)
+    assert await memory.take(store, "copy", lines) == Taken(bank="copy", known=16)
+    assert await memory.take(store, "home", lines) == Taken(bank="home", episodes=12, notes=1, versions=3)
+    assert (await memory.out(store, "home")).splitlines()[1:13] == lines.splitlines()[1:13]
+    assert await memory.take(store, "third", third) == Taken(bank="third", episodes=12, notes=1, versions=3)
+    assert await kept(store, "third") == await kept(store, "copy")
+
+
+@pytest.mark.spec("MEM-16", "MEM-17")
+async def test_a_bad_line_leaves_nothing_of_its_call(store: Store) -> None:
+    memory = Memory(ManualClock())
+    await fill(store, memory)
+    lines = (await memory.out(store, "home")).splitlines(keepends=True)
+    late = lines[4].replace(b"2025-06-01", b"2999-06-01")
+    with pytest.raises(InvalidRequest, match=r"line 5: .* in the future"):
+        await memory.take(store, "copy", b"".join([*lines[:4], late]))
+    async with store.read() as tx:
+        assert await tx.banks.by_name("copy") is None

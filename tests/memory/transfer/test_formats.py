@@ -1,0 +1,186 @@
+"""What is read of other systems' files: what was said, by whom, when; and what is left out."""
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+
+from circadia.errors import CircadiaError, InvalidRequest, TooLarge
+from circadia.memory.episodes import MAX_CHARACTERS
+from circadia.memory.transfer.formats import Format, detected, import_lines
+
+KEY = "sk-" + "a1B2" * 8
+WHEN = "2026-01-20T11:57:17.716Z"
+
+
+def turn(kind: str, content: object, **more: object) -> dict[str, Any]:
+    """Return a line of a transcript, as Claude Code 2.1 writes it."""
+    return {
+        "parentUuid": None, "isSidechain": False, "userType": "external", "cwd": "/home/ann/app", "sessionId": "s-1",
+        "version": "2.1.12", "gitBranch": "main", "type": kind, "message": {"role": kind, "content": content},
+        "uuid": "u-1", "timestamp": WHEN, **more,
+    }  # fmt: skip
+
+
+TRANSCRIPT: Sequence[object] = (
+    {"type": "queue-operation", "operation": "dequeue", "timestamp": WHEN, "sessionId": "s-1"},
+    {"type": "summary", "summary": "An app", "leafUuid": "u-9"},
+    turn("user", "Please deploy to Bern."),
+    turn("assistant", [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "Doing it."}], uuid="u-2"),
+    turn("assistant", [{"type": "tool_use", "id": "t", "name": "Bash", "input": {"command": "ls"}}], uuid="u-3"),
+    turn("user", [{"type": "tool_result", "tool_use_id": "t", "content": f"app.py {KEY}"}], uuid="u-4"),
+    turn("user", f"my key is {KEY}", uuid="u-5"),
+    turn("user", "Stop hook feedback", isMeta=True, uuid="u-6"),
+    turn("assistant", [{"type": "text", "text": "sub-agent"}], isSidechain=True, uuid="u-7"),
+    turn("user", "This session is continued", isCompactSummary=True, uuid="u-8"),
+    turn("user", "<command-name>/clear</command-name>", uuid="u-9"),
+    turn("user", "[Request interrupted by user]", uuid="u-10"),
+    turn("user", [{"type": "image"}, {"type": "text", "text": "see picture"}], uuid="u-11"),
+    {"type": "file-history-snapshot", "messageId": "m"},
+)
+
+
+def read(file: Path, kind: Format, **given: Any) -> list[dict[str, Any]]:
+    """Return the episodes that a file stands for."""
+    options: dict[str, Any] = {"person": "user", "tools": False, **given}
+    size: list[int] = []
+    lines = [
+        orjson.loads(each) for each in import_lines(file, kind, "bank", saw=size.append, **options) if each.strip()
+    ]
+    assert sum(size) == file.stat().st_size
+    return [line for line in lines if line["type"] == "episode"]
+
+
+def transcript(folder: Path, lines: Sequence[object] = TRANSCRIPT) -> Path:
+    file = folder / "s-1.jsonl"
+    file.write_bytes(b"".join(orjson.dumps(line) + b"\n" for line in lines))
+    return file
+
+
+@pytest.mark.spec("MEM-16")
+def test_of_a_transcript_what_people_and_the_agent_said_is_taken_and_secrets_are_not(tmp_path: Path) -> None:
+    file = transcript(tmp_path)
+    assert detected(file) is Format.CLAUDE_CODE
+    found = read(file, Format.CLAUDE_CODE, person="ann")
+    assert [(each["speaker"], each["trust"], each["text"]) for each in found] == [
+        ("ann", "person", "Please deploy to Bern."),
+        ("assistant", "agent", "Doing it."),
+        ("ann", "person", "my key is [redacted: key]"),
+        ("ann", "person", "see picture"),
+    ]
+    first = found[0]
+    assert (first["key"], first["session"], first["kind"]) == ("claude-code:u-1", "s-1", "turn")
+    assert (first["at"], first["metadata"]["cwd"]) == ("2026-01-20T11:57:17.716000+00:00", "/home/ann/app")
+
+
+@pytest.mark.spec("MEM-16")
+def test_tools_are_taken_if_asked_for_and_trusted_less(tmp_path: Path) -> None:
+    found = read(transcript(tmp_path), Format.CLAUDE_CODE, tools=True)
+    tools = [(each["speaker"], each["trust"], each["text"]) for each in found if each["kind"] == "tool"]
+    assert tools == [
+        ("assistant", "agent", 'Bash({"command":"ls"})'),
+        ("tool", "tool", "app.py [redacted: key]"),
+    ]
+
+
+@pytest.mark.spec("MEM-16", "MEM-17")
+def test_a_long_text_becomes_several_episodes_and_one_without_text_none(tmp_path: Path) -> None:
+    long = "x" * (MAX_CHARACTERS - 100) + "\n" + "y" * MAX_CHARACTERS + "\0"
+    file = transcript(tmp_path, [turn("user", long), turn("user", " \n", uuid="u-2"), turn("user", None, uuid="u-3")])
+    found = read(file, Format.CLAUDE_CODE)
+    assert [len(each["text"]) for each in found] == [MAX_CHARACTERS - 100, MAX_CHARACTERS]
+    assert [each["key"] for each in found] == ["claude-code:u-1", "claude-code:u-1:2"]
+
+
+MEMORIES = [
+    {
+        "id": "892db2ae", "memory": f"Likes pizza; key {KEY}", "hash": "c7a2", "metadata": {"topic": "food"},
+        "created_at": "2025-02-06T18:54:32.568595-08:00", "updated_at": None, "user_id": "ann",
+    },
+    {"id": "c0ffee00", "memory": "Lives in Bern", "created_at": "2025-02-06T18:54:32", "agent_id": "helper"},
+]  # fmt: skip
+
+
+@pytest.mark.spec("MEM-16")
+@pytest.mark.parametrize("document", [{"results": MEMORIES, "relations": []}, MEMORIES])
+def test_memories_of_mem0_become_facts(tmp_path: Path, document: object) -> None:
+    file = tmp_path / "mem0.json"
+    file.write_text(json.dumps(document, indent=2), "utf-8")
+    assert detected(file) is Format.MEM0
+    first, second = read(file, Format.MEM0)
+    assert (first["text"], first["speaker"], first["kind"], first["trust"]) == (
+        "Likes pizza; key [redacted: key]", "ann", "fact", "agent",
+    )  # fmt: skip
+    assert (first["metadata"]["mem0"], first["at"]) == ({"topic": "food"}, "2025-02-06T18:54:32.568595-08:00")
+    assert (second["speaker"], second["at"]) == ("helper", "2025-02-06T18:54:32+00:00")
+    changed = [{**MEMORIES[0], "memory": "Likes pasta"}, MEMORIES[1]]
+    file.write_text(json.dumps(changed), "utf-8")
+    keys = [each["key"] for each in read(file, Format.MEM0)]
+    assert (keys[0] == first["key"], keys[1] == second["key"]) == (False, True)
+
+
+@pytest.mark.spec("MEM-16")
+def test_items_of_langmem_become_facts(tmp_path: Path) -> None:
+    item = {"namespace": ["memories", "ann"], "key": "0145905e", "created_at": WHEN, "updated_at": WHEN, "score": None}
+    values = [
+        {"kind": "Memory", "content": {"content": "User likes dogs as pets"}},
+        {"kind": "Memory", "content": "User lives in Bern"},
+        {"kind": "Profile", "content": {"name": "Ann"}},
+        {"rating": 5},
+    ]
+    file = tmp_path / "langmem.json"
+    items = [{**item, "key": str(number), "value": value} for number, value in enumerate(values)]
+    for document in (items, {"items": items}):
+        file.write_text(json.dumps(document), "utf-8")
+        assert detected(file) is Format.LANGMEM
+        found = read(file, Format.LANGMEM)
+        texts = ["User likes dogs as pets", "User lives in Bern", '{"name":"Ann"}', '{"rating":5}']
+        assert [each["text"] for each in found] == texts
+        assert ({each["speaker"] for each in found}, len({each["key"] for each in found})) == ({"ann"}, 4)
+
+
+@pytest.mark.spec("MEM-16", "MEM-17")
+@pytest.mark.parametrize(
+    ("kind", "content", "told"),
+    [
+        (Format.CLAUDE_CODE, b'{"type":"summary"}\n{"type":"user","mess', "line 2 is not JSON"),
+        (Format.CLAUDE_CODE, b'\n\xff\xfe{}', "line 2 is not JSON in UTF-8"),
+        (Format.CLAUDE_CODE, b'{"type":"user","message":{"content":"a"}}', "uuid"),
+        (Format.CLAUDE_CODE, b'{"type":"user","uuid":"u","timestamp":"now","message":{"content":"a"}}', "no time"),
+        (Format.MEM0, b'{"results":[{"id":"1","mem', "not JSON"),
+        (Format.MEM0, b'{"results":[{"memory":5,"id":"1"}]}', "entry 1"),
+        (Format.MEM0, b'{"memories":[]}', "no export of mem0"),
+        (Format.LANGMEM, b'[{"namespace":[],"key":1,"value":{}}]', "entry 1"),
+        (Format.LANGMEM, b"5", "no export of langmem"),
+        (Format.JSONL, b"x" * 5_000_000, "line 1 has more than"),
+    ],
+)  # fmt: skip
+def test_a_file_that_is_not_what_it_should_be_is_told(tmp_path: Path, kind: Format, content: bytes, told: str) -> None:
+    file = tmp_path / "bad"
+    file.write_bytes(content)
+    with pytest.raises((InvalidRequest, TooLarge), match=told):
+        read(file, kind)
+
+
+@pytest.mark.spec("MEM-16", "MEM-17")
+@pytest.mark.parametrize("content", [b"", b"hello", b"\xff\xfe", b"[]", b"5", b'{"type":"dream"}', b'{"results":[]}'])
+def test_a_file_of_no_known_format_is_refused(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "other"
+    file.write_bytes(content)
+    with pytest.raises(CircadiaError):
+        detected(file)
+    assert read(file, Format.MEM0) == [] if content in (b"[]", b'{"results":[]}') else True
+
+
+@pytest.mark.spec("MEM-16")
+def test_an_export_is_known_by_its_first_line_and_comes_as_it_stands(tmp_path: Path) -> None:
+    file = tmp_path / "bank.jsonl"
+    text = (
+        b'{"type":"bank","version":1,"name":"a"}\n\n{"type":"episode","text":"' + KEY.encode() + b'","speaker":"a"}\n'
+    )
+    file.write_bytes(text)
+    assert detected(file) is Format.JSONL
+    assert b"".join(import_lines(file, Format.JSONL, "b", person="", tools=False, saw=lambda _: None)) == text
