@@ -103,6 +103,8 @@ async def test_episodes_come_in_order_and_those_without_the_present_vector_are_f
         assert [each.id for each in await tx.episodes.strangers("new", limit=9)] == ["e0", "e1", "e3", "e4", "x"]
         after = await tx.episodes.strangers("new", after=numbers[1], limit=2)
         assert [each.id for each in after] == ["e3", "e4"]
+        bare = await tx.episodes.strangers(None, after=numbers[3], limit=9)
+        assert [each.id for each in bare] == ["e4", "x"]
         embedded = await tx.episodes.get(BANK.id, EpisodeId("e2"))
         assert embedded is not None
         assert (embedded.vector, embedded.embedder) == (b"\5\6", "new")
@@ -123,6 +125,7 @@ async def test_a_note_names_what_it_rests_on_and_goes_with_it(banks: Store) -> N
         assert await tx.notes.resting_on([EpisodeId("e2")]) == [note.id]
         assert await tx.notes.resting_on([EpisodeId("e3")]) == []
         assert [each.id for each in await tx.notes.strangers("new", limit=9)] == [note.id]
+        assert [each.id for each in await tx.notes.strangers(None, limit=9)] == [note.id]
         await tx.notes.retire(note.id, NOON)
         assert await tx.notes.every(BANK.id) == []
         await tx.notes.retire(note.id, None)

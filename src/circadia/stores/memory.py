@@ -118,8 +118,8 @@ class Episodes(Protocol):
         """Return how many there are."""
         ...
 
-    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Episode]:
-        """Return episodes of all banks with a greater number, without a vector by this embedder, in order."""
+    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Episode]:
+        """Return episodes of all banks with a greater number and no vector by this embedder, or none, in order."""
         ...
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
@@ -170,8 +170,8 @@ class Notes(Protocol):
         """Return the notes, retired ones too, with any of these among their evidence."""
         ...
 
-    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Note]:
-        """Return notes of all banks with a greater number, without a vector by this embedder, in order."""
+    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Note]:
+        """Return notes of all banks with a greater number and no vector by this embedder, or none, in order."""
         ...
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:

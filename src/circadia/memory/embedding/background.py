@@ -58,6 +58,8 @@ class Background:
         self._pause = 0.0
         self._after = dict.fromkeys(Layer, 0)
         self._again_at = 0.0
+        self._whole = True
+        """Whether this pass goes through all rows, not only those without any vector."""
         self._strange: set[str] = set()
         """Embedders of rows that this pass over all rows has met."""
         self._left = False
@@ -116,11 +118,12 @@ class Background:
         """
         if self._clock.monotonic() >= self._again_at:
             self._after = dict.fromkeys(Layer, 0)
-            self._strange, self._left = set(), False
+            self._whole, self._strange, self._left = True, set(), False
             self._again_at = self._clock.monotonic() + AGAIN_SECONDS
         for layer in Layer:
             while await self._batch(layer) == AT_ONCE:
                 pass
+        self._whole = False
         if self._changed:
             async with self._store.write() as tx:
                 for bank_id in self._changed:
@@ -134,7 +137,9 @@ class Background:
         """Embed the next rows; return how many there were. Those that are refused are passed over until all are."""
         name = await self._name()
         async with self._store.read() as tx:
-            rows = await _rows(tx, layer).strangers(name, after=self._after[layer], limit=AT_ONCE)
+            rows = await _rows(tx, layer).strangers(
+                name if self._whole else None, after=self._after[layer], limit=AT_ONCE
+            )  # fmt: skip
         if not rows:
             return 0
         self._meet(rows)

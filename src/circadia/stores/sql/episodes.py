@@ -15,7 +15,7 @@ from circadia.records.episode import Episode, EpisodeKind, Stale
 from circadia.records.index_entry import IndexEntry
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, evidence
-from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, vectors
+from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, unembedded, vectors
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
@@ -36,6 +36,7 @@ _REPEAT = Statement(
 _COUNT = Statement(select(func.count()).where(episodes.c.bank_id == bindparam("bank")))
 _DEMOTE = Statement(update(episodes).where(episodes.c.id == bindparam("key_id")).values(stale=bindparam("new_stale")))
 _STRANGERS = strangers(episodes)
+_UNEMBEDDED = unembedded(episodes)
 _EMBED = embed(episodes)
 _KEPT = kept(episodes)
 
@@ -138,10 +139,11 @@ class SqlEpisodes:
         """Return how many there are."""
         return await self._run(lambda connection: _COUNT.scalar(connection, {"bank": bank_id}))
 
-    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Episode]:
-        """Return episodes of all banks with a greater number, without a vector by this embedder, in order."""
+    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Episode]:
+        """Return episodes of all banks with a greater number and no vector by this embedder, or none, in order."""
         values = {"present": embedder, "after": after, "most": limit}
-        rows = await self._run(lambda connection: _STRANGERS.all(connection, values))
+        statement = _UNEMBEDDED if embedder is None else _STRANGERS
+        rows = await self._run(lambda connection: statement.all(connection, values))
         return [_episode(row) for row in rows]
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:

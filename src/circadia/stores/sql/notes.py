@@ -14,7 +14,7 @@ from circadia.records.index_entry import IndexEntry
 from circadia.records.note import Note, NoteKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import evidence, notes
-from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, vectors
+from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, unembedded, vectors
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
@@ -33,6 +33,7 @@ _WITH_RETIRED = Statement(
 )
 _RETIRE = Statement(update(notes).where(notes.c.id == bindparam("key_id")).values(retired_at=bindparam("now")))
 _STRANGERS = strangers(notes)
+_UNEMBEDDED = unembedded(notes)
 _EMBED = embed(notes)
 _KEPT = kept(notes)
 
@@ -96,10 +97,11 @@ class SqlNotes:
         found = await self._run(lambda connection: connection.execute(statement).scalars().all())
         return [NoteId(each) for each in found]
 
-    async def strangers(self, embedder: str, *, after: int = 0, limit: int) -> Sequence[Note]:
-        """Return notes of all banks with a greater number, without a vector by this embedder, in order."""
+    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Note]:
+        """Return notes of all banks with a greater number and no vector by this embedder, or none, in order."""
         values = {"present": embedder, "after": after, "most": limit}
-        return await self._run(lambda connection: _notes(connection, _STRANGERS.all(connection, values)))
+        statement = _UNEMBEDDED if embedder is None else _STRANGERS
+        return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""

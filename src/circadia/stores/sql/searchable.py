@@ -5,7 +5,7 @@ from datetime import datetime
 from math import prod
 from typing import Any, Final
 
-from sqlalchemy import Connection, Table, bindparam, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, or_, select, update
 
 from circadia.ids import BankId
 from circadia.records.index_entry import IndexEntry
@@ -30,10 +30,21 @@ _ASKED_AT_ONCE: Final = 1_000
 
 
 def strangers(table: Table) -> Statement:
-    """Return what finds rows `after` a number without a vector by the `present` embedder, in order, `most` at most."""
+    """Return what finds rows `after` a number without a vector by the `present` embedder, in order, `most` at most.
+
+    It goes through the table, so it is for the seldom case that there may be another embedder's.
+    """
     embedder = table.c.embedder
-    other = or_(embedder.is_(None), embedder < bindparam("present"), embedder > bindparam("present"))  # by the index
-    found = select(table).where(other, table.c.number > bindparam("after"))
+    return _in_order(table, or_(embedder.is_(None), embedder != bindparam("present")))
+
+
+def unembedded(table: Table) -> Statement:
+    """Return what finds rows `after` a number without any vector, in order, `most` at most; an index has them."""
+    return _in_order(table, table.c.embedder.is_(None))
+
+
+def _in_order(table: Table, which: ColumnElement[bool]) -> Statement:
+    found = select(table).where(which, table.c.number > bindparam("after"))
     return Statement(found.order_by(table.c.number).limit(bindparam("most")))
 
 
