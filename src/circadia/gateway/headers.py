@@ -14,7 +14,7 @@ HOP_BY_HOP: Final = frozenset(
 _NOT_UPSTREAM: Final = HOP_BY_HOP | {
     b"host", b"content-length", b"authorization", b"x-api-key", b"api-key", b"accept-encoding", b"cookie", b"expect",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
-    b"x-circadia-conversation", b"x-circadia-user",
+    b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
 """What stays here: the agent's token, what the client library sets anew, and what is meant for Circadia."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")

@@ -20,7 +20,7 @@ from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.stream import WholeEvents
-from circadia.gateway.turns import SleepTier, Turn, Turns
+from circadia.gateway.turns import SleepTier, Told, Turn, Turns
 from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.ids import AgentId, CallId, IdSource
@@ -75,25 +75,28 @@ class Relay:
         if passage.held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
             raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
-        meter = _UNREAD
+        meter, told = _UNREAD, None
         outcome = Outcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
         try:
             if budgeted(policy):
                 outcome.at = (await self._budget.reserve(call.agent, reserved(call, turn, passage, outcome))).at
-            body = await self._tier.before(turn, body)
+            prepared = await self._tier.before(call, turn, body)
+            body, told = prepared.body, prepared.told
+            del prepared
             if passage.held and policy.on_wake is not OnWake.FORWARD:
                 body = call.dialect.with_line(body, notice(passage, await self._unread(call.agent, passage)))
             asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
             meter = call.dialect.meter(
-                streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain
-            )
+                streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain,
+                words=told is not None,
+            )  # fmt: skip
             outcome.sent = True
             await self._pass_on(call, body if asking is None else asking, reply, meter, outcome)
         except UpstreamFailed as error:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
         finally:
-            self._write_down(call, turn, passage, meter, outcome)
+            self._write_down(call, turn, passage, meter, outcome, told)
 
     async def _pass_on(self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None) -> None:
         headers = crossing.to_upstream(call.headers)
@@ -182,7 +185,9 @@ class Relay:
         async with self._store.read() as tx:
             return await tx.deliveries.count_unread(agent.id)
 
-    def _write_down(self, call: ModelCall, turn: Turn, passage: Passage, meter: Meter, outcome: Outcome) -> None:
+    def _write_down(
+        self, call: ModelCall, turn: Turn, passage: Passage, meter: Meter, outcome: Outcome, told: Told | None
+    ) -> None:
         if not outcome.sent:
             if budgeted(call.agent.policy):  # its caller went while the budget was asked: the place is free again
                 self._budget.release(outcome.id)
@@ -191,7 +196,8 @@ class Relay:
         self._journal.put(settled(call, turn, passage, outcome, meter, seconds))
         whole = answered(meter, outcome)
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
-        self._tier.after(turn, answered=whole)
+        said = None if told is None else meter.said()
+        self._tier.after(call, turn, answered=whole, told=told, said=said)
 
 
 def _cut_by_sleep(cell: Cell, answer: Answer) -> asyncio.Future[None]:

@@ -26,13 +26,63 @@ class Place(NamedTuple):
     """What it says."""
 
 
+class Slot(NamedTuple):
+    """A place where a text can be put later."""
+
+    start: int
+    """Index of the first character that gives way; it is `end` where none does."""
+    end: int
+    """Index after the last one that does."""
+    head: str
+    """JSON that comes before the text."""
+    tail: str
+    """JSON that comes behind it."""
+
+
+def in_string(place: Place, between: str) -> Slot:
+    """Return the slot at the end of the string at `place`, set off by `between` if the string says something."""
+    return Slot(place.end - 1, place.end - 1, _dump(between)[1:-1] if place.value else "", "")
+
+
+def in_array(text: str, place: Place, element: object, *, first: bool = False) -> Slot:
+    """Return the slot in an element more of the array at `place`, in place of the text `%` in `element`."""
+    head, tail = _dump(element).split('"%"')
+    if first:
+        return Slot(place.start + 1, place.start + 1, f'{head}"', f'"{tail}{"," if place.value else ""}')
+    at, comma = _end_inside(text, place)
+    return Slot(at, at, f'{comma}{head}"', f'"{tail}')
+
+
+def in_object(text: str, key: str) -> Slot:
+    """Return the slot in a member more of the object that is the whole text, which has a member already."""
+    at, comma = _end_inside(text, Place(0, len(text.rstrip(_BLANKS)), None))
+    return Slot(at, at, f'{comma}{_dump(key)}:"', '"')
+
+
+def instead(place: Place) -> Slot:
+    """Return the slot that is a string in place of the value at `place`."""
+    return Slot(place.start, place.end, '"', '"')
+
+
+def filled(text: str, *fillings: tuple[Slot, str]) -> str:
+    """Return the text with each text in its slot, every other character as it was."""
+    for slot, addition in sorted(fillings, key=lambda filling: filling[0].start, reverse=True):
+        text = f"{text[: slot.start]}{slot.head}{_dump(addition)[1:-1]}{slot.tail}{text[slot.end :]}"
+    return text
+
+
+def beginning(text: str) -> int:
+    """Return where the outermost value starts, without reading it."""
+    return _skip_blank(text, 1 if text.startswith("\ufeff") else 0)
+
+
 def root(text: str) -> Place:
     """Return the outermost value.
 
     Raises:
         ValueError: the text is no JSON, or nested too deeply.
     """
-    return _place(text, _skip_blank(text, 1 if text.startswith("\ufeff") else 0))
+    return _place(text, beginning(text))
 
 
 def members(text: str, start: int) -> Iterator[tuple[str, Place]]:
@@ -108,11 +158,16 @@ def replace(text: str, place: Place, value: object) -> str:
 
 
 def _insert_last(text: str, place: Place, entry: str) -> str:
+    at, comma = _end_inside(text, place)
+    return f"{text[:at]}{comma}{entry}{text[at:]}"
+
+
+def _end_inside(text: str, place: Place) -> tuple[int, str]:
+    """Return where an array or object takes one entry more, and what separates it from the entry before."""
     at = place.end - 1
     while text[at - 1] in _BLANKS:
         at -= 1
-    comma = "" if at == place.start + 1 else ","
-    return f"{text[:at]}{comma}{entry}{text[at:]}"
+    return at, "" if at == place.start + 1 else ","
 
 
 def _dump(value: object) -> str:

@@ -6,12 +6,15 @@ response, else the one whose last request is the longest known beginning of this
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Protocol
 
 from circadia.clock import Clock
-from circadia.gateway.dialects.base import ModelRequest
+from circadia.gateway.dialects.base import ModelRequest, Said
+from circadia.gateway.dialects.prompt import Heard
 from circadia.gateway.headers import one
 from circadia.gateway.journal import Journal
+from circadia.gateway.model_call import ModelCall
 from circadia.ids import ConversationId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.conversation import Conversation
@@ -31,35 +34,42 @@ class Turn:
     """The conversation before this call."""
     counted: bool
     """Whether this is a turn: its last item comes from the user side."""
+    user: str | None = None
+    """The end user as the call says, or what it names its conversation by; never guessed from what was said."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Told:
+    """What a call says that is new, kept until its answer is there."""
+
+    heard: Sequence[Heard]
+    """What."""
+    continues: bool
+    """Whether the model has spoken in it before."""
+    at: datetime
+    """When it came."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """A call on its way upstream."""
+
+    body: bytes
+    """What goes upstream."""
+    told: Told | None = None
+    """What is to be kept with the answer; none if nothing is."""
 
 
 class SleepTier(Protocol):
     """What may change a call before it goes upstream, and learns how it ended. Neither may fail the call."""
 
-    async def before(self, turn: Turn, body: bytes) -> bytes:
-        """Return the body that goes upstream."""
+    async def before(self, call: ModelCall, turn: Turn, body: bytes) -> Prepared:
+        """Return what goes upstream."""
         ...
 
-    def after(self, turn: Turn, *, answered: bool) -> None:
-        """Learn that the call ended, and whether with a whole answer."""
+    def after(self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None) -> None:
+        """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came."""
         ...
-
-
-class NoSleepTier:
-    """Changes nothing, and counts."""
-
-    def __init__(self) -> None:
-        self.calls = 0
-        self.turns = 0
-
-    async def before(self, turn: Turn, body: bytes) -> bytes:
-        """Return the body as it is."""
-        return body
-
-    def after(self, turn: Turn, *, answered: bool) -> None:
-        """Count the call, and the completed turn."""
-        self.calls += 1
-        self.turns += int(answered and turn.counted)
 
 
 class Turns:
@@ -84,7 +94,7 @@ class Turns:
         """Return the call's place in its conversation."""
         end_user = one(headers, b"x-circadia-user") or request.end_user
         named = one(headers, b"x-circadia-conversation")
-        found = await self._named(agent, named) if named else self._chained(agent, request)
+        found = await self._named(agent, named) if named else self._chained(agent, request, end_user)
         if found is None and request.conversation is not None:
             found = await self._named(agent, request.conversation)
         if found is None:
@@ -92,7 +102,9 @@ class Turns:
             found = Conversation(id=ConversationId(key[:200]), agent_id=agent.id, at=self._clock.now())
         if end_user and end_user != found.end_user:
             found = replace(found, end_user=end_user[:200])
-        return Turn(agent=agent, conversation=found, counted=request.turn)
+        # Whoever repeats the words of another's conversation must not be taken for that other.
+        user = found.end_user if end_user or named or request.conversation else None
+        return Turn(agent=agent, conversation=found, counted=request.turn, user=user)
 
     def end(
         self, turn: Turn, request: ModelRequest, *, answer: Sequence[str], handle: str | None, answered: bool
@@ -125,12 +137,14 @@ class Turns:
         async with self._store.read() as tx:
             return await tx.conversations.get(agent.id, ConversationId(name[:200]))
 
-    def _chained(self, agent: Agent, request: ModelRequest) -> Conversation | None:
+    def _chained(self, agent: Agent, request: ModelRequest, end_user: str | None) -> Conversation | None:
         heads = [request.conversation, *request.chain[::-1]] if request.conversation else request.chain[::-1]
         for head in heads:
             known = self._by_head.get((agent.id, head))
             if known is not None:
-                return self._by_id[(agent.id, known)]
+                found = self._by_id[(agent.id, known)]
+                others = end_user and found.end_user and found.end_user != end_user[:200]
+                return None if others and not request.conversation else found
         return None
 
     def _keep(self, conversation: Conversation, heads: Sequence[str]) -> None:

@@ -5,9 +5,12 @@ from collections.abc import Callable, Sequence
 import aiohttp
 
 from circadia.clock import Clock
+from circadia.gateway.inject import Injection
+from circadia.gateway.remember import Exchanges, Remembering
 from circadia.ids import IdSource
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.blocks import Blocks
+from circadia.memory.capture import Capturing
 from circadia.memory.context import Contexts
 from circadia.memory.embedding.background import Background
 from circadia.memory.embedding.base import Embedder
@@ -98,6 +101,12 @@ def made_embedder(
             return FastEmbedder(chosen)
         case _:
             return None
+
+
+def at_gateway(clock: Clock, store: Store, memory: Memory) -> tuple[Exchanges, Remembering]:
+    """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
+    exchanges = Exchanges(clock, store, Capturing(clock, memory.banks, memory.episodes))
+    return exchanges, Remembering(clock, Injection(store, memory), exchanges)
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:

@@ -21,7 +21,8 @@ from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
-from circadia.errors import ConfigError, StorageUnavailable
+from circadia.errors import ConfigError
+from circadia.gateway.backlog import Backlog
 from circadia.gateway.bodies import Parking
 from circadia.gateway.budget import Budget
 from circadia.gateway.dialects.plain import Plain
@@ -37,9 +38,10 @@ from circadia.gateway.owners import Owners
 from circadia.gateway.paths import parse_rules
 from circadia.gateway.prices import PriceList
 from circadia.gateway.relay import Relay
+from circadia.gateway.remember import Exchanges
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
-from circadia.gateway.turns import NoSleepTier, Turns
+from circadia.gateway.turns import Turns
 from circadia.gateway.upstream import Upstream, provider_headers
 from circadia.gateway.wire import Origin
 from circadia.gateway.wire_dial import tls_context
@@ -50,7 +52,7 @@ from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
 from circadia.server.front import Front, Hosts
 from circadia.server.reload import Reload
-from circadia.server.remembering import file_banks, memory_parts
+from circadia.server.remembering import at_gateway, file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
@@ -74,6 +76,8 @@ class Server:
     """The ASGI application."""
     journal: Journal
     """What is still to be written."""
+    exchanges: Exchanges
+    """What is still to be remembered."""
     stop: Callable[[str], None]
     """Ends all that waits, with a reason: held calls, and streams of events."""
     drain: Callable[[], Coroutine[Any, Any, None]]
@@ -175,7 +179,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models = await _model_door(stack, basis, identity, gate, presence, journal)
+    models, exchanges = await _model_door(stack, basis, identity, gate, presence, journal, memory)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     api = create_api(
         ApiParts(
@@ -188,24 +192,26 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    _gauge(metrics, gate, parking, journal, worker, signals)
+    _gauge(metrics, gate, parking, journal, exchanges, worker, signals)
     sweeps, alerts = Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis))
     works = [ticker.run(), sweeps.run(), worker.run(), alerts.run(), *(each.run() for each in embedding)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
-    await _started(stack, own, stdio, journal, works)
+    await _started(stack, own, stdio, (journal, exchanges), works)
     return Server(
-        app=front, journal=journal, stop=presence.stop, waiting=lambda: gate.held_in_all + ticker.waiting,
-        drain=lambda: worker.drain(settings.fleet.drain_seconds),
+        app=front, journal=journal, exchanges=exchanges, stop=presence.stop,
+        waiting=lambda: gate.held_in_all + ticker.waiting, drain=lambda: worker.drain(settings.fleet.drain_seconds),
     )  # fmt: skip
 
 
 def _gauge(
-    metrics: Metrics, gate: Gate, parking: Parking, journal: Journal, worker: Worker, signals: LocalSignals
-) -> None:
+    metrics: Metrics, gate: Gate, parking: Parking, journal: Journal, exchanges: Exchanges, worker: Worker,
+    signals: LocalSignals,
+) -> None:  # fmt: skip
     metrics.gauge("circadia_held_calls", "Calls held now.", lambda: gate.held_in_all)
     metrics.gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
     metrics.gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
+    metrics.gauge("circadia_exchanges_waiting", "Exchanges that wait to be remembered.", lambda: exchanges.waiting)
     metrics.gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running)
     for topic in ("wake", "pulse", "routine"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count(topic, data))
@@ -230,8 +236,9 @@ def _hosts(settings: Settings) -> Hosts:
 
 
 async def _model_door(
-    stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal
-) -> ModelDoor:
+    stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
+    memory: Memory,
+) -> tuple[ModelDoor, Exchanges]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers: dict[str, Provider] = {}
     for name, each in settings.upstreams.items():
@@ -248,11 +255,13 @@ async def _model_door(
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
-    relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, NoSleepTier())
-    return ModelDoor(
+    exchanges, remembering = at_gateway(clock, store, memory)
+    relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering)
+    door = ModelDoor(
         clock,
         identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
     )  # fmt: skip
+    return door, exchanges
 
 
 async def _pool(name: str, settings: UpstreamSettings, key: str | None) -> Pool:
@@ -347,25 +356,23 @@ def _hashed(basis: Basis, variable: str | None) -> str | None:
     return None if token is None else hash_token(token)
 
 
-async def _written(journal: Journal, writing: asyncio.Task[None]) -> None:
-    """Write what is left, once; a database that is away at the end cannot be waited for."""
-    journal.stop()
+async def _written(backlog: Backlog[Any], writing: asyncio.Task[None]) -> None:
+    """Write what is left."""
+    backlog.stop()
     await asyncio.gather(writing, return_exceptions=True)
-    try:
-        await journal.flush()
-    except StorageUnavailable as error:
-        _logger.warning("%d lines of events and usage are lost: %s", journal.waiting, error)
+    await backlog.last_flush()
 
 
 async def _started(
     stack: AsyncExitStack,
     own: McpServer,
     stdio: StdioServers,
-    journal: Journal,
+    backlogs: Sequence[Backlog[Any]],
     works: Sequence[Coroutine[Any, Any, None]],
 ) -> None:
     """Start what runs beside the requests, to be ended in the opposite order."""
-    stack.push_async_callback(_written, journal, asyncio.create_task(journal.run()))
+    for backlog in backlogs:
+        stack.push_async_callback(_written, backlog, asyncio.create_task(backlog.run()))
     await stack.enter_async_context(own.run())
     await stack.enter_async_context(stdio.run())
     for work in works:

@@ -3,10 +3,14 @@
 from collections.abc import Sequence
 from typing import cast
 
+import orjson
+
 from circadia.errors import InvalidRequest
+from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
+from circadia.gateway.dialects.base import Meter, ModelRequest, Said, Usage
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
 
@@ -48,7 +52,16 @@ class Messages:
         """Return none: Anthropic's streams tell their usage unasked."""
         return None
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return its messages; memory goes behind the system prompt with all its cache marks."""
+        try:
+            text = body.decode()
+            places = dict(splice.members(text, splice.beginning(text)))
+            return _prompt(text, places) if "messages" in places else None
+        except ValueError:
+            return None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer; there is never an event to take out."""
         return StreamedMessage(chain) if streamed else BufferedMessage(chain)
 
@@ -73,7 +86,11 @@ class CountTokens(Messages):
         """Return the body: what is counted is what was sent."""
         return body
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return none: nobody takes a turn here."""
+        return None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher that finds no usage: counting uses no tokens."""
         return CountedTokens(())
 
@@ -89,11 +106,20 @@ class CountedTokens(BufferedMeter):
 class BufferedMessage(BufferedMeter):
     """Reads a message."""
 
+    def __init__(self, hashes: Sequence[str]) -> None:
+        super().__init__(hashes)
+        self._answer: dict[str, object] = {}
+
+    def said(self) -> Said | None:
+        """Return what the message says."""
+        return _said(fields.as_list(self._answer.get("content")), self._answer.get("stop_reason"))
+
     def answer(self, answer: dict[str, object]) -> None:
         """Take model, usage, container and the message's hash."""
         self.model = fields.as_text(answer.get("model"))
         self.usage = messages_usage(answer.get("usage")) or Usage()
         self.complete = answer.get("type") == "message"
+        self._answer = answer
         self.ids.extend(_container_id(answer.get("container")))
         if self.complete:
             self._continue_chain(("assistant", chain.content(answer.get("content"))))
@@ -108,6 +134,7 @@ class StreamedMessage(StreamedMeter):
         self._blocks: dict[object, dict[str, object]] = {}
         self._pieces: dict[object, list[str]] = {}
         self._chars_left = MAX_TEXT_CHARS if hashes else -1
+        self._stopped: object = None
 
     def frame(self, frame: dict[str, object]) -> bool:
         """Take what an event adds; none is ever taken out."""
@@ -124,8 +151,10 @@ class StreamedMessage(StreamedMeter):
                 self._count(message.get("usage"))
                 self._own(message.get("container"))
             case "message_delta":
+                delta = fields.as_object(frame.get("delta"))
                 self._count(frame.get("usage"))
-                self._own(fields.as_object(frame.get("delta")).get("container"))
+                self._own(delta.get("container"))
+                self._stopped = delta.get("stop_reason") or self._stopped
             case "message_stop":
                 self.complete = True
             case "error":
@@ -135,19 +164,24 @@ class StreamedMessage(StreamedMeter):
                 pass
         return False
 
+    def said(self) -> Said | None:
+        """Return what the message has said so far."""
+        return _said(self._content(), self._stopped)
+
     def finish(self) -> None:
         """Hash what the message said."""
-        if self._chars_left < 0 or not self.complete:
-            return
+        if self._chars_left >= 0 and self.complete:
+            self._continue_chain(("assistant", chain.content(self._content())))
+
+    def _content(self) -> list[object]:
         content: list[object] = []
         for index, block in self._blocks.items():
             piece = "".join(self._pieces.get(index, ()))
             if block.get("type") == "text":
-                block["text"] = f"{fields.as_text(block.get('text')) or ''}{piece}"
-            elif piece:
-                block["input"] = chain.arguments(piece)
-            content.append(block)
-        self._continue_chain(("assistant", chain.content(content)))
+                content.append({**block, "text": f"{fields.as_text(block.get('text')) or ''}{piece}"})
+            else:
+                content.append({**block, "input": chain.arguments(piece)} if piece else block)
+        return content
 
     def _delta(self, frame: dict[str, object]) -> None:
         if self._chars_left < 0:
@@ -175,6 +209,40 @@ class StreamedMessage(StreamedMeter):
 def _seed(request: dict[str, object]) -> str:
     system = request.get("system")
     return "" if system is None else chain.step("", ("system", chain.content(system)))
+
+
+def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
+    system = places.get("system")
+    if system is None:
+        end = splice.in_object(text, "system")
+    else:
+        end = end_of(text, system, "text") or splice.instead(system)
+    messages: list[Message] = []
+    for place in splice.elements(text, places["messages"].start):
+        message = fields.as_object(place.value)
+        content = message.get("content")
+        said = texts(content)
+        if message.get("role") != "user":
+            messages.append(Message(side=Side.MODEL, said=said))
+            continue
+        parts = [fields.as_object(part) for part in fields.as_list(content)]
+        results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
+        inside = splice.member(text, place.start, "content") if said else None
+        slot = None if inside is None else end_of(text, inside, "text")
+        messages.append(Message(side=Side.USER, said=said, results=[each for each in results if each], slot=slot))
+    return prompt_of(text, messages, end)
+
+
+def _said(content: Sequence[object], stopped: object) -> Said | None:
+    """Return what the blocks of a message say; none if that is nothing."""
+    blocks = [fields.as_object(block) for block in content]
+    calls = [
+        f"{block.get('name')}({orjson.dumps(block.get('input')).decode()})"
+        for block in blocks
+        if block.get("type") == "tool_use"
+    ]
+    text = texts(blocks)
+    return Said(text=text, calls=tuple(calls), cut=stopped == "max_tokens") if text or calls else None
 
 
 def _normal(message: dict[str, object]) -> object:

@@ -4,6 +4,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from circadia.gateway.dialects.prompt import Prompt
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class ModelRequest:
@@ -47,6 +49,18 @@ class Usage:
     """Of the output, reasoning."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """What an answer says."""
+
+    text: str
+    """Its words."""
+    calls: tuple[str, ...] = ()
+    """The calls of tools that it asks its caller for, each as `name(arguments)`."""
+    cut: bool = False
+    """Whether it ends where a limit cut it off."""
+
+
 class Meter(Protocol):
     """Watches one answer go by.
 
@@ -71,6 +85,10 @@ class Meter(Protocol):
     def feed(self, chunk: bytes) -> bytes: ...
 
     def end(self) -> bytes: ...
+
+    def said(self) -> Said | None:
+        """Return what the answer says so far; none if it says nothing, or nothing that this can read."""
+        ...
 
 
 class Dialect(Protocol):
@@ -105,6 +123,13 @@ class Dialect(Protocol):
         """Return the body asking for usage in the stream, every other byte as it was; none if nothing is to add."""
         ...
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
-        """Return a watcher for the answer to a request whose chain of hashes was `chain`."""
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return what the body says to the model; none where that is not known, or where no turn is taken."""
+        ...
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
+        """Return a watcher for the answer to a request whose chain of hashes was `chain`.
+
+        `words` says whether it will be asked for what a stream said before that broke off.
+        """
         ...

@@ -8,7 +8,7 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import chain
-from circadia.gateway.dialects.base import Usage
+from circadia.gateway.dialects.base import Said, Usage
 from circadia.gateway.dialects.events import EventSplitter, payload
 
 MAX_KEPT_BYTES = 8 * 1024 * 1024
@@ -28,6 +28,10 @@ class Watched:
         self.complete = False
         self.answer_hashes: list[str] = []
         self._head = hashes[-1] if hashes else None
+
+    def said(self) -> Said | None:
+        """Return none: what this endpoint answers is nobody's words."""
+        return None
 
     def _continue_chain(self, *items: object) -> None:
         """Note the hash of the request's chain continued with these normalised items."""

@@ -4,12 +4,24 @@ from collections.abc import Sequence
 from typing import cast
 
 from circadia.errors import InvalidRequest
+from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
+from circadia.gateway.dialects.base import Meter, ModelRequest, Said, Usage
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_of, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage
+
+_SIDES = {
+    "system": Side.OPERATOR,
+    "developer": Side.OPERATOR,
+    "user": Side.USER,
+    "tool": Side.TOOL,
+    "function": Side.TOOL,
+}
+_CUT = ("length", "content_filter")
+"""Reasons to finish before the end."""
 
 
 class ChatCompletions:
@@ -50,7 +62,16 @@ class ChatCompletions:
         """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""
         return with_include_usage(body)
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return its messages; memory goes to the end of the last leading system message, or into one of its own."""
+        try:
+            text = body.decode()
+            listed = splice.member(text, splice.beginning(text), "messages")
+            return None if listed is None else _prompt(text, listed)
+        except ValueError:
+            return None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer."""
         return StreamedChat(chain, take_out=take_usage_out) if streamed else BufferedChat(chain)
 
@@ -58,12 +79,22 @@ class ChatCompletions:
 class BufferedChat(BufferedMeter):
     """Reads a chat completion."""
 
+    def __init__(self, hashes: Sequence[str]) -> None:
+        super().__init__(hashes)
+        self._first: dict[str, object] = {}
+
+    def said(self) -> Said | None:
+        """Return what the first choice says."""
+        message = fields.as_object(self._first.get("message"))
+        return _said(message, self._first.get("finish_reason")) if message else None
+
     def answer(self, answer: dict[str, object]) -> None:
         """Take model, usage and the hash of each choice."""
         self.model = fields.as_text(answer.get("model"))
         self.usage = completions_usage(answer.get("usage")) or Usage()
         choices = fields.as_list(answer.get("choices"))
         self.complete = bool(choices)
+        self._first = fields.as_object(choices[0]) if choices else {}
         for choice in choices:
             message = fields.as_object(fields.as_object(choice).get("message"))
             if message:
@@ -97,16 +128,23 @@ class StreamedChat(StreamedMeter):
                 self._delta(cast("dict[str, object]", choice))
         return usage is not None and not choices
 
+    def said(self) -> Said | None:
+        """Return what the first choice has said so far."""
+        choice = self._choices.get(0)
+        return None if choice is None else _said(choice.message(), choice.finished)
+
     def finish(self) -> None:
         """Hash what each choice said."""
         if self._chars_left < 0 or not self.complete:
             return
         for choice in self._choices.values():
-            self._continue_chain(choice.normal())
+            self._continue_chain(_normal(choice.message()))
 
     def _delta(self, choice: dict[str, object]) -> None:
-        if choice.get("finish_reason"):
+        reason = choice.get("finish_reason")
+        if reason:
             self.complete = True
+            self._finished(choice.get("index"), reason)
         delta = choice.get("delta")
         if self._chars_left < 0 or not isinstance(delta, dict) or not delta:
             return
@@ -118,6 +156,11 @@ class StreamedChat(StreamedMeter):
         if self._chars_left < 0:
             self._choices.clear()
 
+    def _finished(self, index: object, reason: object) -> None:
+        whole = self._choices.get(index if isinstance(index, int) else 0)
+        if whole is not None:
+            whole.finished = reason
+
 
 class _Choice:
     """One choice of a stream, put together from its deltas."""
@@ -125,6 +168,7 @@ class _Choice:
     def __init__(self) -> None:
         self.text: list[str] = []
         self.calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
+        self.finished: object = None
 
     def add(self, delta: dict[str, object]) -> int:
         """Add a delta; return the characters that it keeps."""
@@ -138,13 +182,13 @@ class _Choice:
                 kept += self._add_call(fields.as_object(part))
         return kept
 
-    def normal(self) -> object:
-        """Return the whole message in its normal form."""
+    def message(self) -> dict[str, object]:
+        """Return the message as far as it came."""
         calls = [
             {"id": "".join(ids), "function": {"name": "".join(names), "arguments": "".join(arguments)}}
             for _, (ids, names, arguments) in sorted(self.calls.items())
         ]
-        return _normal({"role": "assistant", "content": "".join(self.text), "tool_calls": calls})
+        return {"role": "assistant", "content": "".join(self.text), "tool_calls": calls}
 
     def _add_call(self, part: dict[str, object]) -> int:
         index = fields.as_count(part.get("index")) or 0
@@ -161,6 +205,45 @@ class _Choice:
                 to.append(value)
                 kept += len(value)
         return kept
+
+
+def _prompt(text: str, listed: splice.Place) -> Prompt:
+    messages: list[Message] = []
+    system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
+    leading = True
+    for place in splice.elements(text, listed.start):
+        message = fields.as_object(place.value)
+        side = _SIDES.get(str(message.get("role")), Side.MODEL)
+        leading = leading and side is Side.OPERATOR
+        said = texts(message.get("content"))
+        slot = None
+        if leading or side is Side.USER:
+            content = splice.member(text, place.start, "content")
+            slot = None if content is None else end_of(text, content, "text")
+        if leading and slot is not None:
+            system = slot
+        if side is Side.TOOL:
+            messages.append(Message(side=side, results=(said,) if said else ()))
+        else:
+            messages.append(Message(side=side, said=said, slot=slot))
+    return prompt_of(text, messages, system)
+
+
+def _said(message: dict[str, object], finished: object) -> Said | None:
+    """Return what a message says; none if that is nothing."""
+    calls = [fields.as_object(call) for call in fields.as_list(message.get("tool_calls"))]
+    if not calls and message.get("function_call"):
+        calls = [{"function": message["function_call"]}]
+    text = texts(message.get("content"))
+    if not text and not calls:
+        return None
+    return Said(text=text, calls=tuple(map(_shown, calls)), cut=finished in _CUT)
+
+
+def _shown(call: dict[str, object]) -> str:
+    function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
+    given = function.get("arguments") if "arguments" in function else function.get("input")
+    return f"{function.get('name')}({given})"
 
 
 def _normal(message: dict[str, object]) -> object:

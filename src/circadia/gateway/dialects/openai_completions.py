@@ -9,6 +9,7 @@ from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.usage import completions_usage
 
@@ -49,11 +50,15 @@ class Completions:
         """Return the body: a raw prompt has no turns, and a line at its end would be completed."""
         return body
 
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return none: nobody takes a turn here."""
+        return None
+
     def with_usage(self, body: bytes) -> bytes | None:
         """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""
         return with_include_usage(body)
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer; a completion continues no conversation, so it gets no hash."""
         return _StreamedCompletion((), take_out=take_usage_out) if streamed else _BufferedCompletion(())
 

@@ -7,6 +7,7 @@ import orjson
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
 from circadia.gateway.dialects.meters import Watched
+from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dialects.usage import completions_usage
 
 _EDGE_BYTES = 4096
@@ -39,11 +40,15 @@ class Embeddings:
         """Return the body: there is no turn."""
         return body
 
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return none: nobody takes a turn here."""
+        return None
+
     def with_usage(self, body: bytes) -> bytes | None:
         """Return none: usage comes unasked."""
         return None
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer."""
         return _EmbeddingsMeter()
 

@@ -4,14 +4,17 @@ from collections.abc import Iterator, Sequence
 from typing import cast
 
 from circadia.errors import InvalidRequest
+from circadia.gateway import splice
 from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest
-from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
 
 _MESSAGE_TYPES = (None, "message")
+_SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
 
 
 class Responses:
@@ -53,13 +56,30 @@ class Responses:
         """Return none: these streams tell their usage unasked."""
         return None
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return its input; memory goes to the end of the instructions."""
+        try:
+            text = body.decode()
+            places = dict(splice.members(text, splice.beginning(text)))
+            return _prompt(text, places) if "input" in places else None
+        except ValueError:
+            return None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer; there is never an event to take out."""
-        return _StreamedResponse(chain) if streamed else _BufferedResponse(chain)
+        return _StreamedResponse(chain, words=words) if streamed else _BufferedResponse(chain)
 
 
 class _Response(Watched):
     """What a response object tells."""
+
+    def __init__(self, hashes: Sequence[str]) -> None:
+        super().__init__(hashes)
+        self._said: Said | None = None
+
+    def said(self) -> Said | None:
+        """Return what the response says."""
+        return self._said
 
     def take(self, response: dict[str, object]) -> None:
         """Take model, ids, and, once they are there, usage and the hash of the output."""
@@ -74,6 +94,7 @@ class _Response(Watched):
         if response.get("status") in ("completed", "incomplete"):
             self.complete = True
             output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
+            self._said = _said(output, cut=response.get("status") == "incomplete")
             messages = [item for item in output if item.get("type") == "message"]
             # Some clients send the messages back alone, most the whole output: the likelier hash stands last.
             for items in (messages, output):
@@ -92,13 +113,71 @@ class _BufferedResponse(BufferedMeter, _Response):
 
 
 class _StreamedResponse(StreamedMeter, _Response):
+    def __init__(self, chain: Sequence[str], *, words: bool) -> None:
+        super().__init__(chain)
+        self._words = words
+        self._pieces: list[str] = []
+        self._chars_left = MAX_TEXT_CHARS
+
     def event(self, event: bytes) -> bool:
         # Deltas hold no response object, and inside a JSON string its quotes would be escaped.
-        return b'"response"' in event and super().event(event)
+        told = b'"response"' in event or (self._words and b'"response.output_text.delta"' in event)
+        return told and super().event(event)
 
     def frame(self, frame: dict[str, object]) -> bool:
+        delta = frame.get("delta")
+        if isinstance(delta, str):
+            self._chars_left -= len(delta)
+            if self._chars_left >= 0:
+                self._pieces.append(delta)
+            return False
         self.take(fields.as_object(frame.get("response")))
         return False
+
+    def said(self) -> Said | None:
+        """Return what the response says; what came of it if it broke off."""
+        whole = super().said()
+        return Said(text="".join(self._pieces)) if whole is None and self._pieces else whole
+
+
+def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
+    instructions = places.get("instructions")
+    if instructions is None:
+        end = splice.in_object(text, "instructions")
+    elif isinstance(instructions.value, str):
+        end = splice.in_string(instructions, BETWEEN)
+    else:
+        end = splice.instead(instructions)
+    given = places["input"]
+    if isinstance(given.value, str):
+        messages = [Message(side=Side.USER, said=given.value, slot=splice.in_string(given, BETWEEN))]
+    else:
+        messages = [_message(text, place) for place in splice.elements(text, given.start)]
+    previous = places.get("previous_response_id")
+    return prompt_of(text, messages, end, continues=previous is not None and bool(previous.value))
+
+
+def _message(text: str, place: splice.Place) -> Message:
+    item = fields.as_object(place.value)
+    if not _is_message(item):
+        result = texts(item.get("output")) if str(item.get("type")).endswith("_call_output") else ""
+        return Message(side=Side.TOOL, results=(result,)) if result else Message(side=Side.MODEL)
+    side = _SIDES.get(str(item.get("role")), Side.MODEL)
+    content = splice.member(text, place.start, "content") if side is Side.USER else None
+    slot = None if content is None else end_of(text, content, "input_text")
+    return Message(side=side, said=texts(item.get("content")), slot=slot)
+
+
+def _said(output: Sequence[dict[str, object]], *, cut: bool) -> Said | None:
+    """Return what the output of a response says; none if that is nothing."""
+    said = [texts(item.get("content")) for item in output if item.get("type") == "message"]
+    text = "\n\n".join([each for each in said if each])
+    calls = tuple(
+        f"{item.get('name')}({item.get('arguments') or item.get('input')})"
+        for item in output
+        if item.get("type") in ("function_call", "custom_tool_call")
+    )
+    return Said(text=text, calls=calls, cut=cut) if text or calls else None
 
 
 def _items(request: dict[str, object]) -> list[dict[str, object]]:

@@ -8,6 +8,7 @@ import orjson
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.prompt import Prompt
 
 
 class Plain:
@@ -41,11 +42,15 @@ class Plain:
         """Return the body: where its user turn is, is not known."""
         return body
 
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return none: nobody takes a turn here."""
+        return None
+
     def with_usage(self, body: bytes) -> bytes | None:
         """Return none: how to ask for usage is not known."""
         return None
 
-    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str]) -> Meter:
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher that knows no usage, but the id of what the answer is about."""
         return _StreamedPlain(()) if streamed else _BufferedPlain(())
 

@@ -1,0 +1,117 @@
+"""Work that nobody waits for, done in batches, in order.
+
+What a caller is acknowledged for goes through the store's own transactions instead. A batch that fails is kept and
+tried again; beyond a bound the oldest entries are dropped and counted, so that a dead database never fills the memory.
+"""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+from collections import deque
+from collections.abc import Sequence
+from typing import Final, Generic, TypeVar
+
+from circadia.clock import Clock
+from circadia.errors import StorageUnavailable
+
+T = TypeVar("T")
+
+_logger = logging.getLogger(__name__)
+
+PAUSE_SECONDS: Final = 0.05
+"""Time that entries gather before they are written; what a reader lags behind at most, when all is well."""
+RETRY_SECONDS: Final = 1.0
+"""Time until a failed batch is tried again."""
+
+
+class Backlog(ABC, Generic[T]):
+    """A queue in front of the store."""
+
+    def __init__(self, clock: Clock, *, what: str, bound: int, batch: int) -> None:
+        """`what` names the entries in the log; `bound` is the most that are kept, `batch` what is written at once."""
+        self._clock = clock
+        self._what = what
+        self._bound = bound
+        self._batch = batch
+        self._entries: deque[T] = deque()
+        self._some = asyncio.Event()
+        self._writing = asyncio.Lock()  # protects the order of the entries: one batch after the other
+        self._stopping = False
+        self.dropped = 0
+
+    def put(self, entry: T) -> None:
+        """Have the entry written soon."""
+        if len(self._entries) >= self._bound:
+            self._entries.popleft()
+            self.dropped += 1
+        self._entries.append(entry)
+        self._some.set()
+
+    @property
+    def waiting(self) -> int:
+        """Return how many entries are not written yet."""
+        return len(self._entries)
+
+    def stop(self) -> None:
+        """Let `run` end after what it is writing now; a cancellation could leave a batch written and queued again."""
+        self._stopping = True
+        self._some.set()
+
+    async def run(self) -> None:
+        """Write until `stop` is called."""
+        while not self._stopping:
+            await self._some.wait()
+            await self._clock.sleep(PAUSE_SECONDS)
+            try:
+                await self.flush()
+            except StorageUnavailable as error:
+                _logger.warning("cannot write %d %s yet: %s", len(self._entries), self._what, error)
+                await self._clock.sleep(RETRY_SECONDS)
+
+    async def flush(self) -> None:
+        """Write all entries that there are now; those that come meanwhile gather, or each write would have a few only.
+
+        Raises:
+            StorageUnavailable: the entries are kept.
+        """
+        async with self._writing:
+            due = len(self._entries)
+            while due > 0 and self._entries:
+                batch = [self._entries.popleft() for _ in range(min(due, len(self._entries), self._batch))]
+                due -= len(batch)
+                try:
+                    await self.write(batch)
+                except StorageUnavailable:
+                    self._entries.extendleft(reversed(batch))
+                    raise
+                except Exception:  # an entry that the database cannot hold must cost neither the others nor the queue
+                    _logger.exception("%d %s cannot be written together", len(batch), self._what)
+                    await self._write_one_by_one(batch)
+            if not self._entries:
+                self._some.clear()
+
+    async def last_flush(self) -> None:
+        """Write what is left, once; a database that is away at the end cannot be waited for."""
+        try:
+            await self.flush()
+        except StorageUnavailable as error:
+            _logger.warning("%d %s are lost: %s", self.waiting, self._what, error)
+
+    async def _write_one_by_one(self, batch: Sequence[T]) -> None:
+        for index, entry in enumerate(batch):
+            try:
+                await self.write([entry])
+            except StorageUnavailable:
+                self._entries.extendleft(reversed(batch[index:]))
+                raise
+            except Exception:
+                _logger.exception("one of the %s cannot be written and is dropped", self._what)
+                self.dropped += 1
+
+    @abstractmethod
+    async def write(self, batch: Sequence[T]) -> None:
+        """Write entries in one transaction.
+
+        Raises:
+            StorageUnavailable: try them again later.
+        """

@@ -1,0 +1,114 @@
+"""What a request says to the model, and where memory can add to it (MEM-13 … MEM-15)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from circadia.gateway import splice
+from circadia.gateway.dialects.fields import as_list, as_object
+from circadia.gateway.splice import Place, Slot
+
+_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+BETWEEN: Final = "\n\n"
+"""What sets an addition off from what a text says."""
+
+
+class Side(Enum):
+    """Who a message comes from."""
+
+    OPERATOR = "operator"
+    USER = "user"
+    MODEL = "model"
+    TOOL = "tool"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Message:
+    """One message of a request."""
+
+    side: Side
+    """Who it comes from."""
+    said: str = ""
+    """Its text, without what tools said."""
+    results: Sequence[str] = ()
+    """Results of tools that it holds."""
+    slot: Slot | None = None
+    """Its end."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Heard:
+    """One new thing that a request says."""
+
+    text: str
+    """What."""
+    back: int
+    """How far from the end its message stands, from 1."""
+    tool: bool
+    """Whether a tool said it."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prompt:
+    """What a request says."""
+
+    body: str
+    """The body."""
+    question: str
+    """The text of the last user turn; empty if it has none."""
+    texts: frozenset[str]
+    """What stands in it."""
+    heard: Sequence[Heard]
+    """What is new since the model last spoke, in order."""
+    continues: bool
+    """Whether the model has spoken before, so that the chain of its messages stands for this one conversation."""
+    system: Slot
+    """The end of the system side."""
+    user: Slot | None
+    """The end of the last user turn."""
+
+    def with_context(self, stable: str, fitting: str) -> bytes:
+        """Return the body with both parts of a context in their places, every other byte as it was."""
+        fillings = [(self.system, stable)] if stable else []
+        if fitting and self.user is not None:
+            fillings.append((self.user, fitting))
+        return splice.filled(self.body, *fillings).encode()
+
+
+def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues: bool = False) -> Prompt:
+    """Return the prompt that these messages are."""
+    heard: list[Heard] = []
+    for back, message in enumerate(reversed(messages), 1):
+        if message.side is Side.MODEL:
+            break
+        if message.side is Side.USER and message.said:
+            heard.append(Heard(text=message.said, back=back, tool=False))
+        heard += [Heard(text=text, back=back, tool=True) for text in reversed(message.results)]
+    last = next((each for each in reversed(messages) if each.side is Side.USER and each.said), None)
+    return Prompt(
+        body=body,
+        question="" if last is None else last.said,
+        texts=frozenset(each.said.strip() for each in messages),
+        heard=heard[::-1],
+        continues=continues or any(each.side is Side.MODEL for each in messages),
+        system=system,
+        user=None if last is None else last.slot,
+    )
+
+
+def texts(content: object) -> str:
+    """Return what the text parts of a content say."""
+    if isinstance(content, str):
+        return content
+    parts = [as_object(part) for part in as_list(content)]
+    return "\n".join([str(part.get("text")) for part in parts if part.get("type") in _TEXTS and part.get("text")])
+
+
+def end_of(text: str, place: Place, part_type: str) -> Slot | None:
+    """Return the end of a content: of its string, or in one text part more."""
+    if isinstance(place.value, str):
+        return splice.in_string(place, BETWEEN)
+    if isinstance(place.value, list):
+        return splice.in_array(text, place, {"type": part_type, "text": "%"})
+    return None

@@ -1,0 +1,91 @@
+"""Puts what a bank has to say into a model call: blocks behind the system prompt, the rest into the last user turn.
+
+A client sends its history again without what was put in. So the fitting part stands in the last user turn only, behind
+all that a provider can cache, and stays the same while the model works on that turn with tools (MEM-13, MEM-15).
+"""
+
+from collections import OrderedDict
+from dataclasses import dataclass, field
+from typing import Final
+
+from circadia.gateway.dialects.prompt import Prompt
+from circadia.gateway.model_call import ModelCall
+from circadia.gateway.turns import Turn
+from circadia.ids import BankId
+from circadia.memory.context import Context
+from circadia.memory.tier import Memory
+from circadia.records.bank import Bank
+from circadia.stores.base import Store
+
+REMEMBERED: Final = 1_000
+"""Conversations whose last fitting part is kept, about 5 KB each."""
+_ASKED: Final = 2_000
+"""Characters from the beginning and from the end of a user turn that are looked for; a file in between is not."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Given:
+    """What one conversation was given last."""
+
+    bank: BankId
+    generation: int
+    question: str
+    fitting: str
+    texts: set[str] = field(default_factory=set[str])
+
+
+class Injection:
+    """Adds contexts to calls."""
+
+    def __init__(self, store: Store, memory: Memory) -> None:
+        self._store = store
+        self._memory = memory
+        self._given: OrderedDict[tuple[str, str, str | None], _Given] = OrderedDict()
+
+    async def into(self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes) -> bytes:
+        """Return the body with the context in it; the body itself if there is nothing to say."""
+        key = (turn.agent.id, turn.conversation.id, turn.user)
+        given = self._given.get(key)
+        works_on = not any(not each.tool for each in prompt.heard)
+        repeats = given is not None and works_on and given.question == prompt.question
+        policy = call.agent.policy
+        asks = bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
+        question = await self._memory.retrieval.ask(_asked(prompt.question)) if asks else None
+        async with self._store.read() as tx:
+            bank = await self._memory.banks.bound(tx, policy, turn.user)
+            if bank is None:
+                return body
+            known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
+            context = await self._memory.contexts.build(
+                tx,
+                bank,
+                question,
+                stable_tokens=policy.stable_tokens,
+                fitting_tokens=policy.fitting_tokens,
+                known=known,
+            )
+        fitting = context.fitting
+        if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):
+            fitting = given.fitting
+        elif question is not None:
+            self._keep(key, given if call.request.conversation else None, bank, prompt.question, context)
+        if not context.stable and not fitting:
+            return body
+        return prompt.with_context(context.stable, fitting)
+
+    def _keep(
+        self, key: tuple[str, str, str | None], given: _Given | None, bank: Bank, question: str, context: Context
+    ) -> None:
+        """Remember it for the next calls of this turn, and its texts for providers that keep the conversation."""
+        kept = _Given(bank=bank.id, generation=bank.generation, question=question, fitting=context.fitting)
+        kept.texts |= {hit.item.text for hit in context.hits}
+        if given is not None and given.bank == bank.id:
+            kept.texts |= given.texts
+        self._given[key] = kept
+        self._given.move_to_end(key)
+        if len(self._given) > REMEMBERED:
+            self._given.popitem(last=False)
+
+
+def _asked(question: str) -> str:
+    return question if len(question) <= 2 * _ASKED else f"{question[:_ASKED]} {question[-_ASKED:]}"

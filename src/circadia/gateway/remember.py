@@ -1,0 +1,165 @@
+"""Memory at the gateway: what a call is given before it goes upstream, and what is kept of it once it has ended.
+
+Nothing of it may fail or delay a call: what cannot be looked up is left out, and what is kept is written behind the
+answer (MEM-14, MEM-15).
+"""
+
+import asyncio
+import logging
+import re
+from collections.abc import Iterator, Sequence
+from hashlib import blake2b
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError
+from circadia.gateway.backlog import Backlog
+from circadia.gateway.dialects.base import Said
+from circadia.gateway.dialects.prompt import Heard
+from circadia.gateway.headers import one
+from circadia.gateway.inject import Injection
+from circadia.gateway.model_call import ModelCall
+from circadia.gateway.turns import Prepared, Told, Turn
+from circadia.memory.banks import USER
+from circadia.memory.capture import Capturing, Exchange, Utterance
+from circadia.records.agent import AgentPolicy
+from circadia.records.bank import Trust
+from circadia.stores.base import Store
+
+_logger = logging.getLogger(__name__)
+
+LOOK_UP_SECONDS: Final = 2.0
+"""How long a call waits for its context at most; then it goes without."""
+BOUND: Final = 10_000
+"""Exchanges that wait to be written while the database is away; 20 MB of usual turns."""
+_BATCH: Final = 16
+"""Exchanges in one transaction: some 5 ms of the event loop."""
+_FROM_AGENTS: Final = re.compile(r"^<<<message \S+ from .* at .*>>>$", re.M)
+"""Marks of messages that Circadia delivers in the prompt of a pulse; who writes them himself is trusted less for it."""
+
+
+class Exchanges(Backlog[Exchange]):
+    """Writes exchanges behind the answers."""
+
+    def __init__(self, clock: Clock, store: Store, capturing: Capturing) -> None:
+        super().__init__(clock, what="exchanges for memory", bound=BOUND, batch=_BATCH)
+        self._store = store
+        self._capturing = capturing
+
+    async def write(self, batch: Sequence[Exchange]) -> None:
+        """Write exchanges in one transaction."""
+        async with self._store.write() as tx:
+            for exchange in batch:
+                await self._capturing.keep(tx, exchange)
+
+
+class Remembering:
+    """The sleep tier's part of a call: memory, where the agent is bound to a bank."""
+
+    def __init__(self, clock: Clock, injection: Injection, exchanges: Exchanges) -> None:
+        self._clock = clock
+        self._injection = injection
+        self._exchanges = exchanges
+        self.calls = 0
+        self.turns = 0
+        self.strangers = 0
+        """Calls that were neither given anything nor kept since nobody knows for whom they are."""
+
+    async def before(self, call: ModelCall, turn: Turn, body: bytes) -> Prepared:
+        """Return the body with what the agent's bank says to it; the same body if it says nothing, or cannot."""
+        policy = call.agent.policy
+        injects, keeps = policy.inject and (policy.stable_tokens or policy.fitting_tokens), _keeps(policy)
+        if policy.bank is None or not (injects or keeps):
+            return Prepared(body=body)
+        if turn.user is None and (policy.multi_user or USER in policy.bank):
+            self.strangers += 1
+            return Prepared(body=body)
+        told = None
+        try:
+            prompt = call.dialect.prompt(body)
+            if prompt is None:
+                return Prepared(body=body)
+            if keeps:
+                told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now())
+            if injects:
+                async with asyncio.timeout(LOOK_UP_SECONDS):
+                    body = await self._injection.into(call, turn, prompt, body)
+        except (CircadiaError, TimeoutError) as error:
+            _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
+        except Exception:  # the boundary of memory: no fault of it may keep an agent from its model
+            _logger.exception("a call of %r goes without memory", call.agent.reference)
+        return Prepared(body=body, told=told)
+
+    def after(self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None) -> None:
+        """Count the call and the completed turn; have what was said written soon, if anything was answered."""
+        self.calls += 1
+        self.turns += int(answered and turn.counted)
+        if told is None or not (answered or said):
+            return
+        try:
+            utterances = [*_asked(call, turn, told), *self._answered(call, turn, said, told, whole=answered)]
+        except Exception:  # as above
+            _logger.exception("a call of %r is not kept", call.agent.reference)
+            return
+        if utterances:
+            session = turn.conversation.id
+            self._exchanges.put(
+                Exchange(policy=call.agent.policy, user=turn.user, session=session, said=utterances)
+            )  # fmt: skip
+
+    def _answered(
+        self, call: ModelCall, turn: Turn, said: Said | None, told: Told, *, whole: bool
+    ) -> Iterator[Utterance]:
+        if said is None or not call.request.chain:
+            return
+        # What comes with calls of tools is not the answer yet.
+        texts = [(said.text, bool(said.calls), "said")] if said.text else []
+        texts += [(text, True, f"call{number}") for number, text in enumerate(said.calls)]
+        for text, tool, what in texts:
+            # A call that is sent again may be answered otherwise, and both were said; of what broke off one is enough.
+            part = f"{what}:{_digest(text)}" if whole else f"{what}:broken"
+            yield Utterance(
+                text=text, speaker=call.agent.name, trust=Trust.AGENT, key=_key(call, turn, 1, part),
+                unique=told.continues, at=self._clock.now(), tool=tool, incomplete=not whole or said.cut,
+            )  # fmt: skip
+
+
+def _keeps(policy: AgentPolicy) -> bool:
+    """Return whether turns are kept: a bank that the agent may only read takes none."""
+    return policy.capture and policy.bank not in policy.read_banks
+
+
+def _asked(call: ModelCall, turn: Turn, told: Told) -> Iterator[Utterance]:
+    trust = one(call.headers, b"x-circadia-trust")
+    for part, heard in enumerate(told.heard):
+        if heard.back > len(call.request.chain):
+            continue
+        yield Utterance(
+            text=heard.text,
+            speaker="tool" if heard.tool else turn.user or "user",
+            trust=Trust.TOOL if heard.tool else _trust(heard, trust),
+            key=_key(call, turn, heard.back, f"tool{part}" if heard.tool else "user"),
+            unique=told.continues,
+            at=told.at,
+            tool=heard.tool,
+        )
+
+
+def _trust(heard: Heard, told: str | None) -> Trust:
+    """Return where a user turn came from: what the caller says, and never more than a text with agents' messages."""
+    if told is not None:
+        said = Trust(told) if told in tuple(Trust) else Trust.EXTERNAL
+    else:
+        said = Trust.PERSON
+    least = Trust.AGENT if _FROM_AGENTS.search(heard.text) else Trust.PERSON
+    return max(said, least, key=lambda each: each.rank)
+
+
+def _key(call: ModelCall, turn: Turn, back: int, what: str) -> str:
+    """Return what tells a message: who has it with whom, in which named conversation, behind what, and which part."""
+    named = one(call.headers, b"x-circadia-conversation") or ""
+    return f"{_digest(call.agent.id, turn.user or '', named, call.request.chain[-back])}:{what}"
+
+
+def _digest(*parts: str) -> str:
+    return blake2b("\0".join(parts).encode("utf-8", "replace"), digest_size=16).hexdigest()
