@@ -14,7 +14,7 @@ import threading
 from array import array
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import pairwise
+from itertools import islice, pairwise
 from typing import Final
 
 import numpy as np
@@ -132,10 +132,17 @@ class Index:
         return len(self._columns["number"].values)
 
     def add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
-        """Add rows, in the order of their numbers; all must be greater than `last`."""
-        if rows:
-            with self._busy:
-                self._add(layer, rows)
+        """Add rows, in the order of their numbers; those that are here already are passed over."""
+        with self._busy:
+            fresh = [row for row in rows if row.number > self.last[layer]]
+            if fresh:
+                self._add(layer, fresh)
+
+    def waiting(self, layer: Layer, count: int) -> Collection[int]:
+        """Return numbers of rows without a vector: so many of the oldest, and of the newest."""
+        with self._busy:
+            known = self.unembedded[layer]
+            return {*islice(known, count), *islice(reversed(known), count)}
 
     def embed(self, layer: Layer, vectors: Mapping[int, tuple[bytes, str]]) -> None:
         """Add vectors by number, with their embedder, of rows that have none yet."""
@@ -344,7 +351,7 @@ class Index:
 
 def _best(scores: Array, depth: int) -> Array:
     """Return the best rows with a score, so many at most."""
-    rows = np.flatnonzero(scores)
+    rows = np.flatnonzero(scores > 0)
     if len(rows) > depth:
         rows = rows[np.argpartition(-scores[rows], depth)[:depth]]
     return rows

