@@ -2,9 +2,12 @@
 
 import typer
 
-from circadia.cli.memory import transfer
+from circadia.cli.memory import banks, blocks, episodes, transfer
 
 app = typer.Typer(no_args_is_help=True, help="What agents remember: banks with episodes, notes and blocks.")
+app.add_typer(banks.app)
+app.add_typer(episodes.app)
+app.add_typer(blocks.app)
 app.add_typer(transfer.app)
 
 

@@ -1,0 +1,150 @@
+"""`circadia memory banks`, `create` and `forget`."""
+
+from typing import Annotated, Any
+
+import typer
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, console, note, print_json, shown, since, table
+from circadia.cli.paging import gathered
+from circadia.client import Client
+from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
+from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
+from circadia.records.bank import Capture
+
+app = typer.Typer()
+
+Bank = Annotated[str, typer.Argument(metavar="BANK", help="Name of the bank.")]
+"""The bank that a command is about."""
+
+
+@app.command(epilog="Example: circadia memory banks --template 'support-{user}'")
+def banks(
+    template: Annotated[
+        str | None, typer.Option("--template", metavar="NAME", help="Made from this template only.")
+    ] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 1000,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List banks by name, with what each holds."""
+
+    async def read(client: Client) -> dict[str, Any]:
+        return await gathered(
+            lambda place, count: client.list_banks(template=template, after=place, limit=count),
+            key="banks",
+            limit=limit,
+            cursor="after",
+        )
+
+    found = ask(url, token, data, read)
+    if as_json:
+        print_json(found)
+        return
+    rows: list[BankAnswer] = found["banks"]
+    if not rows:
+        note("no bank; `circadia memory create NAME` makes one, and so does an agent that is bound to one")
+        return
+    now = SystemClock().now()
+    columns = ("bank", "episodes", "end user", "captures", "hot edits", "skipped", "last written", "for")
+    lines = [
+        (
+            each["name"],
+            each["episodes"],
+            each["end_user"],
+            each["policy"]["capture"],
+            "yes" if each["policy"]["hot_edits"] else "no",
+            sum(each["skipped"].values()),
+            "never" if each["written_at"] is None else f"{since(each['written_at'], now)} ago",
+            each["description"],
+        )
+        for each in rows
+    ]
+    console().print(table(columns, lines, numbers=("episodes", "skipped")))
+    if found["after"] is not None:
+        note(f"more than {limit}; --limit shows them")
+
+
+@app.command(epilog="Example: circadia memory create team --hot-edits")
+def create(
+    bank: Bank,
+    description: Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")] = "",
+    capture: Annotated[
+        Capture, typer.Option("--capture", help="What of the conversations that pass the gateway is kept.")
+    ] = Capture.CONTENT,
+    hot_edits: Annotated[
+        bool, typer.Option("--hot-edits", help="Let agents write blocks while somebody waits.")
+    ] = False,
+    keep_days: Annotated[
+        float | None, typer.Option("--keep-days", metavar="N", help="Delete episodes that are older; else never.")
+    ] = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Make a bank. One that an agent is bound to makes itself."""
+    policy = {"capture": capture.value, "hot_edits": hot_edits, "keep_days": keep_days}
+    made = ask(url, token, data, lambda client: client.create_bank(bank, description=description, policy=policy))
+    if as_json:
+        print_json(made)
+    else:
+        note(f"bank {made['name']} is there; bind an agent to it with `bank: {made['name']}` in its policy")
+
+
+@app.command(epilog="Example: circadia memory forget support --speaker ann")
+def forget(
+    bank: Bank,
+    episodes: Annotated[
+        list[str] | None, typer.Option("--id", metavar="ID", help="This episode; may be repeated.")
+    ] = None,
+    session: Annotated[
+        str | None, typer.Option("--session", metavar="NAME", help="Episodes of this conversation.")
+    ] = None,
+    speaker: Annotated[str | None, typer.Option("--speaker", metavar="NAME", help="Said by them.")] = None,
+    since: Annotated[
+        str | None, typer.Option("--since", metavar="WHEN", help="Happened at or after this date or time.")
+    ] = None,
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="WHEN", help="Happened before this date or time.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete episodes that meet all that is given, with all that rests on them; it tells first what would go."""
+
+    async def forgetting(client: Client, *, dry_run: bool) -> ForgottenAnswer:
+        return await client.forget_episodes(
+            bank, ids=episodes or None, session=session, speaker=speaker, since=since, until=until, dry_run=dry_run
+        )
+
+    if not yes:
+        if as_json:
+            raise InvalidRequest("nobody can be asked with --json; add --yes")
+        would = ask(url, token, data, lambda client: forgetting(client, dry_run=True))
+        if not would["episodes"]:
+            note("nothing to forget")
+            return
+        typer.echo(f"would go: {_told(would)}", err=True)
+        if not typer.confirm("Forget them? There is no undo.", err=True):
+            note("nothing was changed")
+            raise typer.Exit(1)
+    gone = ask(url, token, data, lambda client: forgetting(client, dry_run=False))
+    if as_json:
+        print_json(gone)
+    else:
+        note(f"gone: {_told(gone)}")
+
+
+def _told(gone: ForgottenAnswer) -> str:
+    return (
+        f"{gone['episodes']} episodes of {shown(gone['bank'])}, {gone['notes']} notes, parts of {gone['versions']} "
+        "versions of blocks"
+    )

@@ -1,0 +1,185 @@
+"""`circadia memory`: banks, episodes, searches that say why, blocks with their history, contexts, and forgetting."""
+
+import io
+import sys
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from circadia.cli.memory.episodes import BAR, bar
+from tests.cli.terminal import refused, run
+from tests.fixtures.server_process import CircadiaProcess
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+@pytest.fixture
+def typed(monkeypatch: pytest.MonkeyPatch) -> Callable[[bytes], None]:
+    """Return what puts bytes on standard input."""
+
+    def put(content: bytes) -> None:
+        monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(content), "utf-8"))
+
+    return put
+
+
+async def memory(*words: str) -> Any:
+    """Return the JSON that a command prints."""
+    result = await run("memory", *words, "--json")
+    assert result.status == 0, result.err
+    return result.json
+
+
+async def told(*words: str) -> str:
+    """Return what a command tells a person."""
+    result = await run("memory", *words)
+    assert result.status == 0, result.err
+    return result.out + result.err
+
+
+@pytest.mark.spec("MEM-01", "MEM-12")
+async def test_a_bank_is_made_and_listed_with_what_it_holds(operator: CircadiaProcess) -> None:
+    made = await memory("create", "first", "--description", "ours", "--hot-edits", "--keep-days", "30")
+    assert (made["policy"]["hot_edits"], made["policy"]["keep_days"]) == (True, 30.0)
+    assert "is remembered in first" in await told("add", "first", "The release is on Friday.", "--speaker", "ann")
+    line = next(line for line in (await told("banks")).splitlines() if line.startswith("first"))
+    assert line.split()[1] == "1"
+    assert [each["episodes"] for each in (await memory("banks"))["banks"] if each["name"] == "first"] == [1]
+    refused(await run("memory", "create", "first"), 5, "there is a bank 'first' already")
+    refused(await run("memory", "create", "Not Good"), 2, "bank name")
+    assert "no bank" in await told("banks", "--template", "t-{user}")
+
+
+@pytest.mark.spec("MEM-05")
+async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(operator: CircadiaProcess) -> None:
+    await memory("create", "search")
+    await memory(
+        "add", "search", "Ann has moved to Porto.", "--speaker", "bob", "--trust", "external", "--session", "s"
+    )
+    await memory("add", "search", "Porto is nice.", "--speaker", "ann", "--kind", "turn", "--at", "2025-01-01T00:00Z")
+    shown = await told("search", "search", "did ann move to Porto", "--recency", "0.1")
+    head, *lines = shown.splitlines()
+    assert head.split()[:3] == ["score", "why", "words"]
+    assert {"speaker", "recency", "trust"} <= set(head.split())
+    assert ["Porto" in line for line in lines[:2]] == [True, True]
+    assert "█ words" in lines[2]
+    for words, found in (
+        (("--trust", "external"), ["Ann has moved to Porto."]),
+        (("--trust", "person"), ["Porto is nice."]),
+        (("--speaker", "ann"), ["Porto is nice."]),
+        (("--session", "s"), ["Ann has moved to Porto."]),
+        (("--kind", "turn"), ["Porto is nice."]),
+        (("--until", "2025-06-01"), ["Porto is nice."]),
+        (("--layer", "notes"), []),
+    ):
+        hits = (await memory("search", "search", "Porto", *words))["hits"]
+        assert [each["text"] for each in hits] == found, words
+    assert "nothing found" in await told("search", "search", "Porto", "--speaker", "nobody")
+    refused(await run("memory", "search", "serch", "Porto"), 4, "did you mean 'search'?")
+    refused(await run("memory", "search", "search", "Porto", "--kind", "rumour"), 2, "kind")
+
+
+async def test_a_bar_is_as_long_as_the_score_beside_the_best_with_a_colour_for_each_part() -> None:
+    made = bar({"words": 0.5, "meaning": 0.25, "weight": 0.5}, 0.75)
+    assert len(made.plain) == BAR // 2
+    assert [str(span.style) for span in made.spans] == ["green", "cyan"]
+    assert bar({}, 1.0).plain == ""
+
+
+async def test_an_episode_is_shown_with_all_that_is_known_of_it(operator: CircadiaProcess) -> None:
+    await memory("create", "shown")
+    assert "no episode" in await told("show", "shown")
+    made = await memory("add", "shown", "one\x1b[2J", "--importance", "0.5", "--key", "k")
+    assert (await memory("add", "shown", "one\x1b[2J", "--importance", "0.5", "--key", "k"))["new"] is False
+    await operator.call("POST", f"/banks/shown/episodes/{made['id']}/stale", {"evidence": "e", "reason": "old"})
+    one = await told("show", "shown", made["id"])
+    assert "one\\x1b[2J" in one
+    assert "stale × 0.3 by operator: old" in one
+    assert "(stale × 0.3)" in await told("show", "shown")
+    assert (await memory("show", "shown", made["id"]))["importance"] == 0.5
+    refused(await run("memory", "show", "shown", "epi_0"), 4, "no episode")
+
+
+@pytest.mark.spec("MEM-17")
+async def test_what_cannot_be_remembered_is_refused(operator: CircadiaProcess, typed: Callable[[bytes], None]) -> None:
+    await memory("create", "bad")
+    typed("Größe\n".encode())
+    assert (await memory("add", "bad", "-"))["text"] == "Größe\n"
+    typed(b"not \xff UTF-8")
+    refused(await run("memory", "add", "bad", "-"), 2, "not text")
+    typed(b"a" * 5_000_000)
+    refused(await run("memory", "add", "bad", "-"), 2, "over")
+    refused(await run("memory", "add", "bad", "  "), 2, "needs a text")
+    refused(await run("memory", "add", "bad", "a", "--importance", "nan"), 2, "importance")
+    refused(await run("memory", "add", "bad", "a", "--at", "2999-01-01T00:00:00Z"), 2, "in the future")
+    assert len((await memory("show", "bad"))["episodes"]) == 1
+
+
+@pytest.mark.spec("MEM-09", "MEM-11")
+async def test_a_block_is_written_compared_and_taken_back(
+    operator: CircadiaProcess, typed: Callable[[bytes], None]
+) -> None:
+    await memory("create", "blocks")
+    assert "no block" in await told("blocks", "blocks")
+    await memory("block", "set", "blocks", "human", "Ann lives in Rome.\nShe has a cat.", "--description", "whom")
+    typed(b"Ann lives in Porto.\nShe has a cat.")
+    await told("block", "set", "blocks", "human", "-", "--expected-version", "1", "--why", "moved")
+    refused(await run("memory", "block", "set", "blocks", "human", "x", "--expected-version", "1"), 5, "version 2")
+    refused(await run("memory", "block", "set", "blocks", "human", "--limit", "5"), 2, "shorten it")
+    assert "34/5000" in await told("blocks", "blocks")
+    assert "moved" in await told("history", "blocks", "human")
+    lines = (await told("diff", "blocks", "human")).splitlines()
+    assert lines[:2] == ["--- human 1", "+++ human 2"]
+    assert lines[3:] == ["-Ann lives in Rome.", "+Ann lives in Porto.", " She has a cat."]
+    assert "version 3: back to version 1" in await told("undo", "blocks", "human")
+    assert "the texts are the same" in await told("diff", "blocks", "human", "1", "3")
+    assert (await memory("diff", "blocks", "human", "2", "3"))["diff"][-2] == "+Ann lives in Rome."
+    assert (await memory("undo", "blocks", "human", "--to", "2"))["version"] == 4
+    refused(await run("memory", "diff", "blocks", "human", "9"), 4, "it has 1 to 4")
+    refused(await run("memory", "undo", "blocks", "nobody"), 4, "'nobody'")
+    await memory("block", "set", "blocks", "human", "--no-pinned", "--read-only")
+    (block,) = await memory("blocks", "blocks")
+    assert (block["pinned"], block["read_only"], block["version"]) == (False, True, 5)
+
+
+async def test_a_block_is_written_from_a_file(operator: CircadiaProcess) -> None:
+    await memory("create", "files")
+    with open("human.txt", "w", encoding="utf-8") as file:
+        file.write("from a file")
+    assert (await memory("block", "set", "files", "human", "--file", "human.txt"))["value"] == "from a file"
+    refused(await run("memory", "block", "set", "files", "human", "x", "--file", "human.txt"), 2, "not both")
+    refused(await run("memory", "block", "set", "files", "human", "--file", "nowhere.txt"), 2, "cannot read")
+
+
+@pytest.mark.spec("MEM-13")
+async def test_a_context_is_shown_in_its_two_parts(operator: CircadiaProcess) -> None:
+    await memory("create", "context")
+    await memory("block", "set", "context", "human", "Ann lives in Porto.")
+    await memory("add", "context", "The cat is called Tom.")
+    system, _, turn = (await told("context", "context", "what is the cat called")).partition("for the last user turn")
+    assert "Ann lives in Porto." in system
+    assert "Tom" in turn
+    assert "no room for the blocks human" in await told("context", "context", "--stable-tokens", "1")
+    assert (await memory("context", "context"))["fitting"] == ""
+
+
+@pytest.mark.spec("MEM-03")
+async def test_forget_tells_what_would_go_and_asks_first(
+    operator: CircadiaProcess, typed: Callable[[bytes], None]
+) -> None:
+    await memory("create", "forget")
+    for speaker in ("ann", "bob"):
+        await memory("add", "forget", f"said by {speaker}", "--speaker", speaker)
+    refused(await run("memory", "forget", "forget"), 2, "say what to forget")
+    refused(await run("memory", "forget", "forget", "--speaker", "ann", "--json"), 2, "--yes")
+    assert "nothing to forget" in await told("forget", "forget", "--speaker", "nobody")
+    typed(b"n\n")
+    result = await run("memory", "forget", "forget", "--speaker", "ann")
+    assert (result.status, "would go: 1 episodes" in result.err) == (1, True)
+    assert len((await memory("show", "forget"))["episodes"]) == 2
+    typed(b"y\n")
+    assert "gone: 1 episodes" in await told("forget", "forget", "--speaker", "ann")
+    (left,) = (await memory("show", "forget"))["episodes"]
+    assert left["text"] == "said by bob"
+    assert (await memory("forget", "forget", "--id", left["id"], "--yes"))["episodes"] == 1
