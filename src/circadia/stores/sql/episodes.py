@@ -15,7 +15,18 @@ from circadia.records.episode import Episode, EpisodeKind, Stale
 from circadia.records.index_entry import IndexEntry
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, evidence
-from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, unembedded, vectors
+from circadia.stores.sql.searchable import (
+    by_numbers,
+    embed,
+    embedded,
+    homes,
+    index_entry,
+    kept,
+    numbered,
+    strangers,
+    unembedded,
+    vectors,
+)
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
@@ -39,6 +50,8 @@ _STRANGERS = strangers(episodes)
 _UNEMBEDDED = unembedded(episodes)
 _EMBED = embed(episodes)
 _KEPT = kept(episodes)
+_NUMBERED = numbered(episodes)
+_EMBEDDED = embedded(episodes)
 
 
 class SqlEpisodes:
@@ -122,8 +135,7 @@ class SqlEpisodes:
         """Return these, by number."""
         if not numbers:
             return {}
-        statement = _OF_BANK.where(episodes.c.number.in_(numbers))
-        rows = await self._run(lambda connection: connection.execute(statement, {"bank": bank_id}).all())
+        rows = await self._run(lambda connection: by_numbers(connection, _NUMBERED, numbers, bank=bank_id))
         return {row.number: _episode(row) for row in rows}
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
@@ -133,7 +145,7 @@ class SqlEpisodes:
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
         """Return vector and embedder by number, of those that have one."""
-        return await self._run(lambda connection: vectors(connection, episodes, numbers))
+        return await self._run(lambda connection: vectors(connection, _EMBEDDED, numbers))
 
     async def count(self, bank_id: BankId) -> int:
         """Return how many there are."""

@@ -14,7 +14,18 @@ from circadia.records.index_entry import IndexEntry
 from circadia.records.note import Note, NoteKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import evidence, notes
-from circadia.stores.sql.searchable import embed, homes, index_entry, kept, strangers, unembedded, vectors
+from circadia.stores.sql.searchable import (
+    by_numbers,
+    embed,
+    embedded,
+    homes,
+    index_entry,
+    kept,
+    numbered,
+    strangers,
+    unembedded,
+    vectors,
+)
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
@@ -36,6 +47,8 @@ _STRANGERS = strangers(notes)
 _UNEMBEDDED = unembedded(notes)
 _EMBED = embed(notes)
 _KEPT = kept(notes)
+_NUMBERED = numbered(notes)
+_EMBEDDED = embedded(notes)
 
 
 class SqlNotes:
@@ -74,9 +87,8 @@ class SqlNotes:
         """Return these, by number."""
         if not numbers:
             return {}
-        statement = _OF_BANK.where(notes.c.number.in_(numbers))
         found = await self._run(
-            lambda connection: _notes(connection, connection.execute(statement, {"bank": bank_id}).all())
+            lambda connection: _notes(connection, by_numbers(connection, _NUMBERED, numbers, bank=bank_id))
         )
         return {note.number: note for note in found}
 
@@ -87,7 +99,7 @@ class SqlNotes:
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
         """Return vector and embedder by number, of those that have one."""
-        return await self._run(lambda connection: vectors(connection, notes, numbers))
+        return await self._run(lambda connection: vectors(connection, _EMBEDDED, numbers))
 
     async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""
