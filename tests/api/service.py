@@ -108,7 +108,9 @@ class Service:
         given = io.BytesIO(data) if data else None
         async with self.http.request(method, url, json=body, data=given, headers=sent) as answer:
             text = await answer.text()
-            return Answer(status=answer.status, headers=answer.headers.copy(), body=json.loads(text) if text else None)
+            lines = answer.content_type == "application/x-ndjson"
+            body = text.splitlines() if lines else json.loads(text) if text else None
+            return Answer(status=answer.status, headers=answer.headers.copy(), body=body)
 
     async def ok(self, method: str, path: str, body: object = None, *, token: str = ADMIN) -> Json:
         """Return the body of an answer that is a success."""
