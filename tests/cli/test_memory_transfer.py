@@ -92,3 +92,17 @@ async def test_bad_files_are_told_with_file_and_line(service: Service, home: Pat
     refused(await run("memory", "import", "empty"), 2, "no file to import")
     refused(await run("memory", "import", "mem0.json", "--bank", "Bad Name"), 2, "Bad Name")
     assert (await brought("mem0.json", "--bank", "facts"))["episodes"] == 1
+
+
+@pytest.mark.spec("MEM-16")
+async def test_a_person_sees_how_far_a_long_import_is(
+    service: Service, home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (home / "long.jsonl").write_text(lines("long", 250), "utf-8")
+    assert (await run("memory", "import", "long.jsonl")).err == ""
+    monkeypatch.setenv("FORCE_COLOR", "1")  # as a terminal does
+    shown = await run("memory", "import", "long.jsonl")
+    size = (home / "long.jsonl").stat().st_size / 1000
+    assert "long.jsonl" in shown.err
+    assert f"{size:.1f}/{size:.1f} kB" in shown.err
+    assert shown.out == "long: 0 episodes, 0 notes, 0 versions of blocks are new; 250 lines were known\n"

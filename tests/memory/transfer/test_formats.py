@@ -38,6 +38,7 @@ TRANSCRIPT: Sequence[object] = (
     turn("user", "This session is continued", isCompactSummary=True, uuid="u-8"),
     turn("user", "<command-name>/clear</command-name>", uuid="u-9"),
     turn("user", "[Request interrupted by user]", uuid="u-10"),
+    turn("user", "<system-reminder>\nread me\n</system-reminder>\nand go on<system-reminder>x", uuid="u-12"),
     turn("user", [{"type": "image"}, {"type": "text", "text": "see picture"}], uuid="u-11"),
     {"type": "file-history-snapshot", "messageId": "m"},
 )
@@ -69,6 +70,7 @@ def test_of_a_transcript_what_people_and_the_agent_said_is_taken_and_secrets_are
         ("ann", "person", "Please deploy to Bern."),
         ("assistant", "agent", "Doing it."),
         ("ann", "person", "my key is [redacted: key]"),
+        ("ann", "person", "and go on"),
         ("ann", "person", "see picture"),
     ]
     first = found[0]

@@ -5,6 +5,7 @@ wrote by itself (`isMeta`, summaries after a compaction, outputs of local comman
 asked for. The format has no specification; kinds of lines that are not known are passed over.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -18,8 +19,10 @@ from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 
 _NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-_OWN_WORDS: Final = ("<command-", "<local-command-", "<bash-", "<system-reminder>", "[Request interrupted")
+_OWN_WORDS: Final = ("<command-", "<local-command-", "<bash-", "[Request interrupted")
 """How texts begin that stand as a person's and are the program's."""
+_REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
+"""What the program adds to what a person wrote."""
 
 
 def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: bool) -> Iterator[NewEpisode]:
@@ -45,11 +48,7 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
     uuid = line.get("uuid")
     if not isinstance(uuid, str) or not 0 < len(uuid) <= 100:
         raise InvalidRequest(f"line {number}: a message of a transcript has a `uuid`; this is none of Claude Code")
-    found = [
-        (text, kind)
-        for text, kind in _texts(message.get("content"))
-        if (tools or kind is EpisodeKind.TURN) and (agent or not text.lstrip().startswith(_OWN_WORDS))
-    ]
+    found = [(text, kind) for text, kind in _texts(message.get("content")) if tools or kind is EpisodeKind.TURN]
     place = 0
     for whole, kind in found:
         for text in parts_of(redacted(whole)):
@@ -70,7 +69,7 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
 def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
     """Yield the texts of a message: what was said as one, then each call of a tool and each result."""
     if isinstance(content, str):
-        yield content, EpisodeKind.TURN
+        yield _said(content), EpisodeKind.TURN
         return
     parts = [mapping(each) for each in listed(content)]
     yield _joined(parts), EpisodeKind.TURN
@@ -85,7 +84,13 @@ def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
     texts: list[Any] = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "\n\n".join(text for text in texts if isinstance(text, str) and not text.lstrip().startswith(_OWN_WORDS))
+    return "\n\n".join(said for text in texts if isinstance(text, str) and (said := _said(text)))
+
+
+def _said(text: str) -> str:
+    """Return the text without what the program wrote; nothing is left of its own."""
+    said = _REMINDER.sub("", text).strip()
+    return "" if said.startswith(_OWN_WORDS) else said
 
 
 def _known(line: Mapping[str, Any]) -> dict[str, str]:
