@@ -207,16 +207,20 @@ class Index:
         score = weight * np.sum(list(parts.values()), axis=0)
         parts["weight"] = weight
         best = np.argsort(-score, kind="stable")[: question.limit]
-        layers = list(self._codes["layer"])
+        best = best[score[best] > 0]
+        layers = [Layer(each) for each in self._codes["layer"]]
+        # As lists at once: one number of an array at a time takes longer than all of the search.
+        shown = {name: np.round(values[best].astype(np.float64), 4).tolist() for name, values in parts.items()}
+        columns = (self._of("layer")[close[best]], self._of("number")[close[best]], score[best])
+        chosen: list[tuple[int, int, float]] = list(zip(*(column.tolist() for column in columns), strict=True))
         return [
             Scored(
-                layer=Layer(layers[self._of("layer")[close[at]]]),
-                number=int(self._of("number")[close[at]]),
-                score=float(score[at]),
-                parts={name: round(float(values[at]), 4) for name, values in parts.items() if values[at]},
+                layer=layers[layer],
+                number=number,
+                score=total,
+                parts={name: values[at] for name, values in shown.items() if values[at]},
             )
-            for at in best
-            if score[at] > 0
+            for at, (layer, number, total) in enumerate(chosen)
         ]
 
     def _post(self, first: int, terms: Sequence[Array]) -> None:
