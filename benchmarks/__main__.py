@@ -10,13 +10,26 @@ import typer
 import uvloop
 from rich.console import Console
 
-from benchmarks import admission, doc, holds, idle_fleet, inbox, proxy, pulses, schedules, state
+from benchmarks import (
+    admission,
+    doc,
+    holds,
+    idle_fleet,
+    inbox,
+    proxy,
+    pulses,
+    recall,
+    remember,
+    schedules,
+    search,
+    state,
+)
 from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
 
 
-def benchmarks(quick: bool) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
+def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
     """Return the benchmarks by name."""
     return {
         "proxy": lambda folder: proxy.run(folder, proxy.QUICK if quick else proxy.Size()),
@@ -27,6 +40,9 @@ def benchmarks(quick: bool) -> dict[str, Callable[[Path], Coroutine[None, None, 
         "schedules": lambda folder: schedules.run(folder, schedules.QUICK if quick else schedules.Size()),
         "inbox": lambda folder: inbox.run(folder, inbox.QUICK if quick else inbox.Size()),
         "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK if quick else idle_fleet.Size()),
+        "remember": lambda folder: remember.run(folder, remember.QUICK if quick else remember.Size()),
+        "search": lambda folder: search.run(folder, search.QUICK if quick else search.Size()),
+        "recall": lambda folder: recall.run(folder, recall.Size(data=data)),
     }
 
 
@@ -36,6 +52,9 @@ def main(
         list[str] | None, typer.Argument(help="Which, by their names on the page; all if left out.")
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it runs, measures nothing.")] = False,
+    data: Annotated[
+        Path | None, typer.Option(help="Conversations in LoCoMo's format, for `recall`.", exists=True, dir_okay=False)
+    ] = None,
     write_doc: Annotated[bool, typer.Option("--doc", help="Write the tables of the last runs into the docs.")] = False,
 ) -> None:
     """Measure what Circadia costs; print tables and write JSON into benchmarks/results."""
@@ -43,7 +62,7 @@ def main(
     if write_doc:
         console.print(f"wrote {doc.write()}")
         return
-    known = benchmarks(quick)
+    known = benchmarks(quick, data)
     for name in names or known:
         if name not in known:
             raise typer.BadParameter(f"no benchmark {name!r}; there are {', '.join(known)}")
@@ -51,7 +70,8 @@ def main(
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
             report = uvloop.run(known[name](Path(folder)))
         show(report, console)
-        console.print(f"wrote {save(report)}" if not quick else "tiny sizes: nothing is written")
+        tiny = quick or (name == "recall" and data is None)
+        console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
 
 
 if __name__ == "__main__":

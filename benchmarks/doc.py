@@ -7,7 +7,10 @@ from typing import Final
 from benchmarks.report import RESULTS, Report, load, told
 
 DOC: Final = Path(__file__).parent.parent / "docs" / "operations" / "benchmarks.md"
-NAMES: Final = ("proxy", "holds", "state", "admission", "pulses", "schedules", "inbox", "idle_fleet")
+NAMES: Final = (
+    *("proxy", "holds", "state", "admission", "pulses", "schedules", "inbox", "idle_fleet"),
+    *("remember", "search", "recall"),
+)
 
 
 def write(page: Path = DOC, results: Path = RESULTS) -> Path:

@@ -8,7 +8,20 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from benchmarks import admission, doc, holds, idle_fleet, inbox, proxy, pulses, schedules, state
+from benchmarks import (
+    admission,
+    doc,
+    holds,
+    idle_fleet,
+    inbox,
+    proxy,
+    pulses,
+    recall,
+    remember,
+    schedules,
+    search,
+    state,
+)
 from benchmarks.callers import call, good
 from benchmarks.report import Goal, Report, load, number, save, show
 from benchmarks.requests import body, wire
@@ -27,11 +40,18 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "schedules": lambda folder: schedules.run(folder, schedules.QUICK),
     "inbox": lambda folder: inbox.run(folder, inbox.QUICK),
     "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK),
+    "remember": lambda folder: remember.run(folder, remember.QUICK),
+    "search": lambda folder: search.run(folder, search.QUICK),
+    "recall": lambda folder: recall.run(folder, recall.QUICK),
 }
 
 
+LONG = {"admission", "schedules"}
+"""Those that take half a minute and more on a busy machine even at their smallest."""
+
+
 @pytest.mark.timeout(LIMIT_SECONDS)
-@pytest.mark.parametrize("name", RUNS)
+@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow if each in LONG else ()) for each in RUNS])
 async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_path: Path) -> None:
     report = await RUNS[name](tmp_path)
     show(report, Console(file=io.StringIO(), width=200))

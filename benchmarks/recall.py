@@ -1,0 +1,307 @@
+"""How much of the evidence for a question a search finds, beside full text, vectors alone, and everything there is.
+
+It takes conversations in the format of LoCoMo (https://github.com/snap-research/locomo), which are not part of this
+repository: `python -m benchmarks recall --data PATH`.
+"""
+
+import asyncio
+import json
+import re
+import sqlite3
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+
+from benchmarks.postgres import NoPostgres, connect, postgres
+from benchmarks.report import Goal, Report, number
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.ids import RandomIds
+from circadia.memory.banks import Banks, NewBank
+from circadia.memory.columns import Array
+from circadia.memory.context import tokens
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.episodes import Episodes, NewEpisode, searched_text
+from circadia.memory.retrieval import Retrieval
+from circadia.memory.terms import STOP_WORDS, words
+from circadia.memory.vectors import stored_vector
+from circadia.records.bank import Bank, BankPolicy, Trust
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+
+DEPTHS: Final = (5, 10, 20)
+"""Of the list of hits, best first."""
+GOAL_POINTS: Final = 3
+"""Of R@10, over stemmed BM25."""
+OURS: Final = "Circadia"
+BM25: Final = "full text, stemmed: BM25 (SQLite FTS5)"
+RANKED: Final = "full text, stemmed: ts_rank_cd (PostgreSQL)"
+VECTORS: Final = "vectors alone"
+WORDS: Final = "Circadia without vectors"
+TINY: Final[Sequence[Mapping[str, Any]]] = (
+    {
+        "conversation": {
+            "session_1_date_time": "1:56 pm on 8 May, 2023",
+            "session_1": [
+                {"speaker": "Ann", "dia_id": "D1:1", "text": "What did you do at the weekend?"},
+                {"speaker": "Bob", "dia_id": "D1:2", "text": "I painted the boat with my sister."},
+                {"speaker": "Ann", "dia_id": "D1:3", "text": "Nice. My cat had kittens."},
+            ],
+        },
+        "qa": [
+            {"question": "What did Bob do at the weekend?", "evidence": ["D1:2"]},
+            {"question": "Which animals does Ann have?", "evidence": ["D1:3"]},
+        ],
+    },
+)
+"""Shows only that it runs."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    data: Path | None = None
+    """The conversations; none takes a tiny made-up one."""
+
+
+QUICK: Final = Size()
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Turn:
+    """What somebody said."""
+
+    at: datetime
+    session: str
+    speaker: str
+    text: str
+
+    @property
+    def searched(self) -> str:
+        """Return what it is found by: the same for all ways."""
+        return searched_text(self.at, self.speaker, self.text)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """A question with its evidence."""
+
+    question: str
+    evidence: frozenset[int]
+    """Places of turns."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Conversation:
+    """A long one."""
+
+    turns: Sequence[Turn]
+    asked: Sequence[Asked]
+
+
+Hits = Sequence[Sequence[int]]
+"""For each question places of turns, best first."""
+
+
+async def run(folder: Path, size: Size) -> Report:
+    """Measure, in a folder of its own."""
+    raw = TINY if size.data is None else json.loads(await asyncio.to_thread(size.data.read_text, "utf-8"))
+    conversations = [_conversation(each) for each in raw]
+    embedder = BundledEmbedder()
+    notes: list[str] = []
+    found: dict[str, list[Hits]] = {OURS: [], WORDS: [], BM25: [], VECTORS: []}
+    for at, conversation in enumerate(conversations):
+        store = await open_sqlite(folder / f"{at}.db")
+        try:
+            vectors = await embedder.embed([turn.searched for turn in conversation.turns])
+            asked = await embedder.embed([each.question for each in conversation.asked], question=True)
+            ours = await _ours(store, conversation, vectors, asked, embedder.name)
+        finally:
+            await store.close()
+        found[OURS].append(ours[0])
+        found[WORDS].append(ours[1])
+        found[BM25].append(_bm25(conversation))
+        found[VECTORS].append([np.argsort(-(vectors @ each))[: max(DEPTHS)].tolist() for each in asked])
+    try:
+        found[RANKED] = [await _ranked(conversation) for conversation in conversations]
+    except NoPostgres as error:
+        notes.append(f"PostgreSQL is left out: {error}")
+    return _report(size, conversations, found, embedder.name, notes)
+
+
+def _conversation(raw: Mapping[str, Any]) -> Conversation:
+    """Return one of LoCoMo's; questions whose evidence is not among the turns are left out."""
+    said: Mapping[str, Any] = raw["conversation"]
+    turns: list[Turn] = []
+    places: dict[str, int] = {}
+    for session in sorted(int(key[8:]) for key in said if re.fullmatch(r"session_\d+", key)):
+        at = datetime.strptime(said[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
+        for turn in said[f"session_{session}"]:
+            places[turn["dia_id"]] = len(turns)
+            turns.append(Turn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
+    asked: list[Asked] = []
+    for each in raw["qa"]:
+        named = [name for told in each.get("evidence") or () for name in re.findall(r"D\d+:\d+", str(told))]
+        evidence = frozenset(places[name] for name in named if name in places)
+        if evidence:
+            asked.append(Asked(question=each["question"], evidence=evidence))
+    return Conversation(turns=turns, asked=asked)
+
+
+class _Vectors:
+    """The questions' vectors, as the embedder made them before."""
+
+    def __init__(self) -> None:
+        self.known: dict[str, Mapping[str, Array]] = {}
+
+    async def vectors(self, question: str) -> Mapping[str, Array]:
+        return self.known.get(question, {})
+
+
+async def _ours(
+    store: Store, conversation: Conversation, vectors: Array, asked: Array, embedder: str
+) -> tuple[Hits, Hits]:
+    """Return what Circadia finds, as it remembers and searches at its doors, with vectors and without."""
+    clock, ids, questions = SystemClock(), RandomIds(system_milliseconds), _Vectors()
+    banks, episodes = Banks(clock, ids, {}), Episodes(clock, ids, LocalSignals())
+    retrieval = Retrieval(clock, questions, max_rows=10**6)
+    async with store.write() as tx:
+        bank = await banks.create(tx, NewBank(name="recall", policy=BankPolicy(duplicate_seconds=0)), by="benchmark")
+        for turn in conversation.turns:
+            new = NewEpisode(
+                text=turn.text or "…", speaker=turn.speaker, trust=Trust.PERSON, at=turn.at, session=turn.session
+            )
+            await episodes.remember(tx, bank, new)
+    async with store.write() as tx:
+        every = await tx.episodes.every(bank.id, limit=len(conversation.turns))
+        numbers = [each.number for each in every]
+        stored = [stored_vector(vector) for vector in vectors]
+        await tx.episodes.embed(dict(zip(numbers, stored, strict=True)), embedder)
+    places = {each: place for place, each in enumerate(numbers)}
+    without = await _found(store, retrieval, bank, conversation, places)
+    for each, vector in zip(conversation.asked, asked, strict=True):
+        questions.known[each.question] = {embedder: vector}
+    return await _found(store, retrieval, bank, conversation, places), without
+
+
+async def _found(
+    store: Store, retrieval: Retrieval, bank: Bank, conversation: Conversation, places: Mapping[int, int]
+) -> Hits:
+    found: list[list[int]] = []
+    for each in conversation.asked:
+        question = replace(await retrieval.ask(each.question), limit=max(DEPTHS))
+        async with store.read() as tx:
+            hits = await retrieval.find(tx, bank, question)
+        found.append([places[hit.scored.number] for hit in hits])
+    return found
+
+
+def _telling(question: str) -> Sequence[str]:
+    """Return the words that full text is asked for: ours, stop words left out, or it would be worse."""
+    asked = list(dict.fromkeys(words(question)))
+    return [word for word in asked if word not in STOP_WORDS] or asked
+
+
+def _bm25(conversation: Conversation) -> Hits:
+    with closing(sqlite3.connect(":memory:")) as database:
+        database.execute("CREATE VIRTUAL TABLE turns USING fts5(text, tokenize = 'porter unicode61')")
+        rows = [(place, turn.searched) for place, turn in enumerate(conversation.turns)]
+        database.executemany("INSERT INTO turns (rowid, text) VALUES (?, ?)", rows)
+        ask = "SELECT rowid FROM turns WHERE turns MATCH ? ORDER BY bm25(turns) LIMIT ?"
+        return [
+            [
+                row[0]
+                for row in database.execute(
+                    ask, (" OR ".join(f'"{word}"' for word in _telling(each.question)), max(DEPTHS))
+                )
+            ]
+            for each in conversation.asked
+        ]
+
+
+async def _ranked(conversation: Conversation) -> Hits:
+    """Return what PostgreSQL finds by its own stemmer and ranking. Raises NoPostgres."""
+    async with postgres() as url:
+        connection: Any = await connect(url)
+        try:
+            await connection.execute("CREATE TABLE turns (place INTEGER, words TSVECTOR)")
+            await connection.executemany(
+                "INSERT INTO turns VALUES ($1, to_tsvector('english', $2))",
+                [(place, turn.searched) for place, turn in enumerate(conversation.turns)],
+            )
+            ask = (
+                "SELECT place FROM turns, to_tsquery('english', $1) query WHERE words @@ query "
+                f"ORDER BY ts_rank_cd(words, query) DESC, place LIMIT {max(DEPTHS)}"
+            )
+            queries = [" | ".join(_telling(each.question)) for each in conversation.asked]
+            return [[row[0] for row in await connection.fetch(ask, query)] for query in queries]
+        finally:
+            await connection.close()
+
+
+def _recall(conversations: Sequence[Conversation], found: Sequence[Hits], depth: int) -> float:
+    """Return the mean share of the evidence among the first hits, of all questions, in percent."""
+    shares = [
+        len(each.evidence.intersection(hits[:depth])) / len(each.evidence)
+        for conversation, of_it in zip(conversations, found, strict=True)
+        for each, hits in zip(conversation.asked, of_it, strict=True)
+    ]
+    return 100 * sum(shares) / len(shares)
+
+
+def _cost(conversations: Sequence[Conversation], found: Sequence[Hits]) -> float:
+    """Return how many tokens the first ten hits of a question have, in the mean."""
+    costs = [
+        sum(tokens(conversation.turns[place].searched) for place in hits[:10])
+        for conversation, of_it in zip(conversations, found, strict=True)
+        for hits in of_it
+    ]
+    return sum(costs) / len(costs)
+
+
+def _report(
+    size: Size, conversations: Sequence[Conversation], found: Mapping[str, Sequence[Hits]], embedder: str,
+    notes: Sequence[str],
+) -> Report:  # fmt: skip
+    asked = sum(len(each.asked) for each in conversations)
+    turns = sum(len(each.turns) for each in conversations)
+    recalls = {way: [_recall(conversations, hits, depth) for depth in DEPTHS] for way, hits in found.items()}
+    rows = [
+        [way, *(number(value) for value in values), number(_cost(conversations, found[way]))]
+        for way, values in recalls.items()
+    ]
+    whole = sum(sum(tokens(turn.searched) for turn in each.turns) * len(each.asked) for each in conversations) / asked
+    rows.append(["everything (full context)", *(number(100) for _ in DEPTHS), number(whole)])
+    made_up = ["There was no data, so this is a made-up conversation of three turns: it shows only that it runs."]
+    return Report(
+        name="recall",
+        title=f"Evidence found, in percent: {asked:,} questions about {turns:,} turns of {len(conversations)} talks",
+        columns=["way", *(f"R@{depth}" for depth in DEPTHS), "tokens of the first 10"],
+        rows=rows,
+        goals=[
+            Goal(
+                what="R@10 over stemmed BM25",
+                limit=GOAL_POINTS,
+                unit="points",
+                found=recalls[OURS][1] - recalls[BM25][1],
+                bound="at least",
+            )
+        ]
+        if size.data is not None
+        else [],
+        notes=[
+            f"Vectors are those of the bundled embedder, {embedder}; both kinds of full text are asked for any of the "
+            "question's words but stop words, and all ways have the same texts: day, speaker and what was said.",
+            "The settings of the index were chosen on some of LoCoMo's conversations; what is told of those only shows "
+            "that they were chosen well. Name others with `--data`.",
+            *(made_up if size.data is None else [f"The data are {size.data.name}."]),
+            *notes,
+        ],
+        figures={"recall": recalls},
+    )

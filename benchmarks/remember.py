@@ -1,0 +1,258 @@
+"""What it takes to remember, durable, embedding aside, next to bare commits on the same disk in the same run."""
+
+import asyncio
+import sqlite3
+import statistics
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import closing
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.holds import quantile
+from benchmarks.postgres import NoPostgres, connect, postgres
+from benchmarks.report import Goal, Report, number
+from benchmarks.server import Circadia, circadia
+from benchmarks.turns import Turn, Turns
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.ids import RandomIds
+from circadia.memory.banks import Banks, NewBank
+from circadia.memory.episodes import Episodes, NewEpisode
+from circadia.records.bank import Bank, Trust
+from circadia.stores.base import Store
+from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+
+BANK: Final = "bench"
+ROW_BYTES: Final = 900
+"""About what an episode's row has: its text, the hashes of its words, ids, times."""
+TIMES_P50: Final = 2
+"""How many bare commits a remembering may take, at the median."""
+TIMES_P95: Final = 3
+"""The same at the 95th centile."""
+LIMIT_MS: Final = 5
+"""What it may take at the 95th centile."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    writes: int = 400
+    """Of each writer, in a round."""
+    writers: Sequence[int] = (1, 8)
+    rounds: int = 3
+    """Bare commits and remembering take turns."""
+
+
+QUICK: Final = Size(writes=20, rounds=1)
+
+
+@dataclass(kw_only=True, slots=True)
+class Found:
+    """One way to remember, with so many writers."""
+
+    way: str
+    """Database and door."""
+    writers: int
+    ms: list[float] = field(default_factory=list[float])
+    """Of each remembering."""
+    bare_ms: list[float] = field(default_factory=list[float])
+    """Of each bare commit."""
+    rates: list[float] = field(default_factory=list[float])
+    """Episodes a second, in each round."""
+    bare_rates: list[float] = field(default_factory=list[float])
+    """Bare commits a second, in each round."""
+
+    def ratio(self, part: float) -> float:
+        """Return how many bare commits of one writer a remembering takes, at this centile of both."""
+        return quantile(self.ms, part) / quantile(self.bare_ms, part)
+
+    @property
+    def rate_ratio(self) -> float:
+        """Return episodes a second for one bare commit a second."""
+        return statistics.median(self.rates) / statistics.median(self.bare_rates)
+
+
+Write = Callable[[Turn], Awaitable[None]]
+Bare = Callable[[int, int], Awaitable[list[float]]]
+"""Takes writers and commits of each; returns milliseconds of each commit."""
+
+
+async def run(folder: Path, size: Size) -> Report:
+    """Measure, in a folder of its own."""
+    notes: list[str] = []
+    turns = list(Turns(11).make(2 * size.rounds * size.writes * sum(size.writers)))
+    path = folder / "bare.db"
+
+    async def bare(writers: int, commits: int) -> list[float]:
+        return await asyncio.to_thread(_bare_sqlite, path, writers * commits)
+
+    found = await _at_the_service("SQLite", await open_sqlite(folder / "circadia.db"), turns, bare, size)
+    async with circadia(folder / "sqlite", {}) as server:
+        found += await _through_rest("SQLite, REST", server, turns, bare, size)
+    try:
+        async with postgres() as url:
+
+            async def bare_there(writers: int, commits: int) -> list[float]:
+                return await _bare_postgres(url, writers, commits)
+
+            found += await _at_the_service("PostgreSQL", await open_postgres(url), turns, bare_there, size)
+            async with circadia(folder / "postgres", {"server": {"database_url": url}}) as server:
+                found += await _through_rest("PostgreSQL, REST", server, turns, bare_there, size)
+    except NoPostgres as error:
+        notes.append(f"PostgreSQL is left out: {error}")
+    return _report(found, notes)
+
+
+async def _at_the_service(way: str, store: Store, turns: Sequence[Turn], bare: Bare, size: Size) -> list[Found]:
+    """Remember in this process, without a door; close the store."""
+    try:
+        clock, ids = SystemClock(), RandomIds(system_milliseconds)
+        episodes = Episodes(clock, ids, LocalSignals())
+        async with store.write() as tx:
+            bank: Bank = await Banks(clock, ids, {}).create(tx, NewBank(name=f"{BANK}-service"), by="benchmark")
+
+        async def write(turn: Turn) -> None:
+            new = NewEpisode(text=turn.text, speaker=turn.speaker, session=turn.session, at=turn.at, trust=Trust.PERSON)
+            async with store.write() as tx:
+                made = await episodes.remember(tx, bank, new)
+            assert made.new
+
+        return await _measured(way, write, bare, turns, size)
+    finally:
+        await store.close()
+
+
+async def _through_rest(
+    way: str, server: Circadia, turns: Sequence[Turn], bare: Bare, size: Size
+) -> list[Found]:  # fmt: skip
+    await server.ask("POST", "banks", {"name": BANK})
+
+    async def write(turn: Turn) -> None:
+        body = {"text": turn.text, "speaker": turn.speaker, "session": turn.session, "at": turn.at.isoformat()}
+        await server.ask("POST", f"banks/{BANK}/episodes", body)
+
+    return await _measured(way, write, bare, turns, size)
+
+
+async def _measured(way: str, write: Write, bare: Bare, turns: Sequence[Turn], size: Size) -> list[Found]:
+    """Let bare commits and remembering take turns, for each number of writers."""
+    left = iter(turns)
+    for _ in range(10):
+        await write(next(left))  # warms up
+    found: list[Found] = []
+    for writers in size.writers:
+        each = Found(way=way, writers=writers)
+        for _ in range(size.rounds):
+            began = time.monotonic()
+            times = await bare(writers, size.writes)
+            each.bare_rates.append(len(times) / (time.monotonic() - began))
+            each.bare_ms += times
+            began = time.monotonic()
+            written = await asyncio.gather(
+                *(_some(write, [next(left) for _ in range(size.writes)]) for _ in range(writers))
+            )
+            each.rates.append(writers * size.writes / (time.monotonic() - began))
+            each.ms += [ms for of_one in written for ms in of_one]
+        found.append(each)
+    return found
+
+
+async def _some(write: Write, turns: Sequence[Turn]) -> list[float]:
+    """Remember one after the other; return the milliseconds of each."""
+    found: list[float] = []
+    for turn in turns:
+        began = time.monotonic()
+        await write(turn)
+        found.append((time.monotonic() - began) * 1000)
+    return found
+
+
+def _bare_sqlite(path: Path, commits: int) -> list[float]:
+    """Commit one row after the other, as the server's settings are: SQLite has one writer at a time."""
+    found: list[float] = []
+    with closing(sqlite3.connect(path, isolation_level=None)) as database:
+        for setting in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"):
+            database.execute(setting)
+        database.execute("CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, data BLOB)")
+        for _ in range(commits):
+            began = time.monotonic()
+            database.execute("BEGIN IMMEDIATE")
+            database.execute("INSERT INTO rows (data) VALUES (?)", (b"x" * ROW_BYTES,))
+            database.execute("COMMIT")
+            found.append((time.monotonic() - began) * 1000)
+    return found
+
+
+async def _bare_postgres(url: str, writers: int, commits: int) -> list[float]:
+    """Commit rows on as many connections as there are writers."""
+    connections: list[Any] = [await connect(url) for _ in range(writers)]
+    try:
+        await connections[0].execute("CREATE SCHEMA IF NOT EXISTS bare")
+        await connections[0].execute("CREATE TABLE IF NOT EXISTS bare.rows (number BIGSERIAL PRIMARY KEY, data BYTEA)")
+        done = await asyncio.gather(*(_commits(each, commits) for each in connections))
+        return [ms for of_one in done for ms in of_one]
+    finally:
+        for connection in connections:
+            await connection.close()
+
+
+async def _commits(connection: Any, commits: int) -> list[float]:
+    insert = await connection.prepare("INSERT INTO bare.rows (data) VALUES ($1)")
+    found: list[float] = []
+    for _ in range(commits):
+        began = time.monotonic()
+        async with connection.transaction():
+            await insert.fetch(b"x" * ROW_BYTES)
+        found.append((time.monotonic() - began) * 1000)
+    return found
+
+
+def _goals(found: Found) -> list[Goal]:
+    if found.writers > 1:
+        what = f"{found.way}, {found.writers} writers: episodes a second for one bare commit a second"
+        return [Goal(what=what, limit=1, unit="times", found=found.rate_ratio, bound="at least")]
+    one = f"{found.way}, 1 writer"
+    return [
+        Goal(what=f"{one}: p50", limit=TIMES_P50, unit="bare commits", found=found.ratio(0.5)),
+        Goal(what=f"{one}: p95", limit=TIMES_P95, unit="bare commits", found=found.ratio(0.95)),
+        Goal(what=f"{one}: p95", limit=LIMIT_MS, unit="ms", found=quantile(found.ms, 0.95)),
+    ]
+
+
+def _report(found: Sequence[Found], notes: Sequence[str]) -> Report:
+    return Report(
+        name="remember",
+        title="Remembering an episode of some 25 words, durable before it is answered, embedding aside",
+        columns=[
+            "way, writers", "p50 ms", "p95 ms", "bare p50 ms", "bare p95 ms", "ratio p50", "ratio p95", "episodes/s",
+            "bare commits/s", "ratio",
+        ],
+        rows=[
+            [
+                f"{each.way}, {each.writers}",
+                *(number(quantile(values, part)) for values in (each.ms, each.bare_ms) for part in (0.5, 0.95)),
+                number(each.ratio(0.5)),
+                number(each.ratio(0.95)),
+                number(statistics.median(each.rates)),
+                number(statistics.median(each.bare_rates)),
+                number(each.rate_ratio),
+            ]
+            for each in found
+        ],
+        goals=[goal for each in found if "REST" not in each.way for goal in _goals(each)],
+        notes=[
+            f"A bare commit is one row of {ROW_BYTES} bytes, with the same settings of the database, on the same disk, "
+            "in turns with the remembering. SQLite commits one at a time, PostgreSQL on as many connections as there "
+            "are writers.",
+            "A remembering looks for a repetition, writes the episode and when the bank was written to, and is timed "
+            "from the call to the disk. No model is called. The goals are for the service; REST adds HTTP, the check "
+            "of the token and JSON, and its server embeds what was written in the background meanwhile.",
+            "A ratio of rates above 1 is group commit: writers that wait together share one trip to the disk.",
+            *notes,
+        ],
+        figures={f"{each.way}, {each.writers}": asdict(each) for each in found},
+    )  # fmt: skip
