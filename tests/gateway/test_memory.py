@@ -1,6 +1,8 @@
 """Capture and injection at the gateway, as an agent and its provider see them."""
 
 import json
+import sqlite3
+from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -8,6 +10,7 @@ from typing import Any
 import openai
 import pytest
 
+from circadia.errors import StorageUnavailable
 from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.records.bank import BankPolicy, Capture, Trust
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, token_of
@@ -210,3 +213,42 @@ async def test_the_banks_policy_decides_what_is_kept_and_each_skip_is_counted(tm
         await ann.say(chat("I must not be kept"), token=token_of("rea"))
         await ann.say(chat("Nor must I be kept"), token=token_of("sil"))
         assert len(await ann.texts()) == 2
+
+
+@pytest.mark.spec("MEM-14", "MEM-15")
+async def test_no_fault_of_memory_keeps_a_call_from_its_model_and_what_was_said_is_kept_when_it_is_over(
+    tmp_path: Path,
+) -> None:
+    def rename(table: str, to: str) -> None:
+        with closing(sqlite3.connect(tmp_path / "circadia.db", timeout=10)) as database:
+            database.execute(f"ALTER TABLE {table} RENAME TO {to}")
+
+    async with bound(tmp_path) as ann:
+        await ann.make(block="Ann likes tea.")
+        rename("episodes", "gone")
+        raw = json.dumps(chat("My boat is called Nora")).encode()
+        async with ann.at.call(ann.token, body=raw) as response:
+            assert response.status == 200
+            await response.read()
+        assert ann.at.upstream.requests[-1].body == raw
+        with pytest.raises(StorageUnavailable):
+            await ann.at.server.exchanges.flush()
+        rename("gone", "episodes")
+        await ann.say(chat("What do I like?"))
+        assert "Ann likes tea." in ann.sent["messages"][0]["content"]
+        assert [text for speaker, text in await ann.texts() if speaker == "user"] == [
+            "My boat is called Nora", "What do I like?",
+        ]  # fmt: skip
+
+
+@pytest.mark.spec("MEM-15")
+async def test_a_provider_that_keeps_the_conversation_is_told_each_memory_once(tmp_path: Path) -> None:
+    async with bound(tmp_path) as ann:
+        await ann.say({"model": "m", "input": "My boat is called Nora"}, path=RESPONSES)
+        first = json.loads(await ann.say({"model": "m", "input": "What is my boat called?"}, path=RESPONSES))
+        assert "called Nora" in ann.sent["input"]
+        more = {"model": "m", "input": "And my boat was called what?", "previous_response_id": first["id"]}
+        await ann.say(more, path=RESPONSES)
+        assert "called Nora" not in ann.sent["input"]
+        await ann.say({"model": "m", "input": "Which name has my boat?"}, path=RESPONSES)
+        assert "called Nora" in ann.sent["input"]

@@ -186,3 +186,20 @@ def test_the_dialects_cover_every_route() -> None:
         "count_tokens",
         "plain",
     }
+
+
+@EACH
+@given(body=BODIES)
+def test_context_is_put_into_anything_that_has_a_place_for_it_and_changes_nothing_else(
+    dialect: Dialect, body: bytes
+) -> None:
+    with contextlib.suppress(InvalidRequest):
+        dialect.read(body)
+        found = dialect.prompt(body)
+        if found is None:
+            return
+        assert found.with_context("", "") == body
+        made = found.with_context("S-t-a-b-l-e", "F-i-t")
+        assert isinstance(json.loads(made), dict)
+        assert made.count(b"S-t-a-b-l-e") == 1
+        assert made.count(b"F-i-t") == (found.user is not None)
