@@ -252,3 +252,14 @@ async def test_a_provider_that_keeps_the_conversation_is_told_each_memory_once(t
         assert "called Nora" not in ann.sent["input"]
         await ann.say({"model": "m", "input": "Which name has my boat?"}, path=RESPONSES)
         assert "called Nora" in ann.sent["input"]
+
+
+@pytest.mark.spec("MEM-15", "GATE-66")
+async def test_a_budget_of_tokens_counts_what_memory_adds_before_the_call_is_sent(tmp_path: Path) -> None:
+    async with bound(tmp_path, max_tokens_per_day=400) as ann:
+        small = chat("What do I like?", max_tokens=10)
+        await ann.say(small)
+        await ann.make(block="tea " * 400)
+        async with ann.at.call(ann.token, body=small) as response:
+            assert response.status == 429, await response.text()
+        assert len(ann.at.upstream.requests) == 1

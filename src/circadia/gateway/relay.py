@@ -1,6 +1,7 @@
 """Takes an admitted model call to its upstream and the answer back, and writes down what it used."""
 
 import asyncio
+from dataclasses import replace
 from typing import Final
 
 import orjson
@@ -78,11 +79,11 @@ class Relay:
         meter, told = _UNREAD, None
         outcome = Outcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
         try:
+            prepared = await self._tier.before(call, turn, body)
+            call, body, told = _with_size_of(call, body, prepared.body), prepared.body, prepared.told
+            del prepared
             if budgeted(policy):
                 outcome.at = (await self._budget.reserve(call.agent, reserved(call, turn, passage, outcome))).at
-            prepared = await self._tier.before(call, turn, body)
-            body, told = prepared.body, prepared.told
-            del prepared
             if passage.held and policy.on_wake is not OnWake.FORWARD:
                 body = call.dialect.with_line(body, notice(passage, await self._unread(call.agent, passage)))
             asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
@@ -198,6 +199,14 @@ class Relay:
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         said = None if told is None else meter.said()
         self._tier.after(call, turn, answered=whole, told=told, said=said)
+
+
+def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:
+    """Return the call with an estimate of its input that counts what memory has added."""
+    added = len(after) - len(before)
+    if not added:
+        return call
+    return replace(call, request=replace(call.request, input_estimate=call.request.input_estimate + -(-added // 3)))
 
 
 def _cut_by_sleep(cell: Cell, answer: Answer) -> asyncio.Future[None]:
