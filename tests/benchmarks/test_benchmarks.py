@@ -46,12 +46,17 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
 }
 
 
-LONG = {"admission", "schedules"}
-"""Those that take half a minute and more on a busy machine even at their smallest."""
+MARKS = {
+    # These take half a minute and more on a busy machine even at their smallest.
+    "admission": pytest.mark.slow,
+    "schedules": pytest.mark.slow,
+    "remember": pytest.mark.spec("MEM-01"),
+    "search": pytest.mark.spec("MEM-07"),
+}
 
 
 @pytest.mark.timeout(LIMIT_SECONDS)
-@pytest.mark.parametrize("name", [pytest.param(each, marks=pytest.mark.slow if each in LONG else ()) for each in RUNS])
+@pytest.mark.parametrize("name", [pytest.param(each, marks=MARKS.get(each, ())) for each in RUNS])
 async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_path: Path) -> None:
     report = await RUNS[name](tmp_path)
     show(report, Console(file=io.StringIO(), width=200))
