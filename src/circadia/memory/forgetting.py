@@ -1,15 +1,16 @@
 """Forgets: deletes episodes with all that rests on them, and nothing else (MEM-03)."""
 
-from collections.abc import Collection
+import asyncio
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from circadia.ids import EpisodeId
+from circadia.ids import EpisodeId, NoteId
 from circadia.memory.blocks import without
 from circadia.records.bank import Bank
 from circadia.stores.base import Tx
 
-AT_ONCE: Final = 1_000
+AT_ONCE: Final = 500
 """Ids in one statement: databases take some ten thousand."""
 
 
@@ -30,9 +31,13 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[EpisodeId], *, dry_run: boo
 
     `dry_run` only counts what would go.
     """
-    gone = frozenset([each for each in ids if await tx.episodes.get(bank.id, each) is not None])
-    parts = [list(gone)[start : start + AT_ONCE] for start in range(0, len(gone), AT_ONCE)]
-    notes = {note for part in parts for note in await tx.notes.resting_on(part)}
+    parts: list[list[EpisodeId]] = []
+    notes: set[NoteId] = set()
+    for part in _parts(list(ids)):
+        parts.append([each for each in part if await tx.episodes.get(bank.id, each) is not None])
+        notes.update(await tx.notes.resting_on(parts[-1]))
+        await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
+    gone = frozenset(each for part in parts for each in part)
     cut = [
         block
         for block in await tx.blocks.versions(bank.id)
@@ -45,5 +50,11 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[EpisodeId], *, dry_run: boo
             await tx.blocks.cut(without(block, gone))
         for part in parts:
             await tx.episodes.remove(part)
+            await asyncio.sleep(0)
         await tx.banks.bump(bank.id)
     return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
+
+
+def _parts(ids: Sequence[EpisodeId]) -> Iterator[Sequence[EpisodeId]]:
+    for start in range(0, len(ids), AT_ONCE):
+        yield ids[start : start + AT_ONCE]
