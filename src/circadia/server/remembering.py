@@ -8,7 +8,7 @@ from circadia.clock import Clock
 from circadia.gateway.inject import Injection
 from circadia.gateway.remember import Exchanges, Remembering
 from circadia.ids import IdSource
-from circadia.memory.banks import Banks, NewBank
+from circadia.memory.banks import USER, Banks, NewBank
 from circadia.memory.blocks import Blocks
 from circadia.memory.capture import Capturing
 from circadia.memory.context import Contexts
@@ -110,16 +110,17 @@ def at_gateway(clock: Clock, store: Store, memory: Memory) -> tuple[Exchanges, R
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:
-    """Make the banks of the file that there are not yet, and give the others what the file says of them."""
+    """Make the banks that the file names and that there are not yet; give all, those of templates too, what it says."""
     async with store.write() as tx:
         for name, each in settings.banks.items():
-            if "{user}" in name:
-                continue
-            found = await tx.banks.by_name(name)
-            if found is None:
-                new = NewBank(name=name, description=each.description, policy=each.policy())
-                await memory.banks.create(tx, new, by="file")
-            elif (found.description, found.policy) != (each.description, each.policy()):
-                await memory.banks.change(
-                    tx, found, by="file", description=each.description, policy=each.policy()
-                )  # fmt: skip
+            if USER in name:
+                found = await tx.banks.every(template=name)
+            else:
+                found = [bank for bank in [await tx.banks.by_name(name)] if bank is not None]
+                if not found:
+                    new = NewBank(name=name, description=each.description, policy=each.policy())
+                    await memory.banks.create(tx, new, by="file")
+            for bank in found:
+                description = bank.description if bank.template else each.description
+                if (bank.description, bank.policy) != (description, each.policy()):
+                    await memory.banks.change(tx, bank, by="file", description=description, policy=each.policy())
