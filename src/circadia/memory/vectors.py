@@ -11,8 +11,8 @@ from circadia.memory.columns import Array, Column
 WORD: Final = 64
 """Bits in a word of signs."""
 SIFTED: Final = 6
-"""How many times more vectors are compared by value than are asked for; with 6 the nearest 100 by sign and value are
-those by value alone but for 1 in 100 (`benchmarks/search.py` prints the share)."""
+"""How many times more vectors are compared by value than are asked for. Of 10,000 turns by WordLlama, 6 misses 7 of the
+nearest 100 and fewer than 1 in 100 of the nearest ten; 3 misses twice as many."""
 
 
 class Vectors:
