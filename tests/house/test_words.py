@@ -39,11 +39,12 @@ def test_each_noun_among_the_records_is_in_the_glossary() -> None:
 
 def test_code_and_docs_use_the_words_of_the_glossary_only() -> None:
     found: list[str] = []
+    words = {re.compile(rf"(?<![a-z]){re.escape(word)}", re.I): (word, better) for word, better in avoided().items()}
     readable = [path for path in committed() if path.suffix in {".py", ".md"} and path != GLOSSARY]
     for path in readable:
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            for word, better in avoided().items():
-                if re.search(rf"(?<![a-z]){re.escape(word)}", line, re.I):
+            for pattern, (word, better) in words.items():
+                if pattern.search(line):
                     found.append(f"{shown(path)}:{number} has {word!r}; the word is {better}")
     assert not found
 
