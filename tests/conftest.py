@@ -9,8 +9,8 @@ pytest_plugins = ["tests.fixtures.postgres"]
 
 SLOW_TIMEOUT_SECONDS = 30 * 60
 
-# How fast a machine makes examples says nothing of what they show; the first ones wait for tables of characters.
-settings.register_profile("circadia", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# How fast a machine makes examples says nothing of what they show; the first one waits for tables of characters.
+settings.register_profile("circadia", suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("circadia")
 
 

@@ -44,6 +44,20 @@ async def test_a_bank_is_made_changed_and_deleted_by_the_operator(service: Servi
     assert kinds == ["bank_created", "bank_changed", "bank_deleted"]
 
 
+async def test_a_policy_that_is_set_is_the_banks_own_until_it_is_given_back(service: Service) -> None:
+    assert not (await service.ok("POST", "/banks", {"name": "team"}))["policy"]["own"]
+    changes: list[tuple[dict[str, object], bool]] = [
+        ({"description": "ours"}, False),
+        ({"policy": {"keep_days": None}}, True),
+        ({"policy": {}}, True),
+        ({"policy": {"own": False}}, False),
+        ({"policy": {"own": True, "hot_edits": True}}, True),
+        ({"policy": {"hot_edits": False, "own": False}}, False),
+    ]
+    for body, own in changes:
+        assert (await service.ok("PATCH", "/banks/team", body))["policy"]["own"] is own, body
+
+
 async def test_bad_banks_are_refused(service: Service) -> None:
     await bank(service, "team")
     await bank(service, "crew")

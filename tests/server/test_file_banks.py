@@ -1,5 +1,6 @@
 """Banks that the file names."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.wake.fleet import CountedIds
 
 
 @pytest.mark.spec("MEM-12")
-async def test_banks_of_the_file_are_made_and_each_bank_of_a_template_has_its_rules(tmp_path: Path) -> None:
+async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person_has_set(tmp_path: Path) -> None:
     store = await open_sqlite(tmp_path / "circadia.db")
     clock, ids, signals = ManualClock(), CountedIds(), LocalSignals()
     template = "support-{user}"
@@ -33,4 +34,18 @@ async def test_banks_of_the_file_are_made_and_each_bank_of_a_template_has_its_ru
             found = {bank.name: bank for bank in await tx.banks.every()}
         assert {name: bank.policy.keep_days for name, bank in found.items()} == {"support-ann": days, "team": days}
         assert found["team"].description == f"keeps {days} days"
+    async with store.write() as tx:
+        ann = await tx.banks.by_name("support-ann")
+        assert ann is not None
+        await tx.banks.save(replace(ann, policy=replace(ann.policy, keep_days=None, own=True)))
+        team = await tx.banks.by_name("team")
+        assert team is not None
+        await tx.banks.save(replace(team, policy=replace(team.policy, min_importance=0.3)))
+    await start(7)
+    async with store.read() as tx:
+        found = {bank.name: bank for bank in await tx.banks.every()}
+    assert found["support-ann"].policy.keep_days is None, "a person has set it"
+    assert (found["team"].policy.keep_days, found["team"].policy.min_importance) == (7, 0.3), (
+        "the file says one of them"
+    )
     await store.close()

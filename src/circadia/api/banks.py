@@ -1,5 +1,6 @@
 """Banks: make, list, change, delete; forget episodes, and put all blocks back to a time."""
 
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final
 
@@ -45,6 +46,11 @@ class BankPolicyKeys(BaseModel):
     hot_edits: StrictBool = Field(False, description=_said("hot_edits"))
     duplicate_seconds: StrictFloat = Field(3600.0, ge=0, le=MOST_MEASURED, description=_said("duplicate_seconds"))
     keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("keep_days"))
+    own: StrictBool = Field(
+        False,
+        description="Whether it was set for this bank, so that the file changes it no more; any key that is sent sets "
+        "it, and `own: false` gives the bank back to the file.",
+    )
 
 
 class BankPolicyBody(BankPolicyKeys, Body):
@@ -52,8 +58,8 @@ class BankPolicyBody(BankPolicyKeys, Body):
 
     def over(self, before: BankPolicy) -> BankPolicy:
         """Return the policy with what was sent."""
-        kept = {name: getattr(before, name) for name in BankPolicyKeys.model_fields}
-        return BankPolicy(**{**kept, **{name: getattr(self, name) for name in self.model_fields_set}})
+        sent = {name: getattr(self, name) for name in self.model_fields_set}
+        return replace(before, **{"own": bool(sent) or before.own, **sent})
 
 
 class BankBody(Body):

@@ -45,8 +45,12 @@ _STEM: Final = cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord)
 _END_OF_QUESTION: Final = ("?", "？", "؟")
 
 
-def words(text: str) -> Iterator[str]:
-    """Return the words of a text in order, lower case, without accents; pairs of characters where no space tells."""
+def words(text: str, *, asked: bool = False) -> Iterator[str]:
+    """Return the words of a text in order, lower case, without accents.
+
+    Where no space parts them, pairs of characters stand for them, and single ones: a question that has pairs is
+    `asked` for them alone.
+    """
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _MANY_MARKS.sub(r"\1", text))[:MOST]
     text = text.casefold()
@@ -60,7 +64,7 @@ def words(text: str) -> Iterator[str]:
         for run in _UNSPACED.finditer(word):
             if run.start() > at:
                 yield word[at : min(run.start(), at + LONGEST)]
-            yield from _pairs(run[0])
+            yield from _pairs(run[0], singles=not asked)
             at = run.end()
         if at < len(word):
             yield word[at : at + LONGEST]
@@ -76,7 +80,7 @@ def stored_terms(text: str) -> bytes:
 
 def asked_terms(question: str) -> Sequence[int]:
     """Return the hashes of a question's words, each once; without stop words unless there is nothing else."""
-    asked = list(dict.fromkeys(words(question)))
+    asked = list(dict.fromkeys(words(question, asked=True)))
     telling = [word for word in asked if word not in STOP_WORDS]
     return list(dict.fromkeys(_hash(word) for word in telling or asked))
 
@@ -87,8 +91,8 @@ def _hash(word: str) -> int:
     return zlib.crc32(_STEM(word).encode()) or 1
 
 
-def _pairs(run: str) -> Iterator[str]:
-    if len(run) == 1:
-        yield run
+def _pairs(run: str, *, singles: bool) -> Iterator[str]:
+    if singles or len(run) == 1:
+        yield from run
     for first, second in pairwise(run):
         yield first + second

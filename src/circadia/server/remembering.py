@@ -110,7 +110,10 @@ def at_gateway(clock: Clock, store: Store, memory: Memory) -> tuple[Exchanges, R
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:
-    """Make the banks that the file names and that there are not yet; give all, those of templates too, what it says."""
+    """Make the banks that the file names and there are not yet; set all, those of templates too, to what it states.
+
+    A policy that a person has set for a bank stays.
+    """
     async with store.write() as tx:
         for name, each in settings.banks.items():
             if USER in name:
@@ -122,5 +125,6 @@ async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:
                     await memory.banks.create(tx, new, by="file")
             for bank in found:
                 description = bank.description if bank.template else each.description
-                if (bank.description, bank.policy) != (description, each.policy()):
-                    await memory.banks.change(tx, bank, by="file", description=description, policy=each.policy())
+                policy = bank.policy if bank.policy.own else each.over(bank.policy)
+                if (bank.description, bank.policy) != (description, policy):
+                    await memory.banks.change(tx, bank, by="file", description=description, policy=policy)

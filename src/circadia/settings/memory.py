@@ -1,6 +1,7 @@
 """Sections `memory` and `banks`."""
 
 import re
+from dataclasses import replace
 from typing import Annotated, Literal
 
 from pydantic import Field, field_validator
@@ -100,4 +101,8 @@ class BankSettings(Section):
 
     def policy(self) -> BankPolicy:
         """Return the record of these settings."""
-        return BankPolicy(**{name: getattr(self, name) for name in BankSettings.model_fields if name != "description"})
+        return self.over(BankPolicy())
+
+    def over(self, before: BankPolicy) -> BankPolicy:
+        """Return a policy with what is stated here; a key that is left out stays as it is."""
+        return replace(before, **{name: getattr(self, name) for name in self.model_fields_set - {"description"}})

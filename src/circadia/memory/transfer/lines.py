@@ -42,6 +42,7 @@ class PolicyPart(Line):
     hot_edits: bool = False
     duplicate_seconds: Annotated[float, Field(ge=0, le=1e9)] = 3600.0
     keep_days: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    own: bool = False
 
 
 class BankLine(Line):
