@@ -39,7 +39,7 @@ async def test_a_request_is_kept_as_it_was_given(store: Store) -> None:
         "w1", BOB, by=ANN, seconds=1, source=WakeSource.THREAD, sender_pulse=PulseId("p0"), priority=Priority.HIGH,
         message_id=MessageId("m1"), routine="r", decision=Decision.DEFERRED, rule="busy", detail="wait – ünïcode",
         not_before=at(5), expires_at=at(9), charge=Charge.NONE, pulse_id=PulseId("p1"), root_id="root",
-        parent_id="w0", depth=3, key="k", overridden_by="operator: why",
+        parent_id="w0", depth=3, key="k", overridden_by="operator: why", timeout_seconds=90.5,
         trace=(Checked(rule="busy", passed=False, limit=1.5, value=2, detail="x"), Checked(rule="money", passed=True)),
     )  # fmt: skip
     await kept(store, full)

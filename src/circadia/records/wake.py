@@ -137,6 +137,8 @@ class Wake:
     """Idempotency key; unique for its sender (WAKE-03)."""
     overridden_by: str | None = None
     """The person who let it pass the guardrails, with the reason (WAKE-18)."""
+    timeout_seconds: float | None = None
+    """Longest pulse that was asked for; none means the limit of the agent, or of the routine."""
     trace: Sequence[Checked] = field(default_factory=tuple[Checked, ...])
     """What each guardrail said, in order."""
 

@@ -102,7 +102,7 @@ class Requests:
         facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place.since)
         wake = self._decided(wake, facts, ask.overridden_by)
         if wake.decision is Decision.ADMITTED:
-            wake = await self._admitted(tx, wake, facts, ask.timeout_seconds)
+            wake = await self._admitted(tx, wake, facts, wake.timeout_seconds)
         elif wake.decision is not Decision.DEFERRED:
             wake = replace(wake, expires_at=None)
         await tx.wakes.add(wake)
@@ -167,6 +167,7 @@ class Requests:
             parent_id=ask.place.parent_id,
             depth=ask.place.depth + 1,
             key=ask.key,
+            timeout_seconds=ask.timeout_seconds,
         )
 
     def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None) -> Wake:
@@ -187,7 +188,7 @@ class Requests:
             return self._moved(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
         if opened is not None:
             return replace(self._moved(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
-        timeout_seconds = None
+        timeout_seconds = wake.timeout_seconds
         if wake.routine is not None:
             routine = await tx.routines.get(agent.id, wake.routine)
             if routine is None or not routine.enabled:

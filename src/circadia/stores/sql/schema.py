@@ -299,6 +299,7 @@ wakes = Table(
     Column("depth", Integer, nullable=False),
     Column("key", String),
     Column("overridden_by", String),
+    Column("timeout_seconds", Double),
     Column("trace", JSON, nullable=False),
     sqlite_autoincrement=True,
 )

@@ -291,5 +291,6 @@ def _wake(row: Row[Any]) -> Wake:
         depth=row.depth,
         key=row.key,
         overridden_by=row.overridden_by,
+        timeout_seconds=row.timeout_seconds,
         trace=tuple(Checked(**each) for each in row.trace),
     )
