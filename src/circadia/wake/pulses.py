@@ -8,10 +8,10 @@ from typing import Any, Final
 from circadia.agents.sleep import SleepState
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import AgentId, WakeId, hash_token, new_token
+from circadia.ids import AgentId, MessageId, WakeId, hash_token, new_token
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import Event, EventType
-from circadia.records.message import Delivery
+from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.wake import Tally, Wake, WakeSource
 from circadia.stores.base import Tx
@@ -83,13 +83,14 @@ class Pulses:
             token_hash=hash_token(token),
         )
         waking = await self._waking(tx, taken, wakes)
+        elsewhere = await self._of_others(tx, taken)
         spare = spare_seconds(agent, await _tally(tx, agent, taken, now))
         unread = await tx.deliveries.inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN)
         prompt = prompt_of(
             taken,
             waking,
-            unread,
-            await tx.deliveries.count_unread(agent.id),
+            [each for each in unread if each.message.id not in elsewhere],
+            await tx.deliveries.count_unread(agent.id) - len(elsewhere),
             instructions=instructions,
             budgets=_budgets(agent, spare, now),
             now=now,
@@ -184,14 +185,23 @@ class Pulses:
         return ended
 
     async def _waking(self, tx: Tx, pulse: Pulse, wakes: Sequence[Wake]) -> Sequence[Delivery]:
-        """Return the messages behind the requests that the pulse serves, if nobody has handled them."""
+        """Return the messages behind the requests that the pulse serves, that of its own first, if they are unread."""
         found: list[Delivery] = []
-        for wake in wakes:
+        for wake in sorted(wakes, key=lambda each: each.id != pulse.wake_id):
             if wake.message_id is not None:
                 delivery = await tx.deliveries.get(pulse.agent_id, wake.message_id)
-                if delivery is not None and delivery.ended_at is None:
+                if delivery is not None and delivery.state is DeliveryState.UNREAD:
                     found.append(delivery)
         return found
+
+    async def _of_others(self, tx: Tx, pulse: Pulse) -> frozenset[MessageId]:
+        """Return the unread messages that other pulses will show: of an agent, several may have been put back."""
+        found: set[MessageId] = set()
+        for other in await tx.pulses.open_of(pulse.agent_id):
+            if other.id != pulse.id and other.status is PulseStatus.PENDING:
+                waking = await self._waking(tx, other, await tx.wakes.of_pulse(other.id))
+                found |= {each.message.id for each in waking}
+        return frozenset(found)
 
     async def _instructions(self, tx: Tx, agent_id: AgentId, wakes: Sequence[Wake]) -> str | None:
         """Return what the routines say that the pulse is for; none if it was only for routines that are gone."""
