@@ -148,7 +148,7 @@ class Relay:
                     await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
                     owned = len(meter.ids)
                 if answer.at_end:
-                    last = passed  # goes out with the end
+                    last += passed  # goes out with the end; more may have come while an id was written down
                 else:
                     await reply.write(passed)
         except Silent as error:
