@@ -12,6 +12,7 @@ from rich.console import Console
 
 from benchmarks import (
     admission,
+    context,
     doc,
     holds,
     idle_fleet,
@@ -42,6 +43,7 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
         "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK if quick else idle_fleet.Size()),
         "remember": lambda folder: remember.run(folder, remember.QUICK if quick else remember.Size()),
         "search": lambda folder: search.run(folder, search.QUICK if quick else search.Size()),
+        "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
         "recall": lambda folder: recall.run(folder, recall.Size(data=data)),
     }
 

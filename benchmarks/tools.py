@@ -92,14 +92,18 @@ async def fast_upstream(chunks: int = 20) -> AsyncGenerator[int]:
         await process.wait()
 
 
-async def load(port: int, connections: int, seconds: float, request: Path, mark: str) -> Load:
+async def load(
+    port: int, connections: int, seconds: float, request: Path, mark: str, *, size: int | None = None
+) -> Load:
     """Send the request over and over; an answer is good if it is a 200 and holds `mark`.
+
+    With `size` the file holds several requests, which have so many bytes each and are sent in turn.
 
     Raises:
         LoadFailed: there was no good answer at all.
     """
     process = await asyncio.create_subprocess_exec(
-        *tool("load"), str(port), str(connections), str(seconds), str(request), mark,
+        *tool("load"), str(port), str(connections), str(seconds), str(request), mark, *([str(size)] if size else ()),
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, said = await process.communicate()

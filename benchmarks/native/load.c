@@ -1,8 +1,9 @@
 /* Closed-loop load: each connection sends a request, reads the whole answer, and sends the next.
  *
- *   load PORT CONNECTIONS SECONDS FILE MARK
+ *   load PORT CONNECTIONS SECONDS FILE MARK [SIZE]
  *
- * FILE holds one request, head and body, as it goes over the wire. An answer counts if its status is 200 and it holds
+ * FILE holds one request, head and body, as it goes over the wire; with SIZE it holds several, which have so many bytes
+ * each and are sent in turn. An answer counts if its status is 200 and it holds
  * the text MARK. Ends after SECONDS, when the answers in flight are there; prints one line of JSON, times in
  * milliseconds.
  */
@@ -27,8 +28,8 @@ struct connection {
     char bytes[CAPACITY];
 };
 
-static char *request, *mark;
-static size_t request_size;
+static char *requests, *mark;
+static size_t request_size, requests_size, next_at;
 static int64_t ends_at;
 static float *times;
 static size_t count, room, errors;
@@ -44,6 +45,8 @@ static int64_t now(void) {
 static void ask(struct connection *c) {
     c->used = 0;
     c->sent_at = now();
+    const char *request = requests + next_at;
+    next_at = (next_at + request_size) % requests_size;
     size_t sent = 0;
     while (sent < request_size) {
         ssize_t wrote = send(c->fd, request + sent, request_size - sent, MSG_NOSIGNAL);
@@ -139,8 +142,8 @@ static double quantile(double part) {
 }
 
 int main(int argc, char **argv) {
-    if (argc != 6) {
-        fprintf(stderr, "usage: load PORT CONNECTIONS SECONDS FILE MARK\n");
+    if (argc < 6 || argc > 7) {
+        fprintf(stderr, "usage: load PORT CONNECTIONS SECONDS FILE MARK [SIZE]\n");
         return 2;
     }
     FILE *file = fopen(argv[4], "rb");
@@ -148,9 +151,17 @@ int main(int argc, char **argv) {
         perror("load");
         return 1;
     }
-    request = malloc(1 << 20);
-    request_size = fread(request, 1, 1 << 20, file);
+    fseek(file, 0, SEEK_END);
+    long held = ftell(file);
+    rewind(file);
+    requests = malloc((size_t)held + 1);
+    requests_size = fread(requests, 1, (size_t)held, file);
     fclose(file);
+    request_size = argc > 6 ? strtoul(argv[6], NULL, 10) : requests_size;
+    if (request_size == 0 || requests_size % request_size != 0) {
+        fprintf(stderr, "load: %zu bytes are no requests of %zu bytes each\n", requests_size, request_size);
+        return 2;
+    }
     mark = argv[5];
     target.sin_port = htons((uint16_t)atoi(argv[1]));
     target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);

@@ -4,6 +4,8 @@ import asyncio
 import json
 import sys
 import time
+from collections.abc import Iterator
+from itertools import cycle
 from pathlib import Path
 from typing import cast
 
@@ -15,8 +17,8 @@ from benchmarks.callers import whole
 class Asking(asyncio.Protocol):
     """One connection: sends a request, reads the whole answer, sends the next."""
 
-    def __init__(self, request: bytes, mark: bytes, until: float) -> None:
-        self._request = request
+    def __init__(self, requests: Iterator[bytes], mark: bytes, until: float) -> None:
+        self._requests = requests
         self._mark = mark
         self._until = until
         self._answer = bytearray()
@@ -59,16 +61,20 @@ class Asking(asyncio.Protocol):
         assert self._transport is not None
         self._answer.clear()
         self._sent_at = time.monotonic()
-        self._transport.write(self._request)
+        self._transport.write(next(self._requests))
 
 
-async def run(port: int, connections: int, seconds: float, request: bytes, mark: bytes) -> dict[str, float]:
-    """Return what was found."""
+async def run(
+    port: int, connections: int, seconds: float, content: bytes, mark: bytes, size: int | None = None
+) -> dict[str, float]:
+    """Return what was found; the content is one request, or some of this size each."""
+    step = size or len(content)
+    requests = cycle([content[at : at + step] for at in range(0, len(content), step)])
     loop = asyncio.get_running_loop()
     began = time.monotonic()
     asking: list[Asking] = []
     for _ in range(connections):
-        _, one = await loop.create_connection(lambda: Asking(request, mark, began + seconds), "127.0.0.1", port)
+        _, one = await loop.create_connection(lambda: Asking(requests, mark, began + seconds), "127.0.0.1", port)
         asking.append(one)
     await asyncio.gather(*(one.ended for one in asking))
     times = sorted(each for one in asking for each in one.times)
@@ -82,7 +88,7 @@ async def run(port: int, connections: int, seconds: float, request: bytes, mark:
 
 
 if __name__ == "__main__":
-    _port, _connections, _seconds, _file, _mark = sys.argv[1:6]
-    print(json.dumps(uvloop.run(
-        run(int(_port), int(_connections), float(_seconds), Path(_file).read_bytes(), _mark.encode())
-    )))  # fmt: skip
+    _port, _connections, _seconds, _file, _mark, *_size = sys.argv[1:7]
+    print(json.dumps(uvloop.run(run(
+        int(_port), int(_connections), float(_seconds), Path(_file).read_bytes(), _mark.encode(), *map(int, _size)
+    ))))  # fmt: skip

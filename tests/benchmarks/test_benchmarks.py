@@ -10,6 +10,7 @@ from rich.console import Console
 
 from benchmarks import (
     admission,
+    context,
     doc,
     holds,
     idle_fleet,
@@ -42,6 +43,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK),
     "remember": lambda folder: remember.run(folder, remember.QUICK),
     "search": lambda folder: search.run(folder, search.QUICK),
+    "context": lambda folder: context.run(folder, context.QUICK),
     "recall": lambda folder: recall.run(folder, recall.QUICK),
 }
 
@@ -52,6 +54,7 @@ MARKS = {
     "schedules": pytest.mark.slow,
     "remember": pytest.mark.spec("MEM-01"),
     "search": pytest.mark.spec("MEM-07"),
+    "context": pytest.mark.spec("MEM-13", "MEM-15"),
 }
 
 

@@ -1,0 +1,342 @@
+"""What memory costs a proxied model call: capture, injection, and what a provider could cache of a conversation."""
+
+import asyncio
+import contextlib
+import json
+import statistics
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+from benchmarks.callers import call
+from benchmarks.postgres import NoPostgres, postgres
+from benchmarks.prefixes import PATH, RECORDER, SYSTEM, Prefixes, prefixes, recorder
+from benchmarks.processes import cpu_seconds
+from benchmarks.proxy import Case, Found
+from benchmarks.report import Goal, Report, number
+from benchmarks.requests import TEXT, wire
+from benchmarks.server import Circadia, circadia
+from benchmarks.tools import fast_upstream, load
+from benchmarks.turns import Turn, Turns, store_turns
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.ids import RandomIds
+from circadia.memory.banks import Banks, NewBank
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.vectors import stored_vector
+from circadia.stores.base import Store
+from circadia.stores.postgres import open_postgres
+from circadia.stores.sqlite import open_sqlite
+
+MANY: Final = 8
+LIMIT_MS: Final = 3
+"""What capture and injection may add at the median, on one connection."""
+MARGIN_BYTES: Final = 8
+"""By which a prefix may be shorter than without Circadia and blocks: quotes and braces of JSON."""
+KEPT_SECONDS: Final = 10.0
+"""How long is waited at most until all that was said is kept."""
+BODY_BYTES: Final = 2048
+RATE: Final = 1_500
+"""Different requests for a second of a run: more than can be answered while turns are kept."""
+RUN: Final = b"run 0000000"
+"""Stands in each request and is another in each run, so that no call repeats one of another run."""
+SESSION: Final = "memory"
+GATE: Final = "gate, no bank"
+CAPTURE: Final = "capture"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    seconds: float = 2.0
+    """Length of a run."""
+    rounds: int = 3
+    """Runs of each case; medians count."""
+    settle_seconds: float = 0.6
+    """After a run, until what was said is written and embedded: its processor time belongs to the run."""
+    episodes: Sequence[int] = (1_000, 10_000)
+    """In the bank that contexts are taken from; a bank of each."""
+    turns: int = 20
+    """Of the conversation whose prefix is compared."""
+    both: bool = True
+    """Whether PostgreSQL is measured too."""
+
+
+QUICK: Final = Size(seconds=0.05, rounds=1, settle_seconds=0.05, episodes=(100,), turns=4, both=False)
+CASES: Final = [Case(streamed, connections) for streamed in (False, True) for connections in (1, MANY)]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Subject:
+    """An agent."""
+
+    name: str
+    """What memory does for it."""
+    bank: str | None
+    token: str
+
+
+@dataclass(kw_only=True, slots=True)
+class Measured:
+    """What was found in one database."""
+
+    database: str
+    runs: dict[tuple[str, Case], Found] = field(default_factory=dict[tuple[str, Case], Found])
+    missing: int = 0
+    """Turns that were said in the runs and not kept."""
+    prefixes: Prefixes | None = None
+
+    def added(self, name: str, case: Case) -> float:
+        """Return how much longer an answer takes at the median than without a bank, in milliseconds."""
+        return self.runs[name, case].p50 - self.runs[GATE, case].p50
+
+
+async def run(folder: Path, size: Size) -> Report:
+    """Measure, in a folder of its own."""
+    notes: list[str] = []
+    found = [await _measured("SQLite", folder / "sqlite", None, size)]
+    if size.both:
+        try:
+            async with postgres() as url:
+                found.append(await _measured("PostgreSQL", folder / "postgres", url, size))
+        except NoPostgres as error:
+            notes.append(f"PostgreSQL is left out: {error}")
+    return _report(size, found, notes)
+
+
+async def _measured(database: str, folder: Path, url: str | None, size: Size) -> Measured:
+    data = folder / "data"
+    data.mkdir(parents=True)
+    store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
+    made = Turns(13)
+    turns = list(made.make(max(size.episodes)))
+    fewest = min(size.episodes)
+    questions = [made.question(turns[at * 7919 % fewest]) for at in range(min(2_000, 2 * fewest))]
+    try:
+        for episodes in size.episodes:
+            await _fill(store, _bank(episodes), turns[:episodes])
+    finally:
+        await store.close()
+    measured = Measured(database=database)
+    async with contextlib.AsyncExitStack() as stack:
+        upstream = await stack.enter_async_context(fast_upstream())
+        recorder_port, heard = await stack.enter_async_context(recorder())
+        settings: dict[str, Any] = {
+            "upstreams": {
+                "fast": {"base_url": f"http://127.0.0.1:{upstream}"},
+                RECORDER: {"base_url": f"http://127.0.0.1:{recorder_port}"},
+            }
+        }
+        if url is not None:
+            settings["server"] = {"database_url": url}
+        server = await stack.enter_async_context(circadia(folder, settings))
+        subjects = await _subjects(server, size)
+        requests = _requests(questions, max(100, round(size.seconds * RATE)))
+        number_of_run = 0
+        for _ in range(size.rounds):
+            for case in CASES:
+                for subject in subjects:
+                    number_of_run += 1
+                    run_found = await _one(folder, server, subject, case, size, requests[case.streamed], number_of_run)
+                    kept = measured.runs.setdefault((subject.name, case), Found())
+                    kept.loads.append(run_found[0])
+                    kept.cpu.append(run_found[1])
+                    measured.missing += run_found[2]
+        tokens = (subjects[0].token, subjects[-1].token)
+        measured.prefixes = await prefixes(server.port, tokens, questions[: size.turns], heard)
+    return measured
+
+
+def _bank(episodes: int) -> str:
+    return f"bench-{episodes}"
+
+
+def _injection(episodes: int) -> str:
+    return f"capture and injection, {episodes:,}"
+
+
+async def _fill(store: Store, name: str, turns: Sequence[Turn]) -> None:
+    """Make a bank of these turns, embedded as the server does it."""
+    async with store.write() as tx:
+        bank = await Banks(SystemClock(), RandomIds(system_milliseconds), {}).create(
+            tx, NewBank(name=name), by="benchmark"
+        )
+    await store_turns(store, bank.id, turns)
+    embedder = BundledEmbedder()
+    after = 0
+    while True:
+        async with store.read() as tx:
+            page = await tx.episodes.every(bank.id, after=after, limit=500)
+        if not page:
+            return
+        vectors = await embedder.embed([each.text for each in page])
+        async with store.write() as tx:
+            numbers = [each.number for each in page]
+            await tx.episodes.embed(dict(zip(numbers, map(stored_vector, vectors), strict=True)), embedder.name)
+        after = page[-1].number
+
+
+async def _subjects(server: Circadia, size: Size) -> list[Subject]:
+    """Make the agents and their blocks."""
+    await server.ask("POST", "banks", {"name": CAPTURE})
+    bound: dict[str, tuple[str | None, bool]] = {GATE: (None, False), CAPTURE: (CAPTURE, False)}
+    for episodes in size.episodes:
+        bound[_injection(episodes)] = (_bank(episodes), True)
+        for label in ("human", "task"):
+            block = {"value": f"What is known of the {label}: {TEXT * 5}", "description": f"about the {label}"}
+            await server.ask("PUT", f"banks/{_bank(episodes)}/blocks/{label}", block)
+    agents = [
+        {"name": f"agent-{at}", "policy": {"bank": bank, "inject": injects}}
+        for at, (bank, injects) in enumerate(bound.values())
+    ]
+    made = await server.ask("POST", "sessions", {"name": SESSION, "agents": agents})
+    tokens = {agent["name"]: agent["token"] for agent in made["agents"]}
+    return [
+        Subject(name=name, bank=bank, token=tokens[f"agent-{at}"]) for at, (name, (bank, _)) in enumerate(bound.items())
+    ]
+
+
+def _requests(questions: Sequence[str], count: int) -> dict[bool, Sequence[bytes]]:
+    """Return bodies of one size, by whether they ask for a stream: a short conversation that ends with a question."""
+    return {
+        streamed: [_body(questions[at % len(questions)], at, streamed) for at in range(count)]
+        for streamed in (False, True)
+    }
+
+
+def _body(question: str, at: int, streamed: bool) -> bytes:
+    first = {"role": "user", "content": ""}
+    said = [SYSTEM, first, {"role": "assistant", "content": TEXT}, {"role": "user", "content": question}]
+    request: dict[str, Any] = {"model": "gpt-4o-mini", "max_tokens": 256, "messages": said}
+    if streamed:
+        request["stream"] = True
+    text = f"{RUN.decode()}, request {at}: "
+    missing = BODY_BYTES - len(json.dumps(request)) - len(text)
+    first["content"] = text + (TEXT * (missing // len(TEXT) + 1))[:missing]
+    return json.dumps(request).encode()
+
+
+async def _one(
+    folder: Path, server: Circadia, subject: Subject, case: Case, size: Size, bodies: Sequence[bytes], run: int
+) -> tuple[Any, float, int]:
+    """Return one run, the milliseconds of processor time for each of its requests, and turns that were not kept."""
+    began = datetime.now(UTC)
+    headers = {"Authorization": f"Bearer {subject.token}"}
+    requests = [wire(server.port, f"/llm/fast{PATH}", each, headers) for each in bodies]
+    file = folder / "requests"
+    file.write_bytes(b"".join(requests).replace(RUN, b"run %07d" % (2 * run)))
+    # Loads the index anew, and the embedder; its turns are forgotten with those of the run.
+    await (await call(server.port, requests[0].replace(RUN, b"run %07d" % (2 * run + 1)))).done
+    await asyncio.sleep(size.settle_seconds)
+    before = cpu_seconds(server.pid)
+    mark = "data: [DONE]" if case.streamed else '"usage"'
+    found = await load(server.port, case.connections, size.seconds, file, mark, size=len(requests[0]))
+    await asyncio.sleep(size.settle_seconds)
+    cpu = (cpu_seconds(server.pid) - before) * 1000 / found.requests
+    if subject.bank is None:
+        return found, cpu, 0
+    said = 2 * (min(found.requests, len(requests)) + 1)  # what is asked, and the answer
+    return found, cpu, await _forgotten(server, subject.bank, began, said)
+
+
+async def _forgotten(server: Circadia, bank: str, since: datetime, said: int) -> int:
+    """Forget what was said since then; return how much of it was not kept."""
+    deadline = time.monotonic() + KEPT_SECONDS
+    while True:
+        gone = await server.ask("POST", f"banks/{bank}/forget", {"since": since.isoformat()})
+        said -= gone["episodes"]
+        if said <= 0 or time.monotonic() > deadline:
+            return max(0, said)
+        await asyncio.sleep(0.05)
+
+
+def _report(size: Size, found: Sequence[Measured], notes: Sequence[str]) -> Report:
+    return Report(
+        name="context",
+        title="What memory adds to a model call with a body of 2 KB; SSE is 20 chunks; each call asks something else",
+        columns=["database, case", "agent", "p50 ms", "p99 ms", "added p50 ms", "added p99 ms", "CPU ms a request",
+                 "added CPU ms", "requests/s", "bad"],
+        rows=[_row(each, name, case) for each in found for case in CASES for name in _names(each)],
+        goals=[goal for each in found for goal in _goals(each)],
+        notes=[
+            "Capture keeps the question and the answer as two episodes, behind the answer; injection looks for what "
+            "fits the question and adds it, with two blocks, before the call goes upstream. The number is that of "
+            "the episodes in the bank; what a run has added is forgotten after it.",
+            "CPU is user and system time of Circadia's processes, from before a run to 0.6 s after it, divided by its "
+            "requests: with the writing of what was said, and with its embedding, for which nobody waits. The "
+            "question's own vector, by the default embedder in the process, is waited for and is in all figures.",
+            f"{MANY} connections ask without a pause, so each waits for the others' processor time.",
+            *(_told(each.database, each.prefixes, size) for each in found if each.prefixes is not None),
+            *notes,
+        ],
+        figures={
+            each.database: {
+                "runs": {
+                    f"{case.name}, {name}": {"p50": run.p50, "p99": run.p99, "cpu": run.cpu, "rate": run.rate}
+                    for (name, case), run in each.runs.items()
+                },
+                "prefixes": each.prefixes and asdict(each.prefixes),
+            }
+            for each in found
+        },
+    )  # fmt: skip
+
+
+def _names(found: Measured) -> list[str]:
+    return list(dict.fromkeys(name for name, _ in found.runs))
+
+
+def _goals(found: Measured) -> list[Goal]:
+    alone = [case for case in CASES if case.connections == 1]
+    goals = [
+        Goal(
+            what=f"{found.database}: added p50 of {name} (the worse kind)", limit=LIMIT_MS, unit="ms",
+            found=max(found.added(name, case) for case in alone),
+        )
+        for name in _names(found) if name != GATE
+    ]  # fmt: skip
+    lacking = None if found.prefixes is None else found.prefixes.lacking
+    return [
+        *goals,
+        Goal(what=f"{found.database}: said and not kept", limit=0, unit="turns", found=found.missing),
+        Goal(
+            what=f"{found.database}: the cacheable prefix is shorter than without Circadia plus the blocks by",
+            limit=MARGIN_BYTES, unit="bytes", found=lacking,
+        ),
+    ]  # fmt: skip
+
+
+def _row(found: Measured, name: str, case: Case) -> list[str]:
+    run, bare = found.runs[name, case], found.runs[GATE, case]
+    cpu = statistics.median(run.cpu)
+    return [
+        f"{found.database}, {case.name}",
+        name,
+        number(run.p50),
+        number(run.p99),
+        "–" if name == GATE else number(run.p50 - bare.p50),
+        "–" if name == GATE else number(run.p99 - bare.p99),
+        number(cpu),
+        "–" if name == GATE else number(cpu - statistics.median(bare.cpu)),
+        number(run.rate),
+        str(run.errors),
+    ]
+
+
+def _told(database: str, found: Prefixes, size: Size) -> str:
+    """Return what a provider could cache of the conversation, in words."""
+
+    def share(prefixes: Sequence[int], requests: Sequence[int]) -> str:
+        # Of the next request: what a provider need not read again.
+        return f"{100 * sum(prefixes) / sum(requests[1:]):.0f} %"
+
+    return (
+        f"{database}: of a conversation of {size.turns} turns, the whole of it sent each time, a request begins as the "
+        f"one before did: {number(statistics.mean(found.without))} bytes on average without Circadia, "
+        f"{share(found.without, found.requests_without)} of the request; {number(statistics.mean(found.with_))} with "
+        f"it, {share(found.with_, found.requests_with)}, of which {found.blocks} are blocks. The rest is the new "
+        "question with what fits it, behind all that can be cached."
+    )
