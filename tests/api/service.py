@@ -29,6 +29,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
+from tests.fixtures.database_file import put_database
 
 ADMIN = "operator-token-of-the-tests"
 METRICS = "metrics-token-of-the-tests"
@@ -142,12 +143,14 @@ class _Quiet(uvicorn.Server):
 
 
 @contextlib.asynccontextmanager
-async def serving(folder: Path, *, clock: ManualClock | None = None, **limits: int) -> AsyncGenerator[Service]:
+async def serving(
+    folder: Path, *, clock: ManualClock | None = None, launchers: Mapping[str, Json] | None = None, **limits: int
+) -> AsyncGenerator[Service]:
     """Serve what is in the folder's database; a second time in the same folder is a restart."""
     clock = clock or ManualClock()
-    store = await open_sqlite(folder / "circadia.db")
+    store = await open_sqlite(put_database(folder))
     held = Held()
-    parts = await _parts(store, clock, held, limits)
+    parts = await _parts(store, clock, held, {"limits": limits, "launchers": launchers or {}})
     with socket.socket() as bound:
         bound.bind(("127.0.0.1", 0))
         bound.listen()  # so that who asks before the server runs waits
@@ -165,10 +168,10 @@ async def serving(folder: Path, *, clock: ManualClock | None = None, **limits: i
             await store.close()
 
 
-async def _parts(store: Store, clock: ManualClock, held: Held, limits: Mapping[str, int]) -> ApiParts:
+async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[str, Json]) -> ApiParts:
     signals = LocalSignals()
     ids = NumberedIds()
-    settings = settings_from({"limits": dict(limits)})
+    settings = settings_from(stated)
     tier = wake_tier(settings, clock, ids, signals)
     sleep = tier.sleep
     registry = Registry(clock, ids, signals, settings.defaults.policy(), tier.pulses)

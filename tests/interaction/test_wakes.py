@@ -22,6 +22,9 @@ class Elsewhere:
     def __init__(self) -> None:
         self.url = ""
         self.started = asyncio.Queue[dict[str, Any]]()
+        self.stops = 0
+        self.may_answer = asyncio.Event()
+        self.may_answer.set()
 
     @asynccontextmanager
     async def open(self) -> AsyncGenerator["Elsewhere"]:
@@ -41,6 +44,9 @@ class Elsewhere:
         said = json.loads(await request.read())
         if said["type"] == "pulse.start":
             self.started.put_nowait(said)
+            await self.may_answer.wait()
+        else:
+            self.stops += 1
         return web.Response(status=202)
 
 
@@ -129,6 +135,27 @@ async def test_a_program_elsewhere_reports_its_end_with_the_token_of_its_pulse(t
         assert (counts["unread"], counts["leased"], counts["handled"]) == (0, 0, 1)
         assert (await server.rest("POST", end, done, token=token))[0] == 401
         assert (await server.rest("POST", end, done))[0] == 409
+
+
+@pytest.mark.spec("WAKE-50", "WAKE-51")
+async def test_a_report_that_overtakes_the_answer_to_its_start_is_the_end(tmp_path: Path) -> None:
+    async with Elsewhere().open() as program, live(tmp_path, **away(program.url)) as server:
+        ann = await elsewhere_agent(server)
+        program.may_answer.clear()
+        body = {"to": "bob", "message": "build it", "reason": "blocker"}
+        told = (await server.rest("POST", "/wakes", body, token=ann))[1]
+        started = await asyncio.wait_for(program.started.get(), 20)
+        end = f"/pulses/{told['pulse']}/end"
+        status, ended = await server.rest("POST", end, {"status": "succeeded"}, token=started["token"])
+        assert (status, ended["status"], ended["started_at"] is None) == (202, "succeeded", False)
+        program.may_answer.set()
+        await server.rest("PATCH", "/agents/bob/coordination", {"wake_guardrails": {"cooldown_seconds": 0}})
+        again = (await server.rest("POST", "/wakes", body, token=ann))[1]
+        second = await asyncio.wait_for(program.started.get(), 20)
+        await until(server, again["pulse"], "running")
+        await server.rest("POST", f"/pulses/{again['pulse']}/end", {"status": "failed"}, token=second["token"])
+        assert (await until(server, told["pulse"], "succeeded"))["attempt"] == 1
+    assert program.stops == 0
 
 
 @pytest.mark.spec("WAKE-54", "WAKE-30")

@@ -8,7 +8,7 @@ from pydantic import BaseModel, Field, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body
-from circadia.api.parts import Parts, Who, noun_router
+from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import Instant, named_agent, own_agent, require_enabled
 from circadia.api.wake_views import WakeOutcome, wake_outcome
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -22,6 +22,7 @@ from circadia.stores.base import Tx
 from circadia.wake.budgets import budgets_of
 from circadia.wake.chains import NOWHERE
 from circadia.wake.launchers.base import Ended
+from circadia.wake.launchers.output import without_tokens
 from circadia.wake.pulse_rows import ran_seconds
 from circadia.wake.requests import Ask
 
@@ -146,25 +147,29 @@ async def cancel_pulse(p: str, who: Who, parts: Parts) -> PulseView:
 
 @router.post("/pulses/{p}/end", status_code=202)
 async def end_pulse(p: str, body: EndBody, who: Who, parts: Parts) -> PulseView:
-    """Report the end of a run that a webhook started and that was answered with 202.
+    """Report the end of a run that a webhook started and that was answered with 202; it is durable once that is told.
 
     The operator, and whoever has the token that the run was started with.
     """
-    async with parts.store.read() as tx:
+    ended = Ended(succeeded=body.status == "succeeded", detail=without_tokens(body.detail))
+    async with parts.store.write() as tx:
         pulse = await _pulse(tx, who, p)
+        _require_reportable(parts, who, pulse, body.epoch)
+        told = await parts.wake.pulses.report(tx, pulse, ended)
+        tx.after_commit(lambda: parts.wake.reports.report(pulse.id, pulse.epoch, ended))
+    return pulse_view(told, parts.clock.now())
+
+
+def _require_reportable(parts: ApiParts, who: Principal, pulse: Pulse, epoch: int | None) -> None:
+    """Refuse a report that is not of the pulse's present run, or not by who was started for it."""
     if not who.operator and who.pulse_id != pulse.id:
-        raise Forbidden(f"the end of pulse {p!r} is reported with the token that it was started with")
+        raise Forbidden(f"the end of pulse {pulse.id!r} is reported with the token that it was started with")
     if not PULSE_MOVES[pulse.status]:
-        raise Conflict(f"pulse {p!r} is {pulse.status.value} already")
+        raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
     if not isinstance(parts.settings.launchers.get(pulse.launcher), WebhookLauncherSettings):
-        raise Conflict(f"pulse {p!r} ends with its program; only runs that a webhook started are reported")
-    if pulse.owner is None or body.epoch not in (None, pulse.epoch):
-        raise Conflict(f"this run of pulse {p!r} is not the present one, which has epoch {pulse.epoch}")
-    if not parts.wake.reports.report(
-        pulse.id, pulse.epoch, Ended(succeeded=body.status == "succeeded", detail=body.detail)
-    ):
-        raise Conflict(f"the end of this run of pulse {p!r} was reported before")
-    return pulse_view(pulse, parts.clock.now())
+        raise Conflict(f"pulse {pulse.id!r} ends with its program; only runs that a webhook started are reported")
+    if pulse.owner is None or epoch not in (None, pulse.epoch):
+        raise Conflict(f"this run of pulse {pulse.id!r} is not the present one, which has epoch {pulse.epoch}")
 
 
 def pulse_view(pulse: Pulse, now: datetime) -> PulseView:

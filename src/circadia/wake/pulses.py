@@ -17,6 +17,7 @@ from circadia.records.wake import Tally, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.inbox import Inbox
+from circadia.wake.launchers.base import Ended
 from circadia.wake.prompt import prompt_of
 from circadia.wake.pulse_rows import RESIDENT, PulseRows
 from circadia.wake.requests import day_of, spare_seconds
@@ -121,6 +122,13 @@ class Pulses:
         if status not in (PulseStatus.SUCCEEDED, PulseStatus.CANCELLED):
             await self._tell_wakers(tx, ended)
         return ended
+
+    async def report(self, tx: Tx, pulse: Pulse, ended: Ended) -> Pulse:
+        """End a taken pulse as a program elsewhere says; it needs no process that waits for that."""
+        if pulse.status is PulseStatus.STARTING:  # the report overtook the answer to its start
+            pulse = await self.started(tx, pulse)
+        status = PulseStatus.SUCCEEDED if ended.succeeded else PulseStatus.FAILED
+        return await self.end(tx, pulse, status, ended.detail)
 
     async def give_back(self, tx: Tx, pulse: Pulse, detail: str, *, died: bool = False, stopped: bool = False) -> Pulse:
         """Put an interrupted pulse back for another attempt, or end it for good after the last (WAKE-23).

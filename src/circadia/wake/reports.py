@@ -1,4 +1,4 @@
-"""Ends of pulses that programs elsewhere report, to whoever waits for them."""
+"""Ends of pulses that programs elsewhere report, to the runs that wait for them."""
 
 import asyncio
 
@@ -7,28 +7,25 @@ from circadia.wake.launchers.base import Ended
 
 
 class PulseReports:
-    """Hands a report to the run that it is about; one that comes before the wait counts."""
+    """Hands a report to the run that it is about, if that waits in this process.
+
+    The pulse's row has ended by then: a run in another process finds that at its next heartbeat.
+    """
 
     def __init__(self) -> None:
         self._awaited: dict[tuple[PulseId, int], asyncio.Future[Ended]] = {}
 
     async def ended(self, pulse_id: PulseId, *, epoch: int) -> Ended:
-        """Wait for the report of this epoch's run and return it."""
+        """Wait for the report of this epoch's run and return it; to be called before the run is asked for."""
+        place: asyncio.Future[Ended] = asyncio.get_running_loop().create_future()
+        self._awaited[pulse_id, epoch] = place
         try:
-            return await self._place(pulse_id, epoch)
+            return await place
         finally:
             self._awaited.pop((pulse_id, epoch), None)
 
-    def report(self, pulse_id: PulseId, epoch: int, ended: Ended) -> bool:
-        """Hand in a report; return whether it is the first of this run."""
-        place = self._place(pulse_id, epoch)
-        if place.done():
-            return False
-        place.set_result(ended)
-        return True
-
-    def _place(self, pulse_id: PulseId, epoch: int) -> "asyncio.Future[Ended]":
-        key = (pulse_id, epoch)
-        if key not in self._awaited:
-            self._awaited[key] = asyncio.get_running_loop().create_future()
-        return self._awaited[key]
+    def report(self, pulse_id: PulseId, epoch: int, ended: Ended) -> None:
+        """Hand in a report that is durable."""
+        place = self._awaited.get((pulse_id, epoch))
+        if place is not None and not place.done():
+            place.set_result(ended)

@@ -1,5 +1,6 @@
 """The end of what a launched agent says, without its secrets."""
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -7,6 +8,8 @@ TAIL_BYTES: Final = 4096
 """How much of the end is kept."""
 _REDACTED: Final = b"[redacted]"
 _SHORTEST_SECRET: Final = 6
+_TOKEN: Final = re.compile(r"circadia-[a-z]+-[\w-]{43}")
+"""As `new_token` makes them."""
 
 
 class Tail:
@@ -43,6 +46,11 @@ def redacted(text: str, secrets: Iterable[str]) -> str:
     tail = Tail(secrets)
     tail.feed(text.encode("utf-8", "replace"))
     return tail.text()
+
+
+def without_tokens(text: str) -> str:
+    """Return the end of the text, without tokens of this server's."""
+    return redacted(text, _TOKEN.findall(text))
 
 
 def _begun(data: bytes, secret: bytes) -> int:

@@ -34,9 +34,9 @@ class Reports(Protocol):
     """Where a program that runs elsewhere reports its end, when it does not in the answer itself."""
 
     async def ended(self, pulse_id: PulseId, *, epoch: int) -> Ended:
-        """Wait for the report of this epoch's run and return it; one that came before the call counts.
+        """Wait for the report of this epoch's run and return it; it is called before the run is asked for.
 
-        A late report of an earlier epoch must not end a later one.
+        A report has ended the pulse by the time that it is returned. One of an earlier epoch must not end a later one.
         """
         ...
 
@@ -101,7 +101,8 @@ class WebhookLauncher:
             except Lost as error:
                 await started()
                 return Ended(succeeded=False, detail=f"{error}; it may have run")
-            await started()
+            if not report.done():  # else the pulse has been started, and ended
+                await started()
             ended = await report if answer.status == _ACCEPTED else _ended(answer)
         except LaunchFailed:
             raise
