@@ -83,6 +83,11 @@ async def test_banks_are_listed_page_by_page(service: Service) -> None:
     assert ([each["name"] for each in page["banks"]], page["after"]) == (["a", "b"], "b")
     page = await service.ok("GET", "/banks?limit=2&after=b")
     assert ([each["name"] for each in page["banks"]], page["after"]) == (["c"], None)
+    who = await service.agent("ann", policy={"bank": "c", "banks": ["a"]})
+    page = await service.ok("GET", "/banks?limit=1", token=who)
+    assert ([each["name"] for each in page["banks"]], page["after"]) == (["a"], "a")
+    page = await service.ok("GET", "/banks?limit=1&after=a", token=who)
+    assert ([each["name"] for each in page["banks"]], page["after"]) == (["c"], None)
 
 
 @pytest.mark.spec("MEM-01")

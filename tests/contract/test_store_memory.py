@@ -55,6 +55,11 @@ async def test_a_bank_is_kept_as_it_was_given_and_counts_what_it_leaves_out(bank
         assert await tx.banks.by_name("bob") == OTHER
         assert [each.name for each in await tx.banks.every()] == ["ann", "bob"]
         assert [each.name for each in await tx.banks.every(template="support-{user}")] == ["bob"]
+        assert [each.name for each in await tx.banks.every(limit=1)] == ["ann"]
+        assert [each.name for each in await tx.banks.every(after="ann", limit=5)] == ["bob"]
+        assert [each.name for each in await tx.banks.every(named=["ann", "support-{user}"])] == ["ann", "bob"]
+        assert [each.name for each in await tx.banks.every(named=["support-{user}", "eve"], after="a")] == ["bob"]
+        assert not await tx.banks.every(named=[])
         await tx.banks.save(replace(BANK, name="anna", policy=BankPolicy(hot_edits=True)))
         changed = await tx.banks.get(BANK.id)
         assert changed is not None

@@ -159,7 +159,7 @@ async def list_banks(
 ) -> BankList:
     """List banks: all for the operator, for an agent those that it may open."""
     async with parts.store.read() as tx:
-        banks = [each for each in await parts.memory.banks.listed(tx, who, template=template) if each.name > after]
+        banks = await parts.memory.banks.listed(tx, who, template=template, after=after, limit=limit + 1)
         page = [await bank_view(tx, bank) for bank in banks[:limit]]
     return BankList(banks=page, after=page[-1].name if len(banks) > limit else None)
 

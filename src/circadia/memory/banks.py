@@ -117,13 +117,12 @@ class Banks:
             raise NotFound(f"bank {wanted!r} holds nothing yet")
         return bank
 
-    async def listed(self, tx: Tx, principal: Principal, *, template: str | None = None) -> Sequence[Bank]:
-        """Return the banks that a principal may open, by name."""
-        banks = await tx.banks.every(template=template)
-        if principal.agent is None:
-            return banks
-        own = _named(principal.agent.policy)
-        return [bank for bank in banks if bank.name in own or bank.template in own]
+    async def listed(
+        self, tx: Tx, principal: Principal, *, template: str | None = None, after: str = "", limit: int | None = None
+    ) -> Sequence[Bank]:
+        """Return the banks that a principal may open, by name: so many at most, behind the name `after`."""
+        named = None if principal.agent is None else _named(principal.agent.policy)
+        return await tx.banks.every(template=template, named=named, after=after, limit=limit)
 
     async def change(
         self, tx: Tx, bank: Bank, *, by: str, name: str | None = None, description: str | None = None,

@@ -27,8 +27,18 @@ class Banks(Protocol):
         """Return the bank of this person that was made from the template."""
         ...
 
-    async def every(self, *, template: str | None = None) -> Sequence[Bank]:
-        """Return all, or those made from a template, by name."""
+    async def every(
+        self,
+        *,
+        template: str | None = None,
+        named: Collection[str] | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[Bank]:
+        """Return those that meet each condition that is given, by name.
+
+        `named` are names or templates, one of which it must have; `after` is a name that it must come behind.
+        """
         ...
 
     async def save(self, bank: Bank) -> None:
@@ -122,6 +132,10 @@ class Episodes(Protocol):
         """Return episodes of all banks with a greater number and no vector by this embedder, or none, in order."""
         ...
 
+    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+        """Return whether a row of the bank with a greater number has a vector by another embedder."""
+        ...
+
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""
         ...
@@ -172,6 +186,10 @@ class Notes(Protocol):
 
     async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Note]:
         """Return notes of all banks with a greater number and no vector by this embedder, or none, in order."""
+        ...
+
+    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+        """Return whether a row of the bank with a greater number has a vector by another embedder."""
         ...
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:

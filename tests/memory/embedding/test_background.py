@@ -3,10 +3,12 @@
 import asyncio
 import logging
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 import pytest
 
 from circadia.errors import UpstreamFailed
+from circadia.memory.columns import Array
 from circadia.memory.embedding.background import (
     AGAIN_SECONDS,
     AT_ONCE,
@@ -30,7 +32,9 @@ def meant(found: Sequence[Found], text: str) -> bool:
 
 @pytest.mark.spec("MEM-01", "MEM-02")
 async def test_a_text_is_found_by_its_words_before_it_has_a_vector_and_by_its_meaning_after(stands: Stands) -> None:
-    server = stands.stand(BundledEmbedder())
+    embedder = BundledEmbedder()
+    await embedder.embed([PLAIN])  # loads it, which no question waits for on a slow machine
+    server = stands.stand(embedder)
     await server.remember("The puppy chewed on my slippers.", "Taxes are due in spring.")
     assert list(parts(await server.find("slippers"))) == ["The puppy chewed on my slippers."]
     assert await server.find("dogs ruin shoes") == []
@@ -110,6 +114,41 @@ async def test_another_embedder_makes_the_vectors_anew_and_both_are_read_until_t
     assert after == {name: generation + 1 for name, generation in generations.items()}
 
 
+@dataclass(kw_only=True)
+class Dying(FakeEmbedder):
+    """Embeds so many times, and then nothing any more."""
+
+    times: int
+
+    async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
+        if not self.times:
+            raise UpstreamFailed("dead", retry_after_seconds=1)
+        self.times -= 1
+        return await super().embed(texts, question=question)
+
+
+async def test_who_dies_while_vectors_are_made_anew_leaves_no_index_with_old_ones(stands: Stands) -> None:
+    before = stands.stand(FakeEmbedder(name="old@1/8"))
+    await before.remember(*(f"text {number}" for number in range(AT_ONCE - 1)))
+    await before.remember(*(f"text {number}" for number in range(AT_ONCE)), bank="bob")
+    await before.catch_up()
+    with pytest.raises(UpstreamFailed):
+        await stands.stand(Dying(name="new@1/8", times=1)).catch_up()
+    assert set((await before.embedders())[: AT_ONCE - 1]) == {"new@1/8"}
+    assert [(await before.bank(name)).generation for name in ("ann", "bob")] == [1, 0], "bob has more to come"
+    await stands.stand(FakeEmbedder(name="new@1/8")).catch_up()
+    assert [(await before.bank(name)).generation for name in ("ann", "bob")] == [1, 1]
+
+
+async def test_a_server_loads_its_embedder_when_it_starts_if_there_may_be_questions(stands: Stands) -> None:
+    first, second = FakeEmbedder(), FakeEmbedder()
+    async with stands.stand(first).running():
+        assert first.asked == [], "there is no bank"
+    await stands.stand(None).remember("one")
+    async with stands.stand(second).running():
+        assert second.asked[0] == [PLAIN]
+
+
 async def test_new_texts_do_not_make_an_index_load_anew(stands: Stands) -> None:
     server = stands.stand(FakeEmbedder())
     await server.remember("one")
@@ -175,7 +214,7 @@ async def test_an_embedder_that_asks_for_less_is_left_alone_for_so_long(stands: 
     server = stands.stand(embedder)
     await server.remember("one", "two")
     async with server.running():
-        assert [len(texts) for texts in embedder.asked] == [2], "its texts are not tried one by one"
+        assert [len(texts) for texts in embedder.asked] == [1, 2], "its texts are not tried one by one"
         embedder.error = None
         await server.pass_on(39)
         assert await server.embedders() == [None, None]

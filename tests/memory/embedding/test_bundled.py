@@ -2,6 +2,7 @@
 
 import asyncio
 import importlib.metadata
+import subprocess
 import sys
 
 import numpy as np
@@ -30,6 +31,26 @@ async def test_it_refuses_no_text() -> None:
     texts = ["\u200b", "🦄", "\x01", "word " * 5_000, "\u0301" * 100]
     vectors = await BundledEmbedder().embed(texts)
     assert np.isfinite(vectors).all()
+
+
+def test_its_package_does_not_choose_where_a_program_logs_to() -> None:
+    program = """
+import asyncio, logging
+from circadia.memory.embedding.bundled import BundledEmbedder
+asyncio.run(BundledEmbedder().embed(["a"]))
+root = logging.getLogger()
+print(root.handlers, root.level == logging.WARNING)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("[] True\n", "")
+
+
+async def test_who_does_not_wait_for_its_weights_leaves_them_to_the_next() -> None:
+    embedder = BundledEmbedder()
+    impatient = asyncio.create_task(embedder.embed(["a"]))
+    await asyncio.sleep(0)
+    impatient.cancel()
+    assert (await embedder.embed(["a"])).shape == (1, 256)
 
 
 async def test_without_its_package_it_fails_as_an_embedder_does(monkeypatch: pytest.MonkeyPatch) -> None:

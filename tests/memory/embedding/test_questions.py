@@ -46,7 +46,7 @@ async def test_equal_questions_at_the_same_time_share_an_answer_which_no_caller_
     assert embedder.asked == [["who?"]]
 
 
-async def test_an_embedder_that_is_too_slow_is_done_without_and_then_left_alone_for_a_while(
+async def test_nobody_waits_for_an_embedder_that_was_too_slow_until_it_was_quick_again(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     caplog.set_level(logging.INFO)
@@ -57,9 +57,15 @@ async def test_an_embedder_that_is_too_slow_is_done_without_and_then_left_alone_
     assert set(await questions.vectors("when?")) == {"quick"}
     assert slow.asked == [["who?"]]
     clock.advance(REST_SECONDS)
-    assert set(await questions.vectors("where?")) == {"quick"}
+    callers = [asyncio.create_task(questions.vectors(each)) for each in ("where?", "whence?")]
+    for _ in range(20):
+        await asyncio.sleep(0)
+    assert [set(each.result()) for each in callers] == [{"quick"}] * 2, "without waiting"
     slow.gate.set()
-    clock.advance(REST_SECONDS)
+    while "slow" not in await questions.vectors(f"at {clock.monotonic()}"):
+        clock.advance(REST_SECONDS)
+        await asyncio.sleep(0)
+    assert "whence?" not in slow.texts
     assert set(await questions.vectors("why?")) == {"slow", "quick"}
     assert [record.levelname for record in caplog.records] == ["WARNING", "INFO"], "each change is told once"
 

@@ -42,8 +42,8 @@ Row = Episode | Note
 class Background:
     """Embeds what has no vector by the present embedder, one batch after the other, for ever.
 
-    Searches read vectors of the embedder before, too, until none of its are left; then each bank that had some is told
-    to load its index anew, once.
+    Searches read vectors of the embedder before, too, until none of its are left. A bank that had some is told to load
+    its index anew in the transaction that makes its last ones, once: whoever dies before leaves some for the next.
     """
 
     def __init__(
@@ -65,12 +65,15 @@ class Background:
         self._left = False
         """Whether one of those rows keeps its vector, since its text was refused."""
         self._changed: set[BankId] = set()
-        """Banks with vectors in place of others."""
+        """Banks with vectors in place of others, and more of those others to come."""
+        self._anew = 0
+        """Banks whose vectors were all made anew in this pass."""
 
     async def run(self) -> None:
         """Embed until cancelled."""
         stop = self._signals.listen(TOPIC, self._heard)
         try:
+            await self._warm()
             while True:
                 self._some.clear()
                 await self._wait(await self._guarded())
@@ -79,6 +82,16 @@ class Background:
 
     def _heard(self, bank_id: str, _: Mapping[str, object]) -> None:
         self._some.set()
+
+    async def _warm(self) -> None:
+        """Have the embedder load what it needs before somebody's question waits for it, if there may be one."""
+        try:
+            async with self._store.read() as tx:
+                some = await tx.banks.every(limit=1)
+            if some:
+                await self._embedder.embed([PLAIN])
+        except CircadiaError as error:  # told again, and dealt with, when there is something to embed
+            _logger.debug("the embedder is not ready: %s", error)
 
     async def _guarded(self) -> float:
         """Embed what there is; return how long to wait, which is longer after each failure."""
@@ -119,17 +132,15 @@ class Background:
         if self._clock.monotonic() >= self._again_at:
             self._after = dict.fromkeys(Layer, 0)
             self._whole, self._strange, self._left = True, set(), False
+            self._changed.clear()
             self._again_at = self._clock.monotonic() + AGAIN_SECONDS
         for layer in Layer:
             while await self._batch(layer) == AT_ONCE:
                 pass
         self._whole = False
-        if self._changed:
-            async with self._store.write() as tx:
-                for bank_id in self._changed:
-                    await tx.banks.bump(bank_id)
-            _logger.info("the vectors of %s are made anew in %d banks", ", ".join(self._strange), len(self._changed))
-            self._changed.clear()
+        if self._anew:
+            _logger.info("the vectors of %s are made anew in %d banks", ", ".join(self._strange), self._anew)
+            self._anew = 0
         if self._previous is not None:
             self._previous.needed = self._left
 
@@ -147,14 +158,24 @@ class Background:
         if vectors:
             async with self._store.write() as tx:
                 await _rows(tx, layer).embed(vectors, name)
+                await self._tell(tx, layer, rows, vectors, name)
         refused = [row for row in rows if row.number not in vectors]
         if refused:
             told = f"{name} refuses {len(refused)} of {len(rows)} texts, the first is {layer} {refused[0].id}"
             _logger.warning("%s; they are found by their words", told)
-        self._changed |= {row.bank_id for row in rows if row.embedder is not None and row.number in vectors}
         self._left = self._left or any(row.embedder is not None for row in refused)
         self._after[layer] = rows[-1].number
         return len(rows)
+
+    async def _tell(self, tx: Tx, layer: Layer, rows: Sequence[Row], vectors: Mapping[int, bytes], name: str) -> None:
+        """Have the indexes of banks loaded anew of whose other vectors these were the last."""
+        strange = [row for row in rows if row.embedder is not None]
+        self._changed |= {row.bank_id for row in strange if row.number in vectors}
+        for bank_id in self._changed & {row.bank_id for row in strange}:
+            if not await _rows(tx, layer).outdated(bank_id, name, after=rows[-1].number):
+                await tx.banks.bump(bank_id)
+                self._changed.discard(bank_id)
+                self._anew += 1
 
     def _meet(self, rows: Sequence[Row]) -> None:
         """Note vectors of another embedder, and tell of each such embedder once."""

@@ -3,7 +3,9 @@
 import asyncio
 import importlib
 import importlib.metadata
-from collections.abc import Sequence
+import logging
+from collections.abc import Generator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final, Protocol, cast
 
@@ -26,18 +28,22 @@ class BundledEmbedder:
     """Means of word vectors, 0.1 ms a text on one core."""
 
     def __init__(self) -> None:
-        self._loading = asyncio.Lock()
-        self._model: _Model | None = None  # the weights are 50 MB and take half a second, so they wait for a text
+        # The weights are 50 MB and take half a second, so they wait for a text.
+        self._loading: asyncio.Future[_Model] | None = None
         self.name: Final = f"wordllama@{importlib.metadata.version('wordllama')}/{DIMENSIONS}"
 
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         """Return unit vectors. Raises UpstreamFailed: the weights are not there."""
-        async with self._loading:
-            if self._model is None:
-                self._model = await asyncio.to_thread(_load)
+        model = await self._loaded()
         if len(texts) >= APART:
-            return await asyncio.to_thread(_embedded, self._model, texts)
-        return _embedded(self._model, texts)
+            return await asyncio.to_thread(_embedded, model, texts)
+        return _embedded(model, texts)
+
+    async def _loaded(self) -> _Model:
+        """Load it, once for all who wait, and to the end if they do not wait so long."""
+        if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
+            self._loading = asyncio.ensure_future(asyncio.to_thread(_load))
+        return await asyncio.shield(self._loading)
 
 
 def _embedded(model: _Model, texts: Sequence[str]) -> Array:
@@ -49,10 +55,26 @@ def _embedded(model: _Model, texts: Sequence[str]) -> Array:
 
 def _load() -> _Model:
     try:
-        package = importlib.import_module(
-            "wordllama"
-        )  # here, since it takes longer than all of a command's other imports
+        with _root_handler_kept():  # here, since it takes longer than all of a command's other imports
+            package = importlib.import_module("wordllama")
         folder = Path(str(package.__file__)).parent
         return cast("_Model", package.WordLlama.load(cache_dir=folder, disable_download=True))
     except (ImportError, OSError, ValueError) as error:
         raise UpstreamFailed(f"the bundled embedder cannot be loaded ({error}); reinstall wordllama") from error
+
+
+@contextmanager
+def _root_handler_kept() -> Generator[None]:
+    """Keep an import from choosing where logs go: `wordllama` calls `basicConfig`, which leaves handlers alone.
+
+    Meanwhile a program that has chosen nothing logs as it does without handlers.
+    """
+    root, last = logging.getLogger(), logging.lastResort
+    if root.handlers or last is None:
+        yield
+        return
+    root.addHandler(last)
+    try:
+        yield
+    finally:
+        root.removeHandler(last)

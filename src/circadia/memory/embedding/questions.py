@@ -16,7 +16,7 @@ KEPT: Final = 4_096
 MAX_CHARACTERS: Final = 2_000
 """Of a question that are embedded; what is remembered of it."""
 REST_SECONDS: Final = 30.0
-"""How long an embedder that was too slow is done without, so that not every search waits for it."""
+"""An embedder that was too slow is tried so often, while nobody waits for it, until it is quick again."""
 
 _logger = logging.getLogger(__name__)
 
@@ -28,17 +28,24 @@ class Reading:
         self.embedder: Final = embedder
         self.needed = True
         """Whether there are vectors of it; of a previous one, until all are made anew."""
+        self.slow = False
+        """Whether it was too slow the last time, so that nobody waits for it."""
         self._well = True
         self._rests_until = 0.0
 
     def rests(self, now: float) -> bool:
-        """Return whether it was too slow a short time ago; `now` is of the monotonic clock, seconds."""
-        return now < self._rests_until
+        """Return whether a slow one is left alone; if not, it is tried now. `now` is the monotonic clock's, seconds."""
+        if not self.slow:
+            return False
+        if now < self._rests_until:
+            return True
+        self._rests_until = now + REST_SECONDS
+        return False
 
     def judge(self, error: UpstreamFailed | None, now: float) -> None:
         """Note how it did, and tell it once when that changes."""
-        if isinstance(error, UpstreamTimedOut):
-            self._rests_until = now + REST_SECONDS
+        self.slow = isinstance(error, UpstreamTimedOut)
+        self._rests_until = now + REST_SECONDS
         if error is not None and self._well:
             _logger.warning("searches go by words alone for now: %s", error)
         elif error is None and not self._well:
@@ -61,8 +68,7 @@ class QuestionVectors:
         question = question[:MAX_CHARACTERS].encode(errors="replace").decode()  # a caller may send half a character
         if not question.strip():
             return {}
-        now = self._clock.monotonic()
-        asked = [at for at, each in enumerate(self._readings) if each.needed and not each.rests(now)]
+        asked = [at for at, each in enumerate(self._readings) if each.needed]
         found = await asyncio.gather(*(self._vector(at, question) for at in asked))
         pairs = zip(asked, found, strict=True)
         return {self._readings[at].embedder.name: vector for at, vector in pairs if vector is not None}
@@ -73,11 +79,16 @@ class QuestionVectors:
         if known is not None:
             self._kept.move_to_end(key)
             return known
+        reading = self._readings[at]
+        waits = not reading.slow
+        if reading.rests(self._clock.monotonic()):
+            return None
         task = self._asked.get(key)
         if task is None:  # else somebody asks the same just now
             task = self._asked[key] = asyncio.create_task(self._embedded(key))
             task.add_done_callback(lambda _: self._asked.pop(key))
-        return await asyncio.shield(task)  # whoever goes away does not take the answer from the others
+        # Whoever goes away does not take the answer from the others.
+        return await asyncio.shield(task) if waits else None
 
     async def _embedded(self, key: tuple[int, str]) -> Array | None:
         at, question = key

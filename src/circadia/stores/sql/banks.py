@@ -1,11 +1,11 @@
 """Memory banks."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
@@ -22,8 +22,6 @@ _BY_NAME = Statement(select(banks).where(banks.c.name == bindparam("key")))
 _OF_USER = Statement(
     select(banks).where(banks.c.template == bindparam("of_template"), banks.c.end_user == bindparam("person"))
 )
-_EVERY = Statement(select(banks).order_by(banks.c.name))
-_OF_TEMPLATE = Statement(select(banks).where(banks.c.template == bindparam("key")).order_by(banks.c.name))
 _SAVE = Statement(
     update(banks)
     .where(banks.c.id == bindparam("key"))
@@ -70,12 +68,23 @@ class SqlBanks:
         row = await self._run(lambda connection: _OF_USER.first(connection, values))
         return None if row is None else _bank(row)
 
-    async def every(self, *, template: str | None = None) -> Sequence[Bank]:
-        """Return all, or those made from a template, by name."""
-        if template is None:
-            rows = await self._run(_EVERY.all)
-        else:
-            rows = await self._run(lambda connection: _OF_TEMPLATE.all(connection, {"key": template}))
+    async def every(
+        self,
+        *,
+        template: str | None = None,
+        named: Collection[str] | None = None,
+        after: str = "",
+        limit: int | None = None,
+    ) -> Sequence[Bank]:
+        """Return those that meet each condition that is given, by name."""
+        found = select(banks).order_by(banks.c.name).limit(limit)
+        if template is not None:
+            found = found.where(banks.c.template == template)
+        if named is not None:
+            found = found.where(or_(banks.c.name.in_(named), banks.c.template.in_(named)))
+        if after:
+            found = found.where(banks.c.name > after)
+        rows = await self._run(lambda connection: connection.execute(found).all())
         return [_bank(row) for row in rows]
 
     async def save(self, bank: Bank) -> None:

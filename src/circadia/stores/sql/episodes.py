@@ -23,6 +23,7 @@ from circadia.stores.sql.searchable import (
     index_entry,
     kept,
     numbered,
+    outdated,
     strangers,
     unembedded,
     vectors,
@@ -48,6 +49,7 @@ _COUNT = Statement(select(func.count()).where(episodes.c.bank_id == bindparam("b
 _DEMOTE = Statement(update(episodes).where(episodes.c.id == bindparam("key_id")).values(stale=bindparam("new_stale")))
 _STRANGERS = strangers(episodes)
 _UNEMBEDDED = unembedded(episodes)
+_OUTDATED = outdated(episodes)
 _EMBED = embed(episodes)
 _KEPT = kept(episodes)
 _NUMBERED = numbered(episodes)
@@ -157,6 +159,11 @@ class SqlEpisodes:
         statement = _UNEMBEDDED if embedder is None else _STRANGERS
         rows = await self._run(lambda connection: statement.all(connection, values))
         return [_episode(row) for row in rows]
+
+    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+        """Return whether a row of the bank with a greater number has a vector by another embedder."""
+        values = {"bank": bank_id, "present": embedder, "after": after}
+        return await self._run(lambda connection: _OUTDATED.first(connection, values)) is not None
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""

@@ -22,6 +22,7 @@ from circadia.stores.sql.searchable import (
     index_entry,
     kept,
     numbered,
+    outdated,
     strangers,
     unembedded,
     vectors,
@@ -45,6 +46,7 @@ _WITH_RETIRED = Statement(
 _RETIRE = Statement(update(notes).where(notes.c.id == bindparam("key_id")).values(retired_at=bindparam("now")))
 _STRANGERS = strangers(notes)
 _UNEMBEDDED = unembedded(notes)
+_OUTDATED = outdated(notes)
 _EMBED = embed(notes)
 _KEPT = kept(notes)
 _NUMBERED = numbered(notes)
@@ -114,6 +116,11 @@ class SqlNotes:
         values = {"present": embedder, "after": after, "most": limit}
         statement = _UNEMBEDDED if embedder is None else _STRANGERS
         return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
+
+    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+        """Return whether a row of the bank with a greater number has a vector by another embedder."""
+        values = {"bank": bank_id, "present": embedder, "after": after}
+        return await self._run(lambda connection: _OUTDATED.first(connection, values)) is not None
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""

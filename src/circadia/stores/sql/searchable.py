@@ -47,6 +47,12 @@ def unembedded(table: Table) -> Statement:
     return _in_order(table, table.c.embedder.is_(None))
 
 
+def outdated(table: Table) -> Statement:
+    """Return what finds a row of a `bank` `after` a number whose vector is not by the `present` embedder."""
+    found = select(table.c.number).where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
+    return Statement(found.where(table.c.embedder != bindparam("present")).limit(1))
+
+
 def _in_order(table: Table, which: ColumnElement[bool]) -> Statement:
     found = select(table).where(which, table.c.number > bindparam("after"))
     return Statement(found.order_by(table.c.number).limit(bindparam("most")))
