@@ -1,6 +1,8 @@
 """What becomes of pulses when processes die, stop, or lose the database."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from datetime import timedelta
 from typing import Any
 
@@ -11,6 +13,7 @@ from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Charge, Decision
+from circadia.stores.base import Store, Tx
 from circadia.wake.pulses import ATTEMPTS, BACK_OFF_SECONDS, LEASE_SECONDS
 from tests.wake.asks import minutes_today, rails, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
@@ -151,6 +154,42 @@ async def test_a_drain_lets_pulses_end_puts_back_the_rest_and_starts_none(team: 
     assert await team.inbox(bob) == await team.inbox(cid) == ["help"]
     await team.run(two.id)
     await team.run(pending.pulse_id)
+
+
+class _Slow:
+    """A store whose blocks return late: what they wrote is durable, and their callers do not know it yet."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.may_return = asyncio.Event()
+
+    def read(self) -> AbstractAsyncContextManager[Tx]:
+        return self._store.read()
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Tx]:
+        async with self._store.write() as tx:
+            yield tx
+        await self.may_return.wait()
+
+
+@pytest.mark.spec("WAKE-55")
+async def test_a_stop_while_pulses_are_being_taken_waits_for_them_and_puts_them_back(team: Fleet) -> None:
+    wakes = [await team.ask(None, await team.agent(f"a{number}", LAUNCHED, FREE)) for number in range(3)]
+    slow, worker = _Slow(team.store), team.worker
+    object.__setattr__(worker._parts, "store", slow)  # pyright: ignore[reportPrivateUsage]
+    step = asyncio.create_task(worker.step())
+    for wake in wakes:
+        await team.until(wake.pulse_id, PulseStatus.STARTING)
+    stop = asyncio.create_task(team.stop())
+    for _ in range(50):
+        await asyncio.sleep(0)
+    assert not stop.done()
+    slow.may_return.set()
+    await stop
+    assert {(each.status, each.attempt, each.owner) for each in await team.pulses()} == {(PulseStatus.PENDING, 0, None)}
+    await step
+    assert team.launcher.launches == []
 
 
 @pytest.mark.spec("WAKE-55", "WAKE-23")

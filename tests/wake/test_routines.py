@@ -1,6 +1,8 @@
 """Routines: they fire once, join, leave no ghost, and spend nothing where there is nothing to do."""
 
 import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
@@ -10,6 +12,7 @@ from circadia.records.event import EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
+from circadia.stores.base import Store, Tx
 from circadia.wake.worker import EVERY_SECONDS
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
@@ -159,3 +162,42 @@ async def test_an_agent_with_routines_of_the_file_can_be_changed_and_keeps_routi
         assert [each.name for each in await tx.routines.of_agent(bob.id)] == ["p"]
     row = await team.row(bob)
     assert (row.coordination.prompt_tokens, row.coordination.zone) == (500, "Europe/Berlin")
+
+
+class _Counted:
+    """A store that counts how many wait for its writer, or write, at once."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self._now = 0
+        self.most = 0
+
+    def read(self) -> AbstractAsyncContextManager[Tx]:
+        return self._store.read()
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Tx]:
+        self._now += 1
+        self.most = max(self.most, self._now)
+        try:
+            async with self._store.write() as tx:
+                yield tx
+        finally:
+            self._now -= 1
+
+
+@pytest.mark.spec("WAKE-44", "WAKE-43")
+async def test_many_that_are_due_at_one_instant_share_commits_and_start_in_their_order(team: Fleet) -> None:
+    counted = _Counted(team.store)
+    worker = team.new_worker("exe_counted")
+    object.__setattr__(worker._parts, "store", counted)  # pyright: ignore[reportPrivateUsage]
+    agents = [await team.agent(f"a{number:02}", LAUNCHED, FREE) for number in range(40)]
+    for agent in agents:
+        spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=3600))
+        await team.routines(agent, spec)
+    team.clock.advance(3600)
+    await worker.step()
+    await team.launcher.until_launches(40)
+    assert [launch.agent for launch in team.launcher.launches] == [agent.name for agent in agents]
+    assert counted.most >= 40
+    assert len(await team.wakes(Decision.ADMITTED)) == 40

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import SessionId
+from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
@@ -45,15 +45,22 @@ class SleepState:
         Raises:
             Conflict: the agent was deleted meanwhile.
         """
-        current = await tx.agents.lock(agent.id)
-        if current is None or current.deleted_at is not None:
+        moved = await self.set_if_there(tx, agent.id, asleep=asleep, cause=cause, actor=actor)
+        if moved is None:
             raise Conflict(f"agent {agent.reference!r} was deleted")
+        return moved
+
+    async def set_if_there(self, tx: Tx, agent_id: AgentId, *, asleep: bool, cause: Cause, actor: str) -> Agent | None:
+        """Do what `set` does to the agent of this key; return none if it was deleted."""
+        current = await tx.agents.lock(agent_id)
+        if current is None or current.deleted_at is not None:
+            return None
         if current.asleep == asleep:
             return current
         now = self._clock.now()
         moved = replace(current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor)
         if not await tx.agents.move(moved, from_generation=current.generation):
-            raise Conflict(f"the sleep of {agent.reference!r} changed at the same moment; try again")
+            raise Conflict(f"the sleep of {current.reference!r} changed at the same moment; try again")
         lasted = max(0.0, (now - current.since).total_seconds())
         await tx.events.add([self._event(moved, lasted)])
         await self._times_awake.moved(tx, moved)

@@ -13,7 +13,7 @@ from circadia.records.agent import Agent, Cause
 from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
-from circadia.records.wake import Tally, Wake, WakeSource
+from circadia.records.wake import Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.inbox import Inbox
@@ -85,13 +85,14 @@ class Pulses:
         )
         waking = await self._waking(tx, taken, wakes)
         elsewhere = await self._of_others(tx, taken)
-        spare = spare_seconds(agent, await _tally(tx, agent, taken, now))
-        unread = await tx.deliveries.inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN)
+        spare = await _spare(tx, agent, taken, now)
+        number = await tx.deliveries.count_unread(agent.id)
+        unread = await tx.deliveries.inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN) if number else ()
         prompt = prompt_of(
             taken,
             waking,
             [each for each in unread if each.message.id not in elsewhere],
-            await tx.deliveries.count_unread(agent.id) - len(elsewhere),
+            number - len(elsewhere),
             instructions=instructions,
             budgets=_budgets(agent, spare, now),
             now=now,
@@ -109,9 +110,8 @@ class Pulses:
     async def started(self, tx: Tx, pulse: Pulse) -> Pulse:
         """Note that the agent runs: its wakes are charged and its gate is open from now on."""
         running = await self._rows.move(tx, pulse, PulseStatus.RUNNING, started_at=self._clock.now())
-        agent = await tx.agents.get(pulse.agent_id)
-        if agent is not None and agent.deleted_at is None:
-            await self._sleep.set(tx, agent, asleep=False, cause=Cause.PULSE, actor=f"{pulse.reason} by {pulse.by}")
+        actor = f"{pulse.reason} by {pulse.by}"
+        await self._sleep.set_if_there(tx, pulse.agent_id, asleep=False, cause=Cause.PULSE, actor=actor)
         return running
 
     async def end(self, tx: Tx, pulse: Pulse, status: PulseStatus, detail: str = "") -> Pulse:
@@ -154,9 +154,8 @@ class Pulses:
     async def time_out(self, tx: Tx, pulse: Pulse) -> Pulse:
         """End a time awake that is over its limit: the gate closes (WAKE-56)."""
         ended = await self._rows.move(tx, pulse, PulseStatus.TIMED_OUT, detail=f"over {pulse.timeout_seconds:g} s")
-        agent = await tx.agents.get(pulse.agent_id)
-        if agent is not None and agent.deleted_at is None:
-            await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor="time limit of its pulse")
+        actor = "time limit of its pulse"
+        await self._sleep.set_if_there(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
         await self._tell_wakers(tx, ended)
         return ended
 
@@ -170,9 +169,7 @@ class Pulses:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value} already")
         ended = await self.end(tx, pulse, PulseStatus.CANCELLED, f"cancelled by {by}")
         if pulse.launcher == RESIDENT:
-            agent = await tx.agents.get(pulse.agent_id)
-            if agent is not None and agent.deleted_at is None:
-                await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor=by)
+            await self._sleep.set_if_there(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=by)
         return ended
 
     async def left(self, tx: Tx, agent: Agent) -> None:
@@ -233,9 +230,9 @@ class Pulses:
         if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
         others = [each for each in await tx.pulses.open_of(pulse.agent_id) if each.status is PulseStatus.RUNNING]
-        agent = await tx.agents.get(pulse.agent_id)
-        if not others and agent is not None and agent.deleted_at is None:
-            await self._sleep.set(tx, agent, asleep=True, cause=Cause.PULSE, actor="end of its pulse")
+        if not others:
+            actor = "end of its pulse"
+            await self._sleep.set_if_there(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
 
     async def _tell_wakers(self, tx: Tx, pulse: Pulse) -> None:
         """Tell the agents that woke it that it failed (WAKE-54)."""
@@ -253,8 +250,11 @@ class Pulses:
                 await self._inbox.notify(tx, sender, text, root_id=wake.root_id)
 
 
-async def _tally(tx: Tx, agent: Agent, pulse: Pulse, now: datetime) -> Tally:
-    return await tx.wakes.tally(
+async def _spare(tx: Tx, agent: Agent, pulse: Pulse, now: datetime) -> float | None:
+    """Return how long the agent's pulses may still run in its day; none means without a limit."""
+    if agent.coordination.wake_guardrails.max_daily_session_minutes is None:
+        return None
+    tally = await tx.wakes.tally(
         agent.id,
         wake_id=pulse.wake_id or WakeId(""),
         sender_id=None,
@@ -265,6 +265,7 @@ async def _tally(tx: Tx, agent: Agent, pulse: Pulse, now: datetime) -> Tally:
         utc_day=now,
         now=now,
     )
+    return spare_seconds(agent, tally)
 
 
 def _budgets(agent: Agent, spare: float | None, now: datetime) -> str:

@@ -11,10 +11,10 @@ processes never both end it.
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, TypeVar
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
@@ -27,6 +27,8 @@ from circadia.wake.attempts import Attempt, WorkerParts
 from circadia.wake.pulses import LEASE_SECONDS, Taken
 
 _logger = logging.getLogger(__name__)
+
+T = TypeVar("T")
 
 EVERY_SECONDS: Final = 1.0
 """A lost signal costs a second (the design's bound)."""
@@ -55,6 +57,7 @@ class Worker:
         self._offset = _offset(clock)
         self._clearing: set[asyncio.Task[None]] = set()
         self._running: dict[PulseId, asyncio.Task[None]] = {}
+        self._taking = asyncio.Lock()  # a drain waits until what is being taken is among the running, or put back
         self._draining = False
         self._beat_at = 0.0
         self._next_at: datetime | None = None
@@ -85,6 +88,8 @@ class Worker:
         """Admit and take up nothing more, let pulses end for so long, then put back the rest (WAKE-55)."""
         self._draining = True
         self._parts.requests.drain()
+        async with self._taking:
+            pass
         if self._running:
             await asyncio.wait(self._running.values(), timeout=seconds)
         for task in tuple(self._running.values()):
@@ -152,6 +157,12 @@ class Worker:
         except Exception:  # the next look may pass, and nobody else does this work
             _logger.exception("the wake worker failed in a step")
 
+    async def _each(self, work: Callable[[T], Awaitable[None]], things: Sequence[T]) -> None:
+        """Do it for all of them; their transactions follow each other in this order and share commits."""
+        for first in range(0, len(things), AT_ONCE):
+            group = things[first : first + AT_ONCE]
+            await asyncio.gather(*(self._guarded(lambda thing=thing: work(thing)) for thing in group))
+
     async def _recover(self) -> None:
         """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
 
@@ -191,8 +202,7 @@ class Worker:
     async def _time_out(self) -> None:
         async with self._parts.store.read() as tx:
             overdue = await tx.pulses.overdue(self._clock.now())
-        for pulse in overdue:
-            await self._guarded(lambda pulse=pulse: self._time_out_pulse(pulse))
+        await self._each(self._time_out_pulse, overdue)
 
     async def _time_out_pulse(self, pulse: Pulse) -> None:
         with suppress(Conflict):
@@ -215,8 +225,7 @@ class Worker:
             self._ended |= ended
             raise
         self._look_at_all = False
-        for agent_id in dict.fromkeys(due):
-            await self._guarded(lambda agent_id=agent_id: self._reconsider_agent(agent_id))
+        await self._each(self._reconsider_agent, list(dict.fromkeys(due)))
 
     def _clock_was_set(self) -> bool:
         before, self._offset = self._offset, _offset(self._clock)
@@ -247,8 +256,7 @@ class Worker:
         async with self._parts.store.read() as tx:
             due = await tx.routines.due(now, limit=AT_ONCE)
             self._next_at = await tx.routines.next_after(now)
-        for routine in due:
-            await self._guarded(lambda routine=routine: self._fire_routine(routine))
+        await self._each(self._fire_routine, due)
         if len(due) == AT_ONCE:
             self._ring(self._fire)
 
@@ -262,16 +270,15 @@ class Worker:
             return
         async with self._parts.store.read() as tx:
             found = await tx.pulses.startable(self._clock.now(), limit=AT_ONCE)
-        for pulse in found:
-            if not self._draining and pulse.id not in self._running:
-                await self._guarded(lambda pulse=pulse: self._start_pulse(pulse))
+        async with self._taking:
+            await self._each(self._start_pulse, [pulse for pulse in found if pulse.id not in self._running])
         if len(found) == AT_ONCE:
             self._ring(self._start)
 
     async def _start_pulse(self, pulse: Pulse) -> None:
         try:
             async with self._parts.store.write() as tx:
-                taken = await self._parts.pulses.take(tx, pulse, self._owner)
+                taken = None if self._draining else await self._parts.pulses.take(tx, pulse, self._owner)
         except Conflict:
             return  # another process was first
         if taken is None:

@@ -76,10 +76,12 @@ _SEE = (
     )
     .values(seen_at=bindparam("now"))
 )
-_OF_PULSE = select(deliveries.c.message_id).where(
-    deliveries.c.pulse_id == bindparam("pulse"),
-    deliveries.c.state == DeliveryState.LEASED.value,
-    deliveries.c.leased_until.is_(None),  # else it is snoozed, or on its way to a caller, and no longer the pulse's
+_OF_PULSE = Statement(
+    select(deliveries.c.message_id).where(
+        deliveries.c.pulse_id == bindparam("pulse"),
+        deliveries.c.state == DeliveryState.LEASED.value,
+        deliveries.c.leased_until.is_(None),  # else it is snoozed, or on its way to a caller, and no longer the pulse's
+    )
 )
 _FREE = (
     update(deliveries)
@@ -231,8 +233,8 @@ class SqlDeliveries:
 
     async def leased_by(self, pulse_id: PulseId) -> Sequence[MessageId]:
         """Return what the pulse has in its prompt and nobody has handled."""
-        found = await self._run(lambda connection: connection.execute(_OF_PULSE, {"pulse": pulse_id}).scalars().all())
-        return [MessageId(each) for each in found]
+        found = await self._run(lambda connection: _OF_PULSE.all(connection, {"pulse": pulse_id}))
+        return [MessageId(row.message_id) for row in found]
 
     async def release_expired(self, now: datetime) -> Collection[AgentId]:
         """Move leases that ran out back to unread; return whose they were."""
