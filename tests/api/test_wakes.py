@@ -342,6 +342,34 @@ async def test_the_day_of_the_stats_is_that_of_the_agents_zone(service: Service,
     )  # fmt: skip
 
 
+@pytest.mark.spec("WAKE-55", "WAKE-07", "WAKE-10")
+async def test_no_door_opens_a_gate_while_the_server_stops_and_what_is_not_guarded_counts_against_nobody(
+    service: Service,
+) -> None:
+    ann = await service.agent("ann")
+    await service.agent("bob", sleep_events=["agent_started"], wake_events=["mentioned"])
+    await service.ok("POST", "/sessions/default/threads", {"name": "t", "participants": ["ann", "bob"]})
+    await limit(service, "bob", max_wakes_per_day=0)
+    service.parts.wake.requests.drain()
+    for path, body in (
+        ("/sessions/default/agents/bob/sleeping", {"sleeping": False}),
+        ("/sessions/default/sleeping", {"sleeping": False}),
+    ):
+        answer = await service.call("PUT", path, body)
+        assert (answer.status, answer.code, "Retry-After" in answer.headers) == (503, "ended", True)
+    await service.ok("PUT", "/sessions/default/agents/ann/sleeping", {"sleeping": True})
+    mention = {"content": "please", "mentions": ["bob"]}
+    await service.ok("POST", "/sessions/default/threads/t/messages", mention, token=ann)
+    assert await service.asleep("bob")
+    assert await unread(service) == ["please"]
+    (wake,) = (await service.ok("GET", "/wakes"))["wakes"]
+    assert (wake["source"], wake["from"], wake["decision"], wake["rule"]) == ("thread", "ann", "deferred", "draining")
+    assert (await service.ok("GET", "/agents/bob/wake-stats"))["per_source"] == {}
+    async with service.parts.store.read() as tx:
+        (row,) = await tx.wakes.every()
+    assert row.sender_id is None
+
+
 @pytest.mark.spec("WAKE-07")
 async def test_a_mention_passes_the_guardrails_only_where_the_agents_coordination_says_so(service: Service) -> None:
     ann = await service.agent("ann")

@@ -84,7 +84,9 @@ async def test_what_is_asked_of_a_stopping_server_is_kept_opens_no_gate_and_goes
     notes.mkdir()
     stated = config(notes)
     stated["agents"]["res"] = {"sleep_events": ["agent_started"]}
+    stated["agents"]["men"] = {"sleep_events": ["agent_started"], "wake_events": ["mentioned"]}
     async with CircadiaProcess(tmp_path, {**stated, "fleet": {"drain_seconds": 30}}) as server:
+        await server.call("POST", "/sessions/default/threads", {"name": "t", "participants": ["men"]})
         await server.call("POST", "/wakes", {"to": "ann", "reason": "blocker", "message": "1"})
         await until_noted(notes, "start", 1)
         server.begin_to_stop()
@@ -95,12 +97,22 @@ async def test_what_is_asked_of_a_stopping_server_is_kept_opens_no_gate_and_goes
         program, resident = [await server.call("POST", "/wakes", {"to": name, **ask}) for name in ("bob", "res")]
         assert {program["decision"], resident["decision"]} == {"deferred"}
         assert "the server is stopping" in resident["told"]
-        assert (await server.call("GET", "/sessions/default/agents/res/sleeping"))["sleeping"]
+        await server.call("POST", "/sessions/default/threads/t/messages", {"content": "you", "mentions": ["men"]})
+        with pytest.raises(AssertionError, match=r"503 .*the server is stopping"):
+            await server.put_sleeping("default", "men", False)
+        for name in ("res", "men"):
+            assert (await server.call("GET", f"/sessions/default/agents/{name}/sleeping"))["sleeping"]
         (notes / "go").touch()
         assert await server.gone() == 0
         assert not [line for line in noted(notes) if line[1] == "bob"]
         await server.start()
         await until_settled(server)
-        assert not (await server.call("GET", "/sessions/default/agents/res/sleeping"))["sleeping"]
+        for name in ("res", "men"):
+            assert not (await server.call("GET", f"/sessions/default/agents/{name}/sleeping"))["sleeping"]
         for wake in (program, resident):
             assert (await server.call("GET", f"/wakes/{wake['wake']}"))["decision"] == "admitted"
+        (awake,) = (await server.call("GET", "/agents/men/pulses"))["pulses"]
+        assert (awake["kind"], awake["status"]) == ("gate", "running")
+        (mention,) = (await server.call("GET", "/wakes?agent=men"))["wakes"]
+        assert (mention["source"], mention["decision"], mention["charge"]) == ("thread", "admitted", "none")
+        assert (await server.call("GET", "/agents/men/wake-stats"))["wakes_today"] == 0

@@ -5,7 +5,7 @@ from dataclasses import replace
 from typing import Protocol
 
 from circadia.clock import Clock
-from circadia.errors import Conflict
+from circadia.errors import Conflict, Ended
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.event import Event, EventType
@@ -38,12 +38,17 @@ class SleepState:
         self._clock = clock
         self._signals = signals
         self._times_awake = times_awake
+        self._draining = False
+
+    def drain(self) -> None:
+        """Open no gate any more but for a pulse that has begun: the server is stopping (WAKE-55)."""
+        self._draining = True
 
     async def set(self, tx: Tx, agent: Agent, *, asleep: bool, cause: Cause, actor: str) -> Agent:
         """Make the agent asleep or awake and return its new row; nothing happens if it already is.
 
         Raises:
-            Conflict: the agent was deleted meanwhile.
+            Conflict: the agent was deleted meanwhile. Ended: it was to wake, and the server is stopping.
         """
         moved = await self.set_if_there(tx, agent.id, asleep=asleep, cause=cause, actor=actor)
         if moved is None:
@@ -57,6 +62,8 @@ class SleepState:
             return None
         if current.asleep == asleep:
             return current
+        if self._draining and not asleep and cause is not Cause.PULSE:
+            raise Ended(f"{current.reference!r} is not woken: the server is stopping; send it again")
         now = self._clock.now()
         moved = replace(current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor)
         if not await tx.agents.move(moved, from_generation=current.generation):

@@ -15,6 +15,15 @@ class Openings:
         self._rows = rows
         self._sleep = sleep
 
+    def drain(self) -> None:
+        """Open no further gate: the server is stopping."""
+        self._sleep.drain()
+
+    async def open_gate(self, tx: Tx, target: Agent, wake: Wake) -> None:
+        """Open the gate for what needs no admission: its time awake counts, and no wake is charged (WAKE-56)."""
+        actor = f"{wake.reason} by {wake.sender}"
+        await self._sleep.set(tx, target, asleep=False, cause=Cause.EVENT, actor=actor)
+
     async def open(
         self,
         tx: Tx,

@@ -85,6 +85,12 @@ class Requests:
     def drain(self) -> None:
         """Admit nothing more: what would be admitted is deferred, for another process or the next start (WAKE-55)."""
         self._draining = True
+        self._openings.drain()
+
+    @property
+    def draining(self) -> bool:
+        """Whether the server is stopping."""
+        return self._draining
 
     async def ask(self, tx: Tx, ask: Ask) -> Wake:
         """Decide, and store the request with its decision; one of the same key is returned as it stands.
@@ -171,7 +177,9 @@ class Requests:
         )
 
     def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None) -> Wake:
-        verdict = judge(facts, to_the_end=overridden_by is not None)
+        verdict = Verdict(decision=Decision.ADMITTED)
+        if not _unguarded(wake, facts.target):
+            verdict = judge(facts, to_the_end=overridden_by is not None)
         needed = verdict.decision is not Decision.ADMITTED
         if overridden_by is not None and needed:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
@@ -237,6 +245,9 @@ class Requests:
     async def _admitted(self, tx: Tx, wake: Wake, facts: Facts, timeout_seconds: float | None) -> Wake:
         counts = wake.source is not WakeSource.SCHEDULE
         target = facts.target
+        if _unguarded(wake, target):
+            await self._openings.open_gate(tx, target, wake)
+            return replace(wake, expires_at=None)
         limit = timeout_seconds or target.coordination.pulse_timeout_seconds
         spare = spare_seconds(target, facts.tally)
         if spare is not None and wake.overridden_by is None:
@@ -314,6 +325,11 @@ class Requests:
         told = {"decision": wake.decision.value, "rule": wake.rule or "", "source": wake.source.value}
         tx.after_commit(lambda: self._signals.publish("event", target.session))
         tx.after_commit(lambda: self._signals.publish("wake", target.id, told))
+
+
+def _unguarded(wake: Wake, target: Agent) -> bool:
+    """Return whether no guardrail is asked: a thread event that became a request because the server was stopping."""
+    return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
 
 
 def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:

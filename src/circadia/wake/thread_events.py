@@ -9,7 +9,10 @@ from circadia.wake.requests import Ask, Requests
 
 
 class ThreadEvents:
-    """Lets the wake events of agents whose policy says so pass the guardrails; all else goes straight to the sleep."""
+    """Lets the wake events of agents whose policy says so pass the guardrails; all else goes straight to the sleep.
+
+    While the server stops, what would open a gate waits as a request, whatever the policy says (WAKE-55).
+    """
 
     def __init__(self, sleep: SleepState, requests: Requests) -> None:
         self._sleep = sleep
@@ -17,14 +20,14 @@ class ThreadEvents:
 
     async def happened(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
         """Let the event have its effect; `by` is who caused it."""
-        guarded = isinstance(event, WakeEvent) and agent.coordination.guard_thread_events
-        if not guarded:
+        guarded = agent.coordination.guard_thread_events
+        if not isinstance(event, WakeEvent) or not (guarded or self._requests.draining):
             await self._sleep.happened(tx, agent, event, by=by)
             return
         present = await tx.agents.get(agent.id)
         if present is None or not present.asleep or event not in present.wake_events:
             return
-        sender = await self._sender(tx, by)
+        sender = await self._sender(tx, by) if guarded else None  # what is not guarded counts against nobody
         place = NOWHERE if sender is None else await place_of_agent(tx, sender)
         await self._requests.ask(
             tx, Ask(target=present, source=WakeSource.THREAD, sender=sender, by=by, reason=event.value, place=place)
