@@ -7,6 +7,8 @@ NODE := tests/clients/node
 # Most tests wait for servers that they have started: three at once keep two cores busy.
 WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 3 / 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
+# Tests start some hundred programs: none compiles the code anew, whatever the shell says.
+export PYTHONDONTWRITEBYTECODE :=
 
 .DEFAULT_GOAL := help
 .PHONY: help check containers test test-slow demo bench clean

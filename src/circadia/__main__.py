@@ -1,6 +1,16 @@
-"""`python -m circadia` is `circadia`."""
+"""`circadia`, and `python -m circadia`, which is the same."""
 
-from circadia.cli.app import main
+import importlib
+
+from circadia.cli.loading import quick_imports
+
+
+def main() -> None:
+    """Run the command line."""
+    with quick_imports():
+        command_line = importlib.import_module("circadia.cli.app")
+    command_line.main()
+
 
 if __name__ == "__main__":
     main()

@@ -10,6 +10,7 @@ import pytest
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
+from tests.fixtures.database_file import put_database
 
 GROUP_SECONDS: Final = 60.0
 """So long that a slow machine does not end a group before its test does."""
@@ -34,7 +35,7 @@ class Database:
 @pytest.fixture(params=["sqlite", "postgres"])
 def database(request: pytest.FixtureRequest, tmp_path: Path) -> Database:
     """A database that has the present schema."""
-    place = str(tmp_path / "circadia.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+    place = str(put_database(tmp_path)) if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     return Database(dialect=request.param, place=place)
 
 

@@ -27,6 +27,7 @@ from circadia.settings import LimitsSettings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
+from tests.fixtures.database_file import put_database
 
 CLOCK = SystemClock()
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -102,7 +103,7 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncGenerator[Store]:
-    opened = await open_sqlite(tmp_path / "gate.db")
+    opened = await open_sqlite(put_database(tmp_path))
     yield opened
     await opened.close()
 

@@ -15,6 +15,7 @@ from circadia.server.app import Listener, bound_to
 from circadia.server.wiring import Server, wired
 from circadia.settings import settings_from
 from circadia.testing.upstream import MockUpstream
+from tests.fixtures.database_file import put_database
 
 ADMIN = "operator-token-of-the-tests"
 KEY = "sk-key-of-the-provider-0123456789"
@@ -105,6 +106,7 @@ async def live(
 ) -> AsyncGenerator[Live]:
     """Run a server with the mock provider as `openai` and `anthropic`, with short timings."""
     folder.mkdir(exist_ok=True)
+    put_database(folder)
     async with MockUpstream(key=KEY) as mock, aiohttp.ClientSession(auto_decompress=False) as http:
         base = {"base_url": mock.base_url, "key_env": "KEY", **(upstream or {})}
         given = {

@@ -45,6 +45,7 @@ from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.inbox import Inbox
+from tests.fixtures.database_file import put_database
 
 ADMIN = "operator-token-of-the-tests"
 MODERN = "2026-07-28"
@@ -299,7 +300,7 @@ async def listening(app: ASGIApp) -> AsyncGenerator[str]:
 async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stand]:
     """Run the server with a fresh database."""
     clock = clock or SystemClock()
-    store = Breakable(await open_sqlite(folder / "circadia.db"))
+    store = Breakable(await open_sqlite(put_database(folder)))
     signals = LocalSignals()
     ids = RandomIds(lambda: milliseconds(SystemClock()))
     presence = Presence(store, signals)

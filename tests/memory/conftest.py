@@ -8,6 +8,7 @@ import pytest
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
+from tests.fixtures.database_file import put_database
 from tests.memory.world import World
 
 
@@ -20,7 +21,7 @@ def url(request: pytest.FixtureRequest) -> str | None:
 @pytest.fixture
 async def store(url: str | None, tmp_path: Path) -> AsyncIterator[Store]:
     """A store with nothing in it."""
-    opened = await (open_sqlite(tmp_path / "circadia.db") if url is None else open_postgres(url))
+    opened = await (open_sqlite(put_database(tmp_path)) if url is None else open_postgres(url))
     yield opened
     await opened.close()
 

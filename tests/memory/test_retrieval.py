@@ -19,6 +19,7 @@ from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
+from tests.fixtures.database_file import put_database
 from tests.memory.world import EMBEDDER, World, vector
 
 
@@ -157,7 +158,7 @@ async def test_no_search_finds_what_is_in_another_bank(world: World) -> None:
 
 
 async def test_banks_beyond_the_limit_of_rows_are_loaded_anew_and_found_the_same(tmp_path: Path) -> None:
-    store = await open_sqlite(tmp_path / "circadia.db")
+    store = await open_sqlite(put_database(tmp_path))
     world = await World.made(store, max_rows=3)
     banks = [world.bank, await world.add_bank("b"), await world.add_bank("c")]
     for bank in banks:
@@ -224,7 +225,7 @@ async def test_each_of_eight_writers_finds_at_once_what_it_wrote(world: World) -
 
 @pytest.mark.spec("MEM-05")
 async def test_both_databases_find_the_same_with_the_same_scores(tmp_path: Path, postgres_url: str) -> None:
-    stores = [await open_sqlite(tmp_path / "circadia.db"), await open_postgres(postgres_url)]
+    stores = [await open_sqlite(put_database(tmp_path)), await open_postgres(postgres_url)]
     told: list[list[tuple[str, float, object]]] = []
     for store in stores:
         world = await World.made(store)

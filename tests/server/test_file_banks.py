@@ -11,12 +11,13 @@ from circadia.settings import settings_from
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
+from tests.fixtures.database_file import put_database
 from tests.wake.fleet import CountedIds
 
 
 @pytest.mark.spec("MEM-12")
 async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person_has_set(tmp_path: Path) -> None:
-    store = await open_sqlite(tmp_path / "circadia.db")
+    store = await open_sqlite(put_database(tmp_path))
     clock, ids, signals = ManualClock(), CountedIds(), LocalSignals()
     template = "support-{user}"
 

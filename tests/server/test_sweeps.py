@@ -29,6 +29,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
 from tests.contract.rows import agent, message, session, stored, thread
+from tests.fixtures.database_file import put_database
 from tests.wake.fleet import CountedIds
 
 ANN, BOB, TALK = agent("ann"), agent("bob"), thread()
@@ -63,7 +64,7 @@ async def passes(clock: ManualClock, seconds: float) -> None:
 
 @pytest.fixture
 async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_sqlite(tmp_path / "circadia.db")
+    opened = await open_sqlite(put_database(tmp_path))
     await stored(opened, session(), ANN, BOB, TALK)
     yield opened
     await opened.close()

@@ -21,6 +21,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from circadia.wake.alerts import Alerts
+from tests.fixtures.database_file import put_database
 from tests.wake.fleet import LAUNCHED, NO_LIMITS, fleet
 
 HOUR = 3600.0
@@ -51,7 +52,7 @@ class Stand:
 @pytest.fixture
 async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
     clock, signals, ids = ManualClock(), LocalSignals(), RandomIds(system_milliseconds)
-    store = await open_sqlite(tmp_path / "circadia.db")
+    store = await open_sqlite(put_database(tmp_path))
     tier = wake_tier(settings_from({}), clock, ids, signals)
     registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
     threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)

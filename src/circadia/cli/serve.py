@@ -14,6 +14,7 @@ import uvloop
 
 from circadia.cli.connection import DEFAULT_URL, TOKEN_FILE
 from circadia.cli.folder import DATA_VARIABLE, Data, data_folder
+from circadia.cli.loading import quick_imports
 from circadia.settings import Settings, load_settings
 
 if TYPE_CHECKING:
@@ -112,7 +113,8 @@ class Run:
         for each in (signal.SIGINT, signal.SIGTERM):
             signal.signal(each, stop)
         # The server's libraries take a second to load, which no other command should wait for.
-        served = importlib.import_module("circadia.server.app").serve
+        with quick_imports():
+            served = importlib.import_module("circadia.server.app").serve
         on_ready: OnReady = self._ready
         try:
             await served(self._settings, self._data, role=self._role.value, on_ready=on_ready, config=self._file)

@@ -28,6 +28,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
+from tests.fixtures.database_file import put_database
 from tests.wake.fleet import CountedIds
 
 
@@ -143,7 +144,7 @@ class Stands:
 
     @classmethod
     async def at(cls, folder: Path) -> Self:
-        return cls(store=await open_sqlite(folder / "circadia.db"))
+        return cls(store=await open_sqlite(put_database(folder)))
 
     def stand(self, embedder: Embedder | None, before: Embedder | None = None) -> Stand:
         return Stand(self.store, self.clock, embedder, before)
