@@ -76,10 +76,18 @@ async def test_a_text_with_a_null_character_is_kept_whole_or_refused(team: Store
         assert [row.content for row in await tx.messages.of_thread(PLAN.id)] == [text]
 
 
+async def test_what_is_told_of_a_text_that_cannot_be_stored_does_not_hold_it(team: Store) -> None:
+    with pytest.raises(InvalidRequest) as caught:
+        async with team.write() as tx:
+            await tx.messages.add(message("m1", to=PLAN, content="my password \ud800"), [])
+    assert "password" not in str(caught.value)
+
+
 async def test_a_message_is_stored_once(team: Store) -> None:
     await sent(team, "m1")
-    with pytest.raises(Conflict):
+    with pytest.raises(Conflict) as caught:
         await sent(team, "m1")
+    assert "m1" not in str(caught.value)
     assert await unread(team) == ["m1"]
 
 

@@ -130,6 +130,44 @@ async def test_a_connection_cut_under_a_read_is_replaced(store: SqlStore, postgr
     assert await tags(store) == [1]
 
 
+async def test_a_table_that_changed_under_a_prepared_statement_costs_one_try(
+    store: SqlStore, postgres_server: PostgresServer, postgres_url: str
+) -> None:
+    async def last() -> int:
+        async with store.read() as tx:
+            return await tx.events.last_number()
+
+    await put(store, 1)
+    assert await last() == 1
+    database = postgres_url.partition("?")[0].rpartition("/")[2]
+    await postgres_server.execute("ALTER TABLE events ALTER COLUMN number TYPE integer", database=database)
+    with pytest.raises(StorageUnavailable, match="cached statement"):
+        await last()
+    assert await last() == 1
+
+
+async def test_a_statement_is_not_cut_short_with_its_caller(store: SqlStore) -> None:
+    began, sent = asyncio.Event(), list[str]()
+
+    def slow(connection: Connection) -> None:
+        began.set()
+        connection.exec_driver_sql("SELECT pg_sleep(0.2)")
+        sent.append("slow")
+
+    async def block() -> None:
+        async with store.write() as tx:
+            await tx.events.add([event(1)])
+            await store.writer.link.run(slow)
+
+    task = asyncio.create_task(block())
+    await began.wait()
+    task.cancel()
+    await put(store, 2)
+    assert task.cancelled()
+    assert sent == ["slow"]
+    assert await tags(store) == [2]
+
+
 @pytest.mark.parametrize(
     "url",
     [

@@ -1,13 +1,15 @@
 """The store on PostgreSQL: asyncpg, and one lock that puts the writers of all processes in a row."""
 
 import asyncio
-from collections.abc import Callable, Coroutine, Sequence
+from collections import deque
+from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
 
 import asyncpg
 import orjson
-from sqlalchemy import Connection, NullPool
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
+from sqlalchemy import Connection, Engine, NullPool
+from sqlalchemy.ext.asyncio import create_async_engine
+from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
@@ -15,6 +17,7 @@ from circadia.stores.sql.driver_errors import wrapped
 from circadia.stores.sql.group_commit import GROUP_SECONDS
 from circadia.stores.sql.link import Openings, nothing
 from circadia.stores.sql.migrate import migrate
+from circadia.stores.sql.statement import DIRECT
 
 T = TypeVar("T")
 
@@ -25,7 +28,7 @@ _OPENINGS: Final = Openings(
     write=("BEGIN", "SELECT pg_advisory_xact_lock(4114)"),
     read=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
 )
-_DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError)
+_DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
 _SETTINGS: Final = {
@@ -57,7 +60,7 @@ async def open_postgres(url: str, *, readers: int = 4, group_seconds: float = GR
         isolation_level="AUTOCOMMIT",  # the links begin and commit themselves
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
-    )
+    ).sync_engine
     link = _PostgresLink(engine)
     try:
         await link.run(migrate, first=_OPENINGS.write, opens=True)
@@ -77,103 +80,202 @@ class _Driver(Protocol):
 
     async def execute(self, query: str) -> str: ...
 
+    async def prepare(self, query: str) -> "_Prepared": ...
+
     def is_closed(self) -> bool: ...
 
     def is_in_transaction(self) -> bool: ...
 
 
-class _PostgresLink:
-    """A connection. What it is given runs in tasks of its own, so that a cancelled caller does not cut it short."""
+class _Prepared(Protocol):
+    """What we ask of asyncpg's prepared statements."""
 
-    def __init__(self, engine: AsyncEngine) -> None:
+    async def fetch(self, *args: object) -> Sequence[Any]: ...
+
+    async def executemany(self, args: Sequence[Sequence[object]]) -> None: ...
+
+    def get_attributes(self) -> Sequence[Any]: ...
+
+    def get_statusmsg(self) -> str: ...
+
+
+class _Answer:
+    """What a statement answered, as `Answer` tells."""
+
+    def __init__(self, prepared: _Prepared, rows: Sequence[Any]) -> None:
+        self._prepared = prepared
+        self._rows = rows
+
+    @property
+    def description(self) -> Sequence[tuple[str, int]]:
+        """Name and type of each column."""
+        return [(each.name, each.type.oid) for each in self._prepared.get_attributes()]
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed; known until the statement runs again."""
+        return int(self._prepared.get_statusmsg().rpartition(" ")[2])
+
+    def fetchall(self) -> Sequence[Any]:
+        """Return the rows."""
+        return self._rows
+
+    def fetchone(self) -> Any:
+        """Return the first row, or none."""
+        return self._rows[0] if self._rows else None
+
+
+class _Direct:
+    """Runs statements as asyncpg prepares them, without SQLAlchemy's cursors, which cost twice the statement."""
+
+    def __init__(self, driver: _Driver) -> None:
+        self._driver = driver
+        self._prepared: dict[str, _Prepared] = {}
+        """By text. These are the statements of the program, so they are not too many."""
+
+    def execute(self, text: str, values: Sequence[object]) -> _Answer:
+        """Run a statement."""
+        return await_(self._run(text, values, many=False))
+
+    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> _Answer:
+        """Run a statement for each of the sequences of values."""
+        return await_(self._run(text, values, many=True))
+
+    async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _Answer:
+        prepared = self._prepared.get(text)
+        if prepared is None:
+            prepared = self._prepared[text] = await self._driver.prepare(text)
+        try:
+            if many:
+                await prepared.executemany(values)
+                return _Answer(prepared, ())
+            return _Answer(prepared, await prepared.fetch(*values))
+        except _DRIVER_ERRORS:
+            # Perhaps the tables have changed since it was prepared: the next try prepares it anew.
+            self._prepared.pop(text, None)
+            raise
+
+
+class _PostgresLink:
+    """A connection. A task of its own does what it is given, so that a cancelled caller does not cut it short.
+
+    The task ends with the connection. What it does runs in one greenlet, where SQLAlchemy's calls wait for the driver:
+    to make a greenlet for each trip costs more than a statement.
+    """
+
+    def __init__(self, engine: Engine) -> None:
         self._engine = engine
-        self._order = asyncio.Lock()  # one at a time on the connection, first come first served
-        self._tasks: set[asyncio.Task[Any]] = set()
-        self._connection: AsyncConnection | None = None
+        self._jobs: deque[tuple[Callable[[], Any], asyncio.Future[Any]]] = deque()
+        self._task: asyncio.Task[None] | None = None
+        self._more: asyncio.Future[None]
+        """What the task waits for when it has done all."""
+        self._connection: Connection | None = None
         self._driver: _Driver
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """Do it, as `Link.run` tells."""
-        return await asyncio.shield(self._start(self._do(work, first, opens)))
+        return await self._give(lambda: self._do(work, first, opens))
 
     def finish(self) -> None:
         """Roll back what is open."""
-        self._start(self._roll_back())
+        self._give(self._roll_back)
 
     async def drop(self) -> None:
         """Close the connection."""
-        await asyncio.shield(self._start(self._close()))
+        await self._give(self._discard)
 
-    def _start(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
-        return task
+    def _give(self, job: Callable[[], T]) -> asyncio.Future[T]:
+        """Do the job after those given before; first come first served."""
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[T] = loop.create_future()
+        self._jobs.append((job, future))
+        if self._task is None or self._task.done():
+            self._task = loop.create_task(greenlet_spawn(self._serve))
+            self._more = loop.create_future()
+        elif not self._more.done():
+            self._more.set_result(None)
+        return future
 
-    async def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
-        async with self._order:
-            with wrapped(_NAME, *_DRIVER_ERRORS):
-                if opens:
-                    connection = await self._begin("; ".join(first))
-                else:
-                    connection = self._in_transaction()
-                    if first:
-                        tag = await self._driver.execute("; ".join(first))
-                        if first[-1] == "COMMIT" and tag != "COMMIT":
-                            raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
-                return await connection.run_sync(work)
+    def _serve(self) -> None:
+        while self._jobs or self._connection is not None:
+            if not self._jobs:
+                await_(self._more)
+                self._more = asyncio.get_running_loop().create_future()
+                continue
+            job, future = self._jobs.popleft()
+            try:
+                outcome = job()
+            except Exception as error:  # noqa: BLE001 - it is raised again where the job is awaited
+                if not future.done():  # it is when its caller was cancelled
+                    future.set_exception(error)
+            except BaseException:
+                future.cancel()
+                raise
+            else:
+                if not future.done():
+                    future.set_result(outcome)
 
-    async def _begin(self, statements: str) -> AsyncConnection:
-        connection = await self._opened()
+    def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
+        with wrapped(_NAME, *_DRIVER_ERRORS):
+            if opens:
+                return work(self._begin("; ".join(first)))
+            connection = self._in_transaction()
+            if first:
+                tag = self._send("; ".join(first))
+                if first[-1] == "COMMIT" and tag != "COMMIT":
+                    raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
+            return work(connection)
+
+    def _send(self, statements: str) -> str:
+        return await_(self._driver.execute(statements))
+
+    def _begin(self, statements: str) -> Connection:
+        connection = self._opened()
         try:
-            await self._driver.execute(statements)
+            self._send(statements)
         except (*_DRIVER_ERRORS, OSError):
             if not self._driver.is_closed():
                 raise
             # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
-            connection = await self._opened()
-            await self._driver.execute(statements)
+            connection = self._opened()
+            self._send(statements)
         return connection
 
-    async def _opened(self) -> AsyncConnection:
+    def _opened(self) -> Connection:
         """Return the connection, outside of a transaction; a new one if there is none or it was lost."""
         if self._connection is not None and (self._driver.is_closed() or self._connection.invalidated):
-            await self._discard()
+            self._discard()
         if self._connection is None:
-            connection = await self._engine.connect()
-            driver = (await connection.get_raw_connection()).driver_connection
+            connection = self._engine.connect()
+            driver = connection.connection.driver_connection
             if driver is None:
                 raise StorageUnavailable(f"{_NAME} closed the connection at once")
+            connection.info[DIRECT] = _Direct(driver)
             self._driver = driver
             self._connection = connection
         elif self._driver.is_in_transaction():
-            await self._driver.execute("ROLLBACK")
+            self._send("ROLLBACK")
         return self._connection
 
-    def _in_transaction(self) -> AsyncConnection:
+    def _in_transaction(self) -> Connection:
         connection = self._connection
         if connection is None or connection.invalidated or not self._driver.is_in_transaction():
             raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
         return connection
 
-    async def _roll_back(self) -> None:
-        async with self._order:
-            if self._connection is None or not self._driver.is_in_transaction():
-                return
-            try:
-                await self._driver.execute("ROLLBACK")
-            except (*_DRIVER_ERRORS, OSError):
-                await self._discard()  # the server rolls back what it no longer hears of
+    def _roll_back(self) -> None:
+        if self._connection is None or not self._driver.is_in_transaction():
+            return
+        try:
+            self._send("ROLLBACK")
+        except (*_DRIVER_ERRORS, OSError):
+            self._discard()  # the server rolls back what it no longer hears of
 
-    async def _close(self) -> None:
-        async with self._order:
-            await self._discard()
-
-    async def _discard(self) -> None:
+    def _discard(self) -> None:
         connection, self._connection = self._connection, None
         if connection is not None:
-            await connection.invalidate()
-            await connection.close()
+            connection.invalidate()
+            connection.close()
 
 
 def _to_json(value: object) -> str:

@@ -25,6 +25,7 @@ from circadia.stores.sql.driver_errors import wrapped
 from circadia.stores.sql.group_commit import GROUP_SECONDS
 from circadia.stores.sql.link import Link, Openings, nothing
 from circadia.stores.sql.migrate import migrate
+from circadia.stores.sql.statement import DIRECT
 
 T = TypeVar("T")
 
@@ -123,6 +124,7 @@ class _Session:
             except sqlite3.Error:
                 connection.close()
                 raise
+            connection.info[DIRECT] = driver
             self._driver = driver
             self._connection = connection
             return connection

@@ -1,20 +1,26 @@
 """Where errors of the drivers become the program's own."""
 
+import sqlite3
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
 
+import asyncpg
 from sqlalchemy import exc
 
-from circadia.errors import Conflict, InvalidRequest, StorageUnavailable
+from circadia.errors import CircadiaError, Conflict, InvalidRequest, StorageUnavailable
 
-_DATA_EXCEPTION = "22"  # the class of SQLSTATE codes for values that the database cannot hold
+_CONFLICTS: Final = (sqlite3.IntegrityError, asyncpg.IntegrityConstraintViolationError)
+_MISTAKES: Final = (sqlite3.ProgrammingError, sqlite3.NotSupportedError, asyncpg.SyntaxOrAccessError)
+_OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowError)
+"""The server refused the value, or the driver could not encode it."""
 
 
 @contextmanager
 def wrapped(database: str, *driver: type[Exception]) -> Generator[None]:
-    """Raise what a driver raises as one of ours; a mistake in a statement stays what it is.
+    """Raise what a driver raises as one of ours, whoever called it; a mistake in a statement stays what it is.
 
-    `driver` are the errors that the driver raises where it is called without SQLAlchemy.
+    `driver` are the errors that the driver has.
 
     Raises:
         Conflict: A constraint does not allow the row.
@@ -23,34 +29,35 @@ def wrapped(database: str, *driver: type[Exception]) -> Generator[None]:
     """
     try:
         yield
-    except exc.IntegrityError as error:
-        raise Conflict(f"the stored rows do not allow this: {error.orig}") from error
-    except (UnicodeEncodeError, OverflowError) as error:
-        raise InvalidRequest(f"{database} cannot store this value: {error}") from error
-    except (exc.ProgrammingError, exc.NotSupportedError):
-        raise
-    except exc.DBAPIError as error:
-        if _of_value(error):
-            raise InvalidRequest(f"{database} cannot store this value: {error.orig}") from error
-        raise unavailable(database, error.orig or error) from error
-    except (exc.InvalidRequestError, OSError, *driver) as error:
+    except (exc.DBAPIError, UnicodeEncodeError, OverflowError, OSError, *driver) as error:
+        found = error.driver_exception if isinstance(error, exc.DBAPIError) else error
+        if isinstance(found, _MISTAKES):
+            raise
+        raise _translated(database, found) from error
+    except exc.InvalidRequestError as error:
         raise unavailable(database, error) from error
 
 
 def unavailable(database: str, error: BaseException) -> StorageUnavailable:
     """Return the error for a database that does not do its work now."""
-    told = str(error) or type(error).__name__
+    told = _told(error)
     if "disk is full" in told or "No space left" in told:
         told = f"its disk is full; make room ({told})"
     return StorageUnavailable(f"{database} does not answer: {told}", retry_after_seconds=1.0)
 
 
-def _of_value(error: exc.DBAPIError) -> bool:
-    """Return whether the value is at fault: the server said so, or the driver could not encode it."""
-    state = getattr(error.orig, "sqlstate", None)
-    refused = isinstance(state, str) and state.startswith(_DATA_EXCEPTION)
-    return refused or isinstance(error, exc.DataError) or isinstance(_cause(error), ValueError)
+def _translated(database: str, error: Exception) -> CircadiaError:
+    if isinstance(error, _CONFLICTS):
+        return Conflict(f"the stored rows do not allow this: {_told(error)}")
+    if isinstance(error, _OF_VALUES):
+        return InvalidRequest(f"{database} cannot store this value: {_told(error)}")
+    return unavailable(database, error)
 
 
-def _cause(error: exc.DBAPIError) -> BaseException | None:
-    return None if error.orig is None else error.orig.__cause__
+def _told(error: BaseException) -> str:
+    """Return its message without the row or the value that asyncpg tells: these may be secret."""
+    if isinstance(error, asyncpg.DataError) and error.__cause__ is not None:
+        return str(error.__cause__)  # why it could not encode the value, which its own message shows
+    if isinstance(error, asyncpg.PostgresError):
+        return str(error.args[0])  # the row comes after it
+    return str(error) or type(error).__name__

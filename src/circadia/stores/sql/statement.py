@@ -8,10 +8,9 @@ out. Statements that are put together for a call, or that have lists (`IN`), go 
 from collections import namedtuple
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Dialect, Insert, exc
-from sqlalchemy.engine.interfaces import DBAPICursor
+from sqlalchemy import ColumnElement, Connection, Dialect, Insert
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import SelectBase
@@ -19,6 +18,42 @@ from sqlalchemy.sql.selectable import SelectBase
 _Convert = Callable[[Any], Any] | None
 _Any = SelectBase | UpdateBase
 _NONE: Final[Mapping[str, object]] = {}
+DIRECT: Final = "direct"
+"""Where the `info` of each connection has its `Direct`."""
+
+
+class Answer(Protocol):
+    """What a driver answers; a cursor of sqlite3 is one."""
+
+    @property
+    def description(self) -> Any:
+        """A sequence for each column, with the code of its type in the second place."""
+        ...
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed."""
+        ...
+
+    def fetchall(self) -> Sequence[Any]:
+        """Return the rows."""
+        ...
+
+    def fetchone(self) -> Any:
+        """Return the first row, or none."""
+        ...
+
+
+class Direct(Protocol):
+    """The driver's side of a connection; a connection of sqlite3 is one. Errors come out as the driver raises them."""
+
+    def execute(self, text: str, values: Sequence[object]) -> Answer:
+        """Run a statement."""
+        ...
+
+    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> Answer:
+        """Run a statement for each of the sequences of values."""
+        ...
 
 
 @dataclass(kw_only=True, slots=True)
@@ -79,14 +114,14 @@ class Statement:
 
     def _queried(
         self, connection: Connection, values: Mapping[str, object]
-    ) -> tuple[Callable[[Sequence[Any]], Any], DBAPICursor]:
+    ) -> tuple[Callable[[Sequence[Any]], Any], Answer]:
         plan = self._plan(connection)
         cursor = self._executed(connection, plan, values)
         if plan.row is None:
             plan.row = _row(self._in_dialect(connection), connection.dialect, cursor)
         return plan.row, cursor
 
-    def _executed(self, connection: Connection, plan: _Plan, values: Mapping[str, object]) -> DBAPICursor:
+    def _executed(self, connection: Connection, plan: _Plan, values: Mapping[str, object]) -> Answer:
         given = tuple([
             (values[name] if convert is None else convert(values[name])) if name is not None else convert
             for name, convert in plan.values
@@ -118,23 +153,12 @@ class Statement:
         return self._statement(connection) if callable(self._statement) else self._statement
 
 
-def _execute(connection: Connection, text: str, values: Any, *, many: bool = False) -> DBAPICursor:
-    cursor = connection.connection.cursor()
-    try:
-        if many:
-            cursor.executemany(text, values)
-        else:
-            cursor.execute(text, values)
-    except connection.dialect.loaded_dbapi.Error as error:
-        # As SQLAlchemy raises it, but without the values: they may be secret.
-        dialect = connection.dialect
-        raise exc.DBAPIError.instance(
-            text, None, error, dialect.loaded_dbapi.Error, hide_parameters=True, dialect=dialect
-        ) from error
-    return cursor
+def _execute(connection: Connection, text: str, values: Any, *, many: bool = False) -> Answer:
+    direct: Direct = connection.info[DIRECT]
+    return direct.executemany(text, values) if many else direct.execute(text, values)
 
 
-def _row(statement: _Any, dialect: Dialect, cursor: DBAPICursor) -> Callable[[Sequence[Any]], Any]:
+def _row(statement: _Any, dialect: Dialect, cursor: Answer) -> Callable[[Sequence[Any]], Any]:
     """Return what makes rows of the answer: a named tuple, with the columns converted that need it."""
     columns: Sequence[ColumnElement[Any]] = list(statement.exported_columns)
     names = [str(column.key) for column in columns]
