@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from circadia.gateway.dialects.anthropic_messages import CountTokens, Messages
+from circadia.gateway.dialects.anthropic_messages import Messages
 from circadia.gateway.dialects.openai_chat import ChatCompletions
 from circadia.gateway.dialects.openai_completions import Completions
 from circadia.gateway.dialects.openai_responses import Responses
@@ -195,5 +195,4 @@ def test_what_is_no_request_is_left_alone(body: bytes) -> None:
 
 
 def test_endpoints_without_turns_have_no_prompt() -> None:
-    assert CountTokens().prompt(raw(messages=[{"role": "user", "content": "hi"}])) is None
     assert Completions().prompt(raw(prompt="hi")) is None

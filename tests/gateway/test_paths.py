@@ -21,7 +21,7 @@ OPEN = [
     ("POST", "/messages/count_tokens", "count_tokens", False),
     ("GET", "/models", "plain", False),
     ("GET", "/models/gpt-4.1", "plain", False),
-    ("GET", "/responses/resp_1", "plain", False),
+    ("GET", "/responses/resp_1", "stored_response", False),
     ("DELETE", "/responses/resp_1", "plain", False),
     ("POST", "/responses/resp_1/cancel", "plain", False),
     ("GET", "/responses/resp_1/input_items", "plain", False),

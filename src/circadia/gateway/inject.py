@@ -67,7 +67,7 @@ class Injection:
         fitting = context.fitting
         if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):
             fitting = given.fitting
-        elif question is not None:
+        elif question is not None and call.route.generates:  # what is only counted is not said
             self._keep(key, given if call.request.conversation else None, bank, prompt.question, context)
         if not context.stable and not fitting:
             return body

@@ -65,7 +65,6 @@ _GENERATING = {
     "/messages": "messages",
 }
 _PASSING = (
-    "GET /responses/{own}",
     "DELETE /responses/{own}",
     "POST /responses/{own}/cancel",
     "GET /responses/{own}/input_items",
@@ -80,8 +79,9 @@ def _listed() -> tuple[Rule, ...]:
         for path, dialect in _GENERATING.items()
     ]
     counting = Rule(method="POST", pattern=re.compile(_PREFIX + "/messages/count_tokens"), dialect="count_tokens")
+    fetching = _compile("GET", "/responses/{own}", prefix=_PREFIX, generates=False, dialect="stored_response")
     passing = [_compile(*rule.split(" "), prefix=_PREFIX, generates=False) for rule in _PASSING]
-    return (*generating, counting, *passing)
+    return (*generating, counting, fetching, *passing)
 
 
 def _compile(method: str, path: str, *, prefix: str = "", generates: bool, dialect: str = "plain") -> Rule:

@@ -66,9 +66,19 @@ class Relay:
         self._counts: dict[AgentId, tuple[int, asyncio.Future[int]]] = {}
 
     async def plain(self, call: ModelCall, body: bytes, reply: Reply) -> None:
-        """Pass on a call that generates nothing: no hold, no usage."""
-        meter = call.dialect.meter(streamed=call.request.streamed, take_usage_out=False, chain=())
+        """Pass on a call that generates nothing: no hold, no usage.
+
+        Tokens are counted of what would be sent. An answer that was made in the background is told when it is fetched.
+        """
+        if call.route.dialect == "count_tokens":
+            turn = await self._turns.begin(call.agent, call.request, call.headers)
+            body = (await self._tier.before(call, turn, body)).body
+        streamed = call.request.streamed or _asks_for_stream(call)
+        meter = call.dialect.meter(streamed=streamed, take_usage_out=False, chain=())
         await self._pass_on(call, body, reply, meter, None)
+        said = meter.said()
+        if said is not None and said.handle is not None:
+            self._tier.fetched(call, said.handle, said)
 
     async def generate(self, call: ModelCall, body: bytes, passage: Passage, reply: Reply) -> None:
         """Send the call, changed as declared, and pass the answer on; write down its usage whatever happens."""
@@ -199,6 +209,12 @@ class Relay:
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         said = None if told is None else meter.said()
         self._tier.after(call, turn, answered=whole, told=told, said=said)
+
+
+def _asks_for_stream(call: ModelCall) -> bool:
+    """Return whether a stored answer is fetched as a stream."""
+    query = call.target.partition("?")[2]
+    return call.route.dialect == "stored_response" and "stream=true" in query.lower().split("&")
 
 
 def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:

@@ -7,8 +7,10 @@ answer (MEM-14, MEM-15).
 import asyncio
 import logging
 import re
+from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from hashlib import blake2b
+from itertools import chain
 from typing import Final
 
 from circadia.clock import Clock
@@ -20,6 +22,7 @@ from circadia.gateway.headers import one
 from circadia.gateway.inject import Injection
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.turns import Prepared, Told, Turn
+from circadia.ids import AgentId
 from circadia.memory.banks import USER
 from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.records.agent import AgentPolicy
@@ -32,6 +35,8 @@ LOOK_UP_SECONDS: Final = 2.0
 """How long a call waits for its context at most; then it goes without."""
 BOUND: Final = 10_000
 """Exchanges that wait to be written while the database is away; 20 MB of usual turns."""
+AWAITED: Final = 10_000
+"""Answers from the background whose conversation is remembered, about 300 bytes each."""
 _BATCH: Final = 16
 """Exchanges in one transaction: some 5 ms of the event loop."""
 _FROM_AGENTS: Final = re.compile(r"^<<<message \S+ from .* at .*>>>$", re.M)
@@ -60,6 +65,8 @@ class Remembering:
         self._clock = clock
         self._injection = injection
         self._exchanges = exchanges
+        self._awaited: OrderedDict[tuple[AgentId, str], tuple[str, str | None]] = OrderedDict()
+        """Conversation and end user of answers that are made in the background."""
         self.calls = 0
         self.turns = 0
         self.strangers = 0
@@ -96,21 +103,37 @@ class Remembering:
         self.turns += int(answered and turn.counted)
         if told is None or not (answered or said):
             return
+        if said is not None and said.handle is not None:
+            self._awaited[call.agent.id, said.handle] = turn.conversation.id, turn.user
+            if len(self._awaited) > AWAITED:
+                self._awaited.popitem(last=False)
+        behind = said.handle if answered and said is not None else None
+        key = _key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
+        unique = told.continues or behind is not None
+        answer = self._answered(call, said if call.request.chain else None, key, unique=unique, whole=answered)
+        self._keep(call, turn.conversation.id, turn.user, chain(_asked(call, turn, told), answer))
+
+    def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
+        """Have an answer written that was made in the background; what was asked for it is there."""
+        if call.agent.policy.bank is not None and _keeps(call.agent.policy):
+            # Whoever fetches it, it was made for the one who asked; after a restart nobody knows who that was.
+            session, user = self._awaited.get((call.agent.id, handle), (handle, None))
+            answer = self._answered(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
+            self._keep(call, session, user, answer)
+
+    def _keep(self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance]) -> None:
         try:
-            utterances = [*_asked(call, turn, told), *self._answered(call, turn, said, told, whole=answered)]
+            utterances = list(said)
         except Exception:  # as above
             _logger.exception("a call of %r is not kept", call.agent.reference)
             return
         if utterances:
-            session = turn.conversation.id
-            self._exchanges.put(
-                Exchange(policy=call.agent.policy, user=turn.user, session=session, said=utterances)
-            )  # fmt: skip
+            self._exchanges.put(Exchange(policy=call.agent.policy, user=user, session=session, said=utterances))
 
     def _answered(
-        self, call: ModelCall, turn: Turn, said: Said | None, told: Told, *, whole: bool
+        self, call: ModelCall, said: Said | None, key: str, *, unique: bool, whole: bool
     ) -> Iterator[Utterance]:
-        if said is None or not call.request.chain:
+        if said is None:
             return
         # What comes with calls of tools is not the answer yet.
         texts = [(said.text, bool(said.calls), "said")] if said.text else []
@@ -119,8 +142,8 @@ class Remembering:
             # A call that is sent again may be answered otherwise, and both were said; of what broke off one is enough.
             part = f"{what}:{_digest(text)}" if whole else f"{what}:broken"
             yield Utterance(
-                text=text, speaker=call.agent.name, trust=Trust.AGENT, key=_key(call, turn, 1, part),
-                unique=told.continues, at=self._clock.now(), tool=tool, incomplete=not whole or said.cut,
+                text=text, speaker=call.agent.name, trust=Trust.AGENT, key=f"{key}:{part}", unique=unique,
+                at=self._clock.now(), tool=tool, incomplete=not whole or said.cut,
             )  # fmt: skip
 
 
@@ -138,7 +161,7 @@ def _asked(call: ModelCall, turn: Turn, told: Told) -> Iterator[Utterance]:
             text=heard.text,
             speaker="tool" if heard.tool else turn.user or "user",
             trust=Trust.TOOL if heard.tool else _trust(heard, trust),
-            key=_key(call, turn, heard.back, f"tool{part}" if heard.tool else "user"),
+            key=f"{_key(call, turn, heard.back)}:{f'tool{part}' if heard.tool else 'user'}",
             unique=told.continues,
             at=told.at,
             tool=heard.tool,
@@ -155,10 +178,10 @@ def _trust(heard: Heard, told: str | None) -> Trust:
     return max(said, least, key=lambda each: each.rank)
 
 
-def _key(call: ModelCall, turn: Turn, back: int, what: str) -> str:
-    """Return what tells a message: who has it with whom, in which named conversation, behind what, and which part."""
+def _key(call: ModelCall, turn: Turn, back: int) -> str:
+    """Return what tells a message: who has it with whom, in which named conversation, and behind what."""
     named = one(call.headers, b"x-circadia-conversation") or ""
-    return f"{_digest(call.agent.id, turn.user or '', named, call.request.chain[-back])}:{what}"
+    return _digest(call.agent.id, turn.user or "", named, *call.request.chain[-back:][:1])
 
 
 def _digest(*parts: str) -> str:

@@ -71,6 +71,10 @@ class SleepTier(Protocol):
         """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came."""
         ...
 
+    def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
+        """Learn what an answer says that is made in the background; perhaps nothing yet, perhaps nothing new."""
+        ...
+
 
 class Turns:
     """Finds the conversation of a call and moves its counters."""

@@ -175,10 +175,11 @@ def test_another_system_prompt_is_another_conversation() -> None:
 
 
 @pytest.mark.spec("GATE-41")
-def test_counting_tokens_is_no_turn_writes_nothing_and_is_left_alone() -> None:
+def test_counting_tokens_is_no_turn_and_writes_nothing() -> None:
     request = request_of(USER)
     read = COUNT_TOKENS.read(request)
-    assert (read.turn, read.output_limit, read.chain, read.model) == (False, 0, (), "claude-sonnet-4-5")
+    assert (read.turn, read.output_limit, read.model) == (False, 0, "claude-sonnet-4-5")
+    assert read.chain == MESSAGES.read(request).chain, "it is counted as a part of its conversation"
     assert COUNT_TOKENS.with_line(request, "LINE") == request
     meter = COUNT_TOKENS.meter(streamed=False, take_usage_out=False, chain=())
     run(meter, [b'{"input_tokens":5}'])

@@ -182,6 +182,7 @@ def test_the_dialects_cover_every_route() -> None:
         "completions",
         "embeddings",
         "responses",
+        "stored_response",
         "messages",
         "count_tokens",
         "plain",

@@ -1,6 +1,7 @@
 """Anthropic's messages, and the counting of their tokens."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import cast
 
 import orjson
@@ -67,28 +68,17 @@ class Messages:
 
 
 class CountTokens(Messages):
-    """`POST …/messages/count_tokens`: the same request, which generates nothing."""
+    """`POST …/messages/count_tokens`: the same request, which generates nothing; memory's part of it counts too."""
 
     endpoint = "count_tokens"
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes nothing and is no turn."""
-        request = fields.load(body)
-        fields.objects(request, "messages")
-        return ModelRequest(
-            model=fields.text(request, "model"),
-            input_estimate=fields.input_estimate(body),
-            output_limit=0,
-            end_user=_end_user(request),
-        )
+        return replace(super().read(body), streamed=False, output_limit=0, turn=False)
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: what is counted is what was sent."""
+        """Return the body: nothing that is counted was written before a sleep."""
         return body
-
-    def prompt(self, body: bytes) -> Prompt | None:
-        """Return none: nobody takes a turn here."""
-        return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher that finds no usage: counting uses no tokens."""

@@ -59,6 +59,8 @@ class Said:
     """The calls of tools that it asks its caller for, each as `name(arguments)`."""
     cut: bool = False
     """Whether it ends where a limit cut it off."""
+    handle: str | None = None
+    """The provider's id of an answer that is made in the background: it may have no words yet, and is fetched later."""
 
 
 class Meter(Protocol):

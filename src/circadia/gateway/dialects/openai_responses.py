@@ -9,6 +9,7 @@ from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
@@ -70,21 +71,38 @@ class Responses:
         return _StreamedResponse(chain, words=words) if streamed else _BufferedResponse(chain)
 
 
+class StoredResponse(Plain):
+    """`GET …/responses/{id}`: an answer again, or one that was made in the background."""
+
+    endpoint = "stored_response"
+
+    def __init__(self) -> None:
+        super().__init__("openai")
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
+        """Return a watcher for the answer; what it says is new if it was made in the background."""
+        return _StreamedResponse((), words=False) if streamed else _BufferedResponse(())
+
+
 class _Response(Watched):
     """What a response object tells."""
 
     def __init__(self, hashes: Sequence[str]) -> None:
         super().__init__(hashes)
         self._said: Said | None = None
+        self._behind: str | None = None
+        """Its id, if it is made in the background."""
 
     def said(self) -> Said | None:
-        """Return what the response says."""
-        return self._said
+        """Return what the response says; of one in the background that is not done, only its handle."""
+        return Said(text="", handle=self._behind) if self._said is None and self._behind else self._said
 
     def take(self, response: dict[str, object]) -> None:
         """Take model, ids, and, once they are there, usage and the hash of the output."""
         self.model = fields.as_text(response.get("model")) or self.model
         self.usage = responses_usage(response.get("usage")) or self.usage
+        if response.get("background") is True:
+            self._behind = fields.as_text(response.get("id"))
         # One that the provider does not store can never be referred to.
         if response.get("store") is not False:
             self.handle = fields.as_text(response.get("id"))
@@ -94,7 +112,7 @@ class _Response(Watched):
         if response.get("status") in ("completed", "incomplete"):
             self.complete = True
             output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
-            self._said = _said(output, cut=response.get("status") == "incomplete")
+            self._said = _said(output, cut=response.get("status") == "incomplete", handle=self._behind)
             messages = [item for item in output if item.get("type") == "message"]
             # Some clients send the messages back alone, most the whole output: the likelier hash stands last.
             for items in (messages, output):
@@ -136,8 +154,8 @@ class _StreamedResponse(StreamedMeter, _Response):
 
     def said(self) -> Said | None:
         """Return what the response says; what came of it if it broke off."""
-        whole = super().said()
-        return Said(text="".join(self._pieces)) if whole is None and self._pieces else whole
+        broken = self._said is None and self._pieces
+        return Said(text="".join(self._pieces), handle=self._behind) if broken else super().said()
 
 
 def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
@@ -168,7 +186,7 @@ def _message(text: str, place: splice.Place) -> Message:
     return Message(side=side, said=texts(item.get("content")), slot=slot)
 
 
-def _said(output: Sequence[dict[str, object]], *, cut: bool) -> Said | None:
+def _said(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None) -> Said | None:
     """Return what the output of a response says; none if that is nothing."""
     said = [texts(item.get("content")) for item in output if item.get("type") == "message"]
     text = "\n\n".join([each for each in said if each])
@@ -177,7 +195,7 @@ def _said(output: Sequence[dict[str, object]], *, cut: bool) -> Said | None:
         for item in output
         if item.get("type") in ("function_call", "custom_tool_call")
     )
-    return Said(text=text, calls=calls, cut=cut) if text or calls else None
+    return Said(text=text, calls=calls, cut=cut, handle=handle) if text or calls else None
 
 
 def _items(request: dict[str, object]) -> list[dict[str, object]]:

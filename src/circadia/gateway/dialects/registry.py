@@ -8,7 +8,7 @@ from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.openai_chat import ChatCompletions
 from circadia.gateway.dialects.openai_completions import Completions
 from circadia.gateway.dialects.openai_embeddings import Embeddings
-from circadia.gateway.dialects.openai_responses import Responses
+from circadia.gateway.dialects.openai_responses import Responses, StoredResponse
 from circadia.gateway.dialects.plain import Plain
 
 
@@ -19,6 +19,7 @@ def dialects(api: Literal["openai", "anthropic"]) -> Mapping[str, Dialect]:
         Completions(),
         Embeddings(),
         Responses(),
+        StoredResponse(),
         Messages(),
         CountTokens(),
         Plain(api),
