@@ -21,8 +21,10 @@ from benchmarks import (
     pulses,
     recall,
     remember,
+    remember_peers,
     schedules,
     search,
+    search_peers,
     state,
 )
 from benchmarks.report import Report, save, show
@@ -42,7 +44,11 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
         "inbox": lambda folder: inbox.run(folder, inbox.QUICK if quick else inbox.Size()),
         "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK if quick else idle_fleet.Size()),
         "remember": lambda folder: remember.run(folder, remember.QUICK if quick else remember.Size()),
+        "remember_peers": lambda folder: remember_peers.run(
+            folder, remember_peers.QUICK if quick else remember_peers.Size()
+        ),
         "search": lambda folder: search.run(folder, search.QUICK if quick else search.Size()),
+        "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK if quick else search_peers.Size()),
         "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
         "recall": lambda folder: recall.run(folder, recall.Size(data=data)),
     }

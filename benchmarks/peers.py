@@ -1,4 +1,4 @@
-"""Other proxies, as their own documents tell to run them: set up here, left out with a reason where that fails."""
+"""Other programs, as their own documents tell to run them: set up here, left out with a reason where that fails."""
 
 import asyncio
 import contextlib
@@ -19,6 +19,13 @@ from benchmarks.folders import cache
 
 LITELLM: Final = "1.102.0"
 PORTKEY: Final = "1.15.2"
+MEM0: Final = "2.2.1"
+LANGMEM: Final = "0.0.30"
+LANGMEM_WITH: Final = ("langgraph==1.2.22", "langchain==1.4.7", "langchain-core==1.7.2", "langchain-openai==1.7.3")
+"""What it is used with: it names lower bounds only, and pip looks for minutes."""
+CHROMA: Final = "1.5.9"
+BPE: Final = "0.1.4"
+"""Of bpe-openai, which counts tokens and brings its vocabulary with it."""
 INSTALL_SECONDS: Final = 900.0
 START_SECONDS: Final = 180.0
 STOP_SECONDS: Final = 15.0
@@ -50,12 +57,7 @@ Start = Callable[[Path, int], contextlib.AbstractAsyncContextManager[Peer]]
 @contextlib.asynccontextmanager
 async def litellm(folder: Path, upstream: int) -> AsyncGenerator[Peer]:
     """LiteLLM's proxy: no database, one worker, one model, its key check on."""
-    home = cache() / f"litellm-{LITELLM}"
-    program = home / "bin" / "litellm"
-    if not program.exists():
-        shutil.rmtree(home, ignore_errors=True)
-        await _install(sys.executable, "-m", "venv", str(home))
-        await _install(str(home / "bin" / "python"), "-m", "pip", "install", "-q", f"litellm[proxy]=={LITELLM}")
+    python = await installed(f"litellm-{LITELLM}", f"litellm[proxy]=={LITELLM}")
     model = {"model": "openai/gpt-4o-mini", "api_base": f"http://127.0.0.1:{upstream}/v1", "api_key": KEY}
     config = {
         "model_list": [{"model_name": "gpt-4o-mini", "litellm_params": model}],
@@ -65,7 +67,8 @@ async def litellm(folder: Path, upstream: int) -> AsyncGenerator[Peer]:
     file = folder / "litellm.yaml"
     file.write_text(yaml.safe_dump(config), "utf-8")
     port = free_port()
-    command = [str(program), "--config", str(file), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
+    program = str(python.with_name("litellm"))
+    command = [program, "--config", str(file), "--host", "127.0.0.1", "--port", str(port), "--num_workers", "1"]
     environment = {**os.environ, "LITELLM_LOCAL_MODEL_COST_MAP": "True", "PYTHONPATH": ""}
     headers = {"Authorization": f"Bearer {KEY}"}
     async with _running(command, folder, environment) as pid:
@@ -107,6 +110,19 @@ async def portkey(folder: Path, upstream: int) -> AsyncGenerator[Peer]:
 
 
 PEERS: Final[Mapping[str, Start]] = {f"LiteLLM {LITELLM}": litellm, f"Portkey {PORTKEY}": portkey}
+
+
+async def installed(name: str, *requirements: str) -> Path:
+    """Return the Python of an environment that has these, made at the first use. Raises NotInstallable."""
+    home = cache() / name
+    python = home / "bin" / "python"
+    complete = home / "complete"  # an installation that broke off lacks it
+    if not complete.exists():
+        shutil.rmtree(home, ignore_errors=True)
+        await _install(sys.executable, "-m", "venv", str(home))
+        await _install(str(python), "-m", "pip", "install", "-q", *requirements)
+        complete.touch()
+    return python
 
 
 def free_port() -> int:

@@ -8,6 +8,8 @@ import asyncio
 import json
 import re
 import sqlite3
+import statistics
+import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
@@ -42,6 +44,13 @@ OURS: Final = "Circadia"
 BM25: Final = "full text, stemmed: BM25 (SQLite FTS5)"
 RANKED: Final = "full text, stemmed: ts_rank_cd (PostgreSQL)"
 VECTORS: Final = "vectors alone"
+FUSED: Final = "BM25 and vectors by rank fusion, k = 60"
+RANK_CONSTANT: Final = 60
+"""What reciprocal rank fusion adds to each rank (Cormack, Clarke and Büttcher, SIGIR 2009), as most take it."""
+FUSED_DEPTH: Final = 100
+"""Of both lists that are fused."""
+TIMED: Final = 200
+"""Questions that are embedded one after the other."""
 WORDS: Final = "Circadia without vectors"
 TINY: Final[Sequence[Mapping[str, Any]]] = (
     {
@@ -115,7 +124,7 @@ async def run(folder: Path, size: Size) -> Report:
     conversations = [_conversation(each) for each in raw]
     embedder = BundledEmbedder()
     notes: list[str] = []
-    found: dict[str, list[Hits]] = {OURS: [], WORDS: [], BM25: [], VECTORS: []}
+    found: dict[str, list[Hits]] = {OURS: [], WORDS: [], BM25: [], VECTORS: [], FUSED: []}
     for at, conversation in enumerate(conversations):
         store = await open_sqlite(folder / f"{at}.db")
         try:
@@ -127,12 +136,39 @@ async def run(folder: Path, size: Size) -> Report:
         found[OURS].append(ours[0])
         found[WORDS].append(ours[1])
         found[BM25].append(_bm25(conversation))
-        found[VECTORS].append([np.argsort(-(vectors @ each))[: max(DEPTHS)].tolist() for each in asked])
+        found[VECTORS].append([np.argsort(-(vectors @ each))[:FUSED_DEPTH].tolist() for each in asked])
+        found[FUSED].append([_fused(*both) for both in zip(found[BM25][-1], found[VECTORS][-1], strict=True)])
     try:
         found[RANKED] = [await _ranked(conversation) for conversation in conversations]
     except NoPostgres as error:
         notes.append(f"PostgreSQL is left out: {error}")
-    return _report(size, conversations, found, embedder.name, notes)
+    return _report(size, conversations, found, [await _embedding(embedder, conversations), *notes])
+
+
+async def _embedding(embedder: BundledEmbedder, conversations: Sequence[Conversation]) -> str:
+    """Return what the embedder is, and what it takes."""
+    texts = [turn.searched for each in conversations for turn in each.turns]
+    times: list[float] = []
+    for text in texts[:TIMED]:
+        began = time.monotonic()
+        await embedder.embed([text])
+        times.append((time.monotonic() - began) * 1000)
+    began = time.monotonic()
+    await embedder.embed(texts)
+    rate = len(texts) / (time.monotonic() - began)
+    return (
+        f"Vectors are those of the bundled embedder, {embedder.name}. It took {number(statistics.median(times))} "
+        f"ms for one text, and made vectors of {number(rate)} texts a second together."
+    )
+
+
+def _fused(*lists: Sequence[int]) -> Sequence[int]:
+    """Return what stands in the lists, by the sum of 1 / (k + rank)."""
+    scores: dict[int, float] = {}
+    for each in lists:
+        for rank, place in enumerate(each, 1):
+            scores[place] = scores.get(place, 0) + 1 / (RANK_CONSTANT + rank)
+    return sorted(scores, key=lambda place: -scores[place])
 
 
 def _conversation(raw: Mapping[str, Any]) -> Conversation:
@@ -218,7 +254,7 @@ def _bm25(conversation: Conversation) -> Hits:
             [
                 row[0]
                 for row in database.execute(
-                    ask, (" OR ".join(f'"{word}"' for word in _telling(each.question)), max(DEPTHS))
+                    ask, (" OR ".join(f'"{word}"' for word in _telling(each.question)), FUSED_DEPTH)
                 )
             ]
             for each in conversation.asked
@@ -266,8 +302,7 @@ def _cost(conversations: Sequence[Conversation], found: Sequence[Hits]) -> float
 
 
 def _report(
-    size: Size, conversations: Sequence[Conversation], found: Mapping[str, Sequence[Hits]], embedder: str,
-    notes: Sequence[str],
+    size: Size, conversations: Sequence[Conversation], found: Mapping[str, Sequence[Hits]], notes: Sequence[str]
 ) -> Report:  # fmt: skip
     asked = sum(len(each.asked) for each in conversations)
     turns = sum(len(each.turns) for each in conversations)
@@ -296,8 +331,8 @@ def _report(
         if size.data is not None
         else [],
         notes=[
-            f"Vectors are those of the bundled embedder, {embedder}; both kinds of full text are asked for any of the "
-            "question's words but stop words, and all ways have the same texts: day, speaker and what was said.",
+            "Both kinds of full text are asked for any of the question's words but stop words, and all ways have the "
+            "same texts: day, speaker and what was said.",
             "The settings of the index were chosen on some of LoCoMo's conversations; what is told of those only shows "
             "that they were chosen well. Name others with `--data`.",
             *(made_up if size.data is None else [f"The data are {size.data.name}."]),

@@ -31,7 +31,7 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
 
 GOALS_MS: Final[Mapping[int, float]] = {10_000: 5, 100_000: 25}
-"""What the 95th centile of a search may be, by episodes in the bank."""
+"""What the 95th centile of a search may be, by episodes in the bank; of a smaller one, what the first says."""
 BANK: Final = "bench"
 SHOWN: Final = 10
 """Hits of a search."""
@@ -63,6 +63,7 @@ class Found:
     """How many episodes in how many banks."""
     episodes: int
     """In one bank."""
+    banks: int = 1
     first_ms: float = 0.0
     """The first search after a start, which loads the bank."""
     kib: float = 0.0
@@ -96,10 +97,10 @@ async def _measured(database: str, store: Store, size: Size, folder: Path, url: 
         for episodes in size.episodes:
             made = Turns(episodes)
             turns = list(made.make(episodes))
-            bank = await _filled(store, f"{BANK}-{episodes}", turns)
+            bank = await filled(store, f"{BANK}-{episodes}", turns)
             each = Found(database=database, what=f"{episodes:,}", episodes=episodes)
             asked = [made.question(turns[at * 7919 % episodes]) for at in range(size.searches)]
-            await _search(store, [bank], made, asked, each)
+            await searched(store, [bank], [made.asked(question) for question in asked], each)
             if url is None:
                 _full_text(folder / "words.db", turns, asked, each)
             else:
@@ -116,14 +117,17 @@ async def _many(database: str, store: Store, size: Size) -> Found:
     """Search many banks by turns."""
     made = Turns(1)
     turns = list(made.make(size.of_each))
-    banks = [await _filled(store, f"many-{at}", turns) for at in range(size.banks)]
+    banks = [await filled(store, f"many-{at}", turns) for at in range(size.banks)]
     asked = [made.question(turns[at * 7919 % size.of_each]) for at in range(max(size.searches, 2 * size.banks))]
-    each = Found(database=database, what=f"{size.banks} banks of {size.of_each:,}", episodes=size.of_each)
-    await _search(store, banks, made, asked, each)
+    each = Found(
+        database=database, what=f"{size.banks} banks of {size.of_each:,}", episodes=size.of_each, banks=size.banks
+    )
+    await searched(store, banks, [made.asked(question) for question in asked], each)
     return each
 
 
-async def _filled(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
+async def filled(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
+    """Return a new bank that has these turns."""
     banks = Banks(SystemClock(), RandomIds(system_milliseconds), {})
     async with store.write() as tx:
         bank = await banks.create(tx, NewBank(name=name), by="benchmark")
@@ -131,10 +135,9 @@ async def _filled(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
     return bank
 
 
-async def _search(store: Store, banks: Sequence[Bank], made: Turns, asked: Sequence[str], to: Found) -> None:
+async def searched(store: Store, banks: Sequence[Bank], questions: Sequence[Question], to: Found) -> None:
     """Search as a server does it that has just started."""
     retrieval = Retrieval(SystemClock(), NoQuestions(), max_rows=10**7)
-    questions = [made.asked(each) for each in asked]
     process = psutil.Process()
     before = process.memory_info().rss
     first = [await _once(store, retrieval, bank, questions[0]) for bank in banks]
@@ -249,12 +252,12 @@ def _report(size: Size, found: Sequence[Found], share: float, notes: Sequence[st
         goals=[
             Goal(
                 what=f"{each.database}: p95 at {each.what}",
-                limit=GOALS_MS.get(each.episodes, max(GOALS_MS.values())),
+                limit=GOALS_MS.get(each.episodes, min(GOALS_MS.values())),
                 unit="ms",
                 found=quantile(each.ms, 0.95),
             )
             for each in found
-            if each.episodes in GOALS_MS or size.episodes == QUICK.episodes
+            if each.episodes in GOALS_MS or each.banks > 1 or size.episodes == QUICK.episodes
         ],
         notes=[
             "A search reads the bank's row, looks for new rows, blends words and vectors, and reads the texts of the "

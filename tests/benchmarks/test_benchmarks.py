@@ -19,8 +19,10 @@ from benchmarks import (
     pulses,
     recall,
     remember,
+    remember_peers,
     schedules,
     search,
+    search_peers,
     state,
 )
 from benchmarks.callers import call, good
@@ -42,7 +44,9 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "inbox": lambda folder: inbox.run(folder, inbox.QUICK),
     "idle_fleet": lambda folder: idle_fleet.run(folder, idle_fleet.QUICK),
     "remember": lambda folder: remember.run(folder, remember.QUICK),
+    "remember_peers": lambda folder: remember_peers.run(folder, remember_peers.QUICK),
     "search": lambda folder: search.run(folder, search.QUICK),
+    "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK),
     "context": lambda folder: context.run(folder, context.QUICK),
     "recall": lambda folder: recall.run(folder, recall.QUICK),
 }
