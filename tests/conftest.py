@@ -1,13 +1,21 @@
 """What every test may count on; fixtures live beside the tests that use them."""
 
 import signal
+from collections.abc import Generator
+from pathlib import Path
 
 import pytest
 from hypothesis import HealthCheck, settings
 
+from circadia.cli.loading import quick_imports
+
 pytest_plugins = ["tests.fixtures.postgres"]
 
+TESTS = Path(__file__).parent
 SLOW_TIMEOUT_SECONDS = 30 * 60
+
+FIRST = ("benchmarks", "durability", "cli", "clients")
+"""Folders whose few tests start programs and take longest: at the end of a run they would keep one worker busy."""
 
 # How fast a machine makes examples says nothing of what they show; the first one waits for tables of characters.
 settings.register_profile("circadia", suppress_health_check=[HealthCheck.too_slow])
@@ -18,12 +26,21 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--spec", metavar="ID", help="run only the tests that show this promise, such as GATE-42")
 
 
+@pytest.hookimpl(wrapper=True)
+def pytest_collection() -> Generator[None, object, object]:
+    """Import the tests, and all that they import."""
+    with quick_imports():
+        return (yield)
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     wanted: str | None = config.getoption("--spec")
     if wanted is not None:
         chosen = [item for item in items if any(wanted in mark.args for mark in item.iter_markers("spec"))]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
+    folders = {name: place for place, name in enumerate(FIRST)}
+    items.sort(key=lambda item: folders.get(item.path.relative_to(TESTS).parts[0], len(FIRST)))
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_SECONDS))
