@@ -84,9 +84,9 @@ class Pulses:
             token_hash=hash_token(token),
         )
         waking = await self._waking(tx, taken, wakes)
-        elsewhere = await self._of_others(tx, taken)
         spare = await _spare(tx, agent, taken, now)
         number = await tx.deliveries.count_unread(agent.id)
+        elsewhere = await self._of_others(tx, taken) if number else frozenset[MessageId]()
         unread = await tx.deliveries.inbox(agent.id, urgent_first=True, limit=_MOST_SHOWN) if number else ()
         prompt = prompt_of(
             taken,
