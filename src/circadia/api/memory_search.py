@@ -165,11 +165,12 @@ async def show_context(
             stable_tokens=policy.stable_tokens if stable_tokens is None else stable_tokens,
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
         )
+        hits = await parts.memory.retrieval.fetched(tx, bank, [each.scored for each in made.hits])
     return ContextView(
         bank=bank.name,
         stable=made.stable,
         fitting=made.fitting,
         blocks=[block.label for block in made.blocks],
         left_out=list(made.left_out),
-        hits=[hit_view(each) for each in made.hits],
+        hits=[hit_view(each) for each in hits],
     )

@@ -2,18 +2,21 @@
 
 import hashlib
 import re
+from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
-from circadia.memory.index import Question
-from circadia.memory.retrieval import Found, Retrieval
+from circadia.ids import BankId
+from circadia.memory.index import Question, Scored
+from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank
 from circadia.records.block import Block
-from circadia.records.episode import Episode
+from circadia.records.excerpt import Excerpt
 from circadia.stores.base import Tx
 
 BYTES_A_TOKEN: Final = 3
@@ -21,6 +24,10 @@ BYTES_A_TOKEN: Final = 3
 as of other scripts, so that a budget is kept without a provider's vocabulary."""
 LOOKED_AT: Final = 30
 """How many hits are asked for; the budget takes the best of them."""
+AT_ONCE: Final = 32
+"""Hits that are read at once: what is looked at, and the few that are known."""
+REMEMBERED: Final = 1_000
+"""Banks whose blocks are kept as they are shown."""
 MOST_KNOWN: Final = 100
 """How many hits more are asked for since they may be known already: the conversation's own."""
 LONGEST: Final = 1_200
@@ -34,6 +41,16 @@ STABLE_HEAD: Final = "What you have learned so far about whom and what you work 
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Hit:
+    """A note or an episode in a context."""
+
+    item: Excerpt
+    """What is shown of it."""
+    scored: Scored
+    """Why it was found."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Context:
     """Both parts."""
 
@@ -43,10 +60,22 @@ class Context:
     """For the last user turn, fenced as data. Empty if nothing fits."""
     blocks: Sequence[Block]
     """The blocks in it."""
-    hits: Sequence[Found]
+    hits: Sequence[Hit]
     """The notes and episodes in it, oldest first."""
     left_out: Sequence[str]
     """Labels of pinned blocks that the budget has no room for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Part:
+    """A block as it is shown."""
+
+    block: Block
+    text: str
+    cost: int
+    """Tokens, with its line's end."""
+    terms: frozenset[int]
+    """Its words, if it is not pinned."""
 
 
 class Contexts:
@@ -54,21 +83,70 @@ class Contexts:
 
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval = retrieval
+        self._parts: OrderedDict[BankId, tuple[Sequence[Block], Sequence[_Part]]] = OrderedDict()
 
     async def build(
         self, tx: Tx, bank: Bank, question: Question | None, *, stable_tokens: int, fitting_tokens: int,
         known: Collection[str] = (),
     ) -> Context:  # fmt: skip
         """Return what the bank has to say, within the budgets. Texts in `known` stand in the prompt already."""
-        blocks = await tx.blocks.every(bank.id)
-        stable, left_out = _stable([block for block in blocks if block.pinned and block.value], stable_tokens)
-        if question is None or fitting_tokens <= 0:
-            return Context(stable=stable[0], fitting="", blocks=stable[1], hits=(), left_out=left_out)
-        limit = LOOKED_AT + min(len(known), MOST_KNOWN)  # what is known must not take the place of what is not
-        found = await self._retrieval.find(tx, bank, replace(question, limit=limit))
-        fits = [block for block in blocks if not block.pinned and block.value and _touches(block, question)]
-        fitting, more, hits = _fitting(fits, found, fitting_tokens, frozenset(known))
-        return Context(stable=stable[0], fitting=fitting, blocks=(*stable[1], *more), hits=hits, left_out=left_out)
+        if fitting_tokens <= 0:
+            question = None
+        if question is not None:  # what is known must not take the place of what is not
+            question = replace(question, limit=LOOKED_AT + min(len(known), MOST_KNOWN))
+        seen = await self._retrieval.look(tx, bank, question)
+        parts = self._shown(bank.id, seen.blocks)
+        stable, blocks, left_out = _stable([part for part in parts if part.block.pinned], stable_tokens)
+        if question is None:
+            return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
+        budget = fitting_tokens - tokens(HEAD) - 30  # with the fence
+        lines: list[str] = []
+        for part in parts:
+            if part.cost <= budget and not part.block.pinned and not part.terms.isdisjoint(question.terms):
+                budget -= part.cost
+                blocks.append(part.block)
+                lines.append(part.text)
+        hits = await self._hits(tx, bank, seen.scored, budget, frozenset(known))
+        hits.sort(key=lambda each: (each[0].item.at, each[0].item.number))
+        lines += [line for _, line in hits]
+        fitting = fenced("\n".join(lines)) if lines else ""
+        return Context(
+            stable=stable, fitting=fitting, blocks=blocks, hits=[hit for hit, _ in hits], left_out=left_out
+        )  # fmt: skip
+
+    def _shown(self, bank: BankId, blocks: Sequence[Block]) -> Sequence[_Part]:
+        """Return how the blocks that say something are shown; worked out once for each change of them."""
+        known = self._parts.get(bank)
+        if known is not None and known[0] is blocks:
+            self._parts.move_to_end(bank)
+            return known[1]
+        parts = [_part(block) for block in blocks if block.value]
+        self._parts[bank] = (blocks, parts)
+        if len(self._parts) > REMEMBERED:
+            self._parts.popitem(last=False)
+        return parts
+
+    async def _hits(
+        self, tx: Tx, bank: Bank, scored: Sequence[Scored], budget: int, known: frozenset[str]
+    ) -> list[tuple[Hit, str]]:
+        """Return the best that the budget has room for, with their lines, of those that are not known."""
+        taken: list[tuple[Hit, str]] = []
+        looked = 0
+        for start in range(0, len(scored), AT_ONCE):
+            for item, each in await self._retrieval.excerpts(tx, bank, scored[start : start + AT_ONCE]):
+                if budget < SHORTEST or looked == LOOKED_AT:
+                    return taken
+                if item.text in known:
+                    continue
+                looked += 1
+                line = _line(item)
+                cost = tokens(line) + 1
+                if cost <= budget:
+                    budget -= cost
+                    taken.append((Hit(item=item, scored=each), line))
+            if budget < SHORTEST or looked == LOOKED_AT:
+                return taken
+        return taken
 
 
 def tokens(text: str) -> int:
@@ -76,46 +154,18 @@ def tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogateescape")) // BYTES_A_TOKEN)
 
 
-def _stable(blocks: Iterable[Block], budget: int) -> tuple[tuple[str, Sequence[Block]], Sequence[str]]:
+def _stable(parts: Iterable[_Part], budget: int) -> tuple[str, list[Block], Sequence[str]]:
     """Return the text with its blocks, by label so that it is the same each time, and the labels that have no room."""
-    parts, kept, left_out = [STABLE_HEAD], list[Block](), list[str]()
+    texts, kept, left_out = [STABLE_HEAD], list[Block](), list[str]()
     budget -= tokens(STABLE_HEAD)
-    for block in blocks:
-        part = _shown(block)
-        cost = tokens(part) + 1
-        if cost <= budget:
-            budget -= cost
-            parts.append(part)
-            kept.append(block)
+    for part in parts:
+        if part.cost <= budget:
+            budget -= part.cost
+            texts.append(part.text)
+            kept.append(part.block)
         else:
-            left_out.append(block.label)
-    return ("\n".join(parts) if kept else "", kept), left_out
-
-
-def _fitting(
-    blocks: Sequence[Block], found: Sequence[Found], budget: int, known: frozenset[str]
-) -> tuple[str, Sequence[Block], Sequence[Found]]:
-    budget -= tokens(HEAD) + 30  # with the fence
-    kept: list[Block] = []
-    taken: list[tuple[Found, str]] = []
-    for block in blocks:
-        cost = tokens(_shown(block)) + 1
-        if cost <= budget:
-            budget -= cost
-            kept.append(block)
-    for hit in found:
-        if budget < SHORTEST:
-            break
-        if hit.item.text in known:
-            continue
-        line = _line(hit)
-        cost = tokens(line) + 1
-        if cost <= budget:
-            budget -= cost
-            taken.append((hit, line))
-    taken.sort(key=lambda each: (each[0].item.at, each[0].item.number))
-    lines = [*map(_shown, kept), *(line for _, line in taken)]
-    return (fenced("\n".join(lines)) if lines else ""), kept, [hit for hit, _ in taken]
+            left_out.append(part.block.label)
+    return "\n".join(texts) if kept else "", kept, left_out
 
 
 def fenced(text: str) -> str:
@@ -133,24 +183,20 @@ def _mark(text: str) -> str:
     return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
 
 
-def _shown(block: Block) -> str:
-    head = f"## {block.label}" + (f" ({block.description})" if block.description else "")
-    return f"{head}\n{block.value}"
+def _part(block: Block) -> _Part:
+    text = f"## {block.label}{f' ({block.description})' if block.description else ''}\n{block.value}"
+    words = b"" if block.pinned else stored_terms(f"{block.label} {block.description} {block.value}")
+    terms: list[int] = np.frombuffer(words, np.uint32).tolist()
+    return _Part(block=block, text=text, cost=tokens(text) + 1, terms=frozenset(terms))
 
 
-def _line(hit: Found) -> str:
-    item = hit.item
-    who = f"{_one_line(item.speaker)} ({item.trust})" if isinstance(item, Episode) else f"{item.kind} ({item.trust})"
+def _line(item: Excerpt) -> str:
+    who = f"{item.kind if item.speaker is None else _one_line(item.speaker)} ({item.trust})"
     text = item.text if len(item.text) <= LONGEST else f"{item.text[:LONGEST]} […]"
     # Set in, so that no line of a text looks like the beginning of another's, with a label of its own.
-    return f"- {item.at:%Y-%m-%d} {who}: " + "\n    ".join(text.splitlines())
+    return f"- {item.at.date().isoformat()} {who}: " + "\n    ".join(text.splitlines())
 
 
+@lru_cache(maxsize=1_000)
 def _one_line(name: str) -> str:
     return " ".join("".join(each for each in name if each.isprintable() and each not in "():<>").split())
-
-
-def _touches(block: Block, question: Question) -> bool:
-    """Return whether a block that is not pinned shares a telling word with the question."""
-    terms = np.frombuffer(stored_terms(f"{block.label} {block.description} {block.value}"), np.uint32)
-    return bool(np.isin(terms, np.array(question.terms, np.uint32)).any())

@@ -9,10 +9,9 @@ kind (a demotion, a deletion, vectors of another embedder) makes a new index. Th
 take in what stands before and after in the same conversation, most of all the question before an answer.
 """
 
-import math
 import threading
 from array import array
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
 from typing import Final
@@ -193,8 +192,7 @@ class Index:
         close = self._close(words, meaning, allowed, depth)
         if not len(close):
             return []
-        at_words, around_words = self._around(close, words)
-        at_meaning, around_meaning = self._around(close, meaning)
+        (at_words, around_words), (at_meaning, around_meaning) = self._around(close, words, meaning)
         parts = {
             "words": (1 - MEANING) * at_words,
             "meaning": MEANING * at_meaning,
@@ -204,23 +202,24 @@ class Index:
             "importance": question.importance * self._of("importance")[close],
         }
         weight = self._of("weight")[close]
-        score = weight * np.sum(list(parts.values()), axis=0)
-        parts["weight"] = weight
+        table = np.array([*parts.values(), weight])
+        score = weight * table[:-1].sum(axis=0)
         best = np.argsort(-score, kind="stable")[: question.limit]
         best = best[score[best] > 0]
         layers = [Layer(each) for each in self._codes["layer"]]
+        names = [*parts, "weight"]
         # As lists at once: one number of an array at a time takes longer than all of the search.
-        shown = {name: np.round(values[best].astype(np.float64), 4).tolist() for name, values in parts.items()}
         columns = (self._of("layer")[close[best]], self._of("number")[close[best]], score[best])
         chosen: list[tuple[int, int, float]] = list(zip(*(column.tolist() for column in columns), strict=True))
+        shown: list[list[float]] = np.round(table[:, best].T, 4).tolist()
         return [
             Scored(
                 layer=layers[layer],
                 number=number,
                 score=total,
-                parts={name: values[at] for name, values in shown.items() if values[at]},
+                parts={name: value for name, value in zip(names, values, strict=True) if value},
             )
-            for at, (layer, number, total) in enumerate(chosen)
+            for (layer, number, total), values in zip(chosen, shown, strict=True)
         ]
 
     def _post(self, first: int, terms: Sequence[Array]) -> None:
@@ -282,16 +281,17 @@ class Index:
     def _by_words(self, terms: Sequence[int], allowed: Array | None) -> Array:
         """Return BM25 by row, 1 for the best."""
         count = len(self)
-        scores = np.zeros(count + 1, np.float32)  # one more, which stands for no row
-        average = max(self._words / count, 1.0) if count else 1.0
-        lengths = self._of("length")
-        for term in terms:
-            posting = self._postings.get(term)
-            if posting is not None:
-                rows, times = np.frombuffer(posting[0], np.uint32).copy(), np.frombuffer(posting[1], np.uint16).copy()
-                rarity = math.log(1 + (count - len(rows) + 0.5) / (len(rows) + 0.5))
-                norm = SATURATION * (1 - LENGTH + LENGTH / average * lengths[rows])
-                scores[rows] += rarity * (SATURATION + 1) * times / (times + norm)
+        found = [posting for term in terms if (posting := self._postings.get(term)) is not None]
+        if not found:
+            return np.zeros(count + 1, np.float32)  # one more, which stands for no row
+        # All of them together: an array at a time would be a dozen steps for each word.
+        rows = np.concatenate([np.frombuffer(posting[0], np.uint32) for posting in found])
+        times = np.concatenate([np.frombuffer(posting[1], np.uint16) for posting in found])
+        many = np.array([len(posting[0]) for posting in found])
+        rarity = np.log(1 + (count - many + 0.5) / (many + 0.5)) * (SATURATION + 1)
+        average = max(self._words / count, 1.0)
+        norm = SATURATION * (1 - LENGTH + LENGTH / average * self._of("length")[rows])
+        scores = np.bincount(rows, np.repeat(rarity, many) * times / (times + norm), count + 1).astype(np.float32)
         if allowed is not None:
             scores[:-1] *= allowed
         best = scores.max(initial=0)
@@ -310,22 +310,21 @@ class Index:
 
     def _close(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         """Return the rows to look at closely: the best by either, with what stands around them."""
-        seeds = np.union1d(_best(words[:-1], depth), _best(meaning[:-1], depth))
+        seeds = np.concatenate([_best(words[:-1], depth), _best(meaning[:-1], depth)])
         before, after = self._of("before"), self._of("after")
         next_ = after[seeds]
-        close = np.unique(np.concatenate([seeds, next_, after[next_[next_ != _NONE]], before[seeds]]))
-        close = close[close != _NONE]
-        return close if allowed is None else close[allowed[close]]
+        close = np.zeros(len(self) + 1, np.bool_)
+        for rows in (seeds, next_, after[next_[next_ != _NONE]], before[seeds]):
+            close[rows] = True  # no row is -1, the one more
+        return np.flatnonzero(close[:-1] if allowed is None else close[:-1] & allowed)
 
-    def _around(self, close: Array, scores: Array) -> tuple[Array, Array]:
-        """Return the scores of rows, and what those around them in the same conversation give them."""
-        before = self._of("before")[close]
+    def _around(self, close: Array, *scores: Array) -> Iterator[tuple[Array, Array]]:
+        """Return of each kind the scores of rows, and what those around them in the same conversation give them."""
+        before, after = self._of("before")[close], self._of("after")[close]
         long_before = np.where(before == _NONE, _NONE, self._of("before")[before])
         share = np.where(self._of("question")[before], ANSWER, BEFORE)
-        around = (
-            share * scores[before] + LONG_BEFORE * scores[long_before] + AFTER * scores[self._of("after")[close]]
-        )  # no row is -1, whose score is 0
-        return scores[close], around
+        for each in scores:  # no row is -1, whose score is 0
+            yield each[close], share * each[before] + LONG_BEFORE * each[long_before] + AFTER * each[after]
 
     def _named(self, close: Array, names: Collection[str]) -> Array:
         """Return by row whether its speaker is the only one whom the question names."""

@@ -3,7 +3,7 @@
 import asyncio
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from circadia.clock import Clock
@@ -12,7 +12,9 @@ from circadia.memory.columns import Array
 from circadia.memory.index import Index, Question, Scored
 from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
+from circadia.records.block import Block
 from circadia.records.episode import Episode
+from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
 from circadia.stores.base import Tx
@@ -46,11 +48,24 @@ class Found:
     """Its score, with its parts."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """What a look at a bank shows."""
+
+    blocks: Sequence[Block]
+    """The newest version of each, by label; the same sequence as the last time if none was written since."""
+    scored: Sequence[Scored]
+    """What the question finds, best first."""
+
+
 @dataclass(kw_only=True, slots=True)
 class _Held:
-    index: Index
     generation: int
-    lock: asyncio.Lock
+    index: Index = field(default_factory=Index)
+    blocks: Sequence[Block] = ()
+    writes: int = 0
+    """How many versions the blocks had, all together."""
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
 class Retrieval:
@@ -73,31 +88,61 @@ class Retrieval:
 
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:
         """Return the best, best first, in a reading transaction; all that was committed before is searched (MEM-02)."""
+        return await self.fetched(tx, bank, (await self.look(tx, bank, question)).scored)
+
+    async def look(self, tx: Tx, bank: Bank, question: Question | None) -> Seen:
+        """Return the blocks, and what a question finds, of the bank in a reading transaction, without the texts."""
         held = self._held.get(bank.id)
         if held is None or held.generation < bank.generation:
-            held = self._held[bank.id] = _Held(index=Index(), generation=bank.generation, lock=asyncio.Lock())
+            held = self._held[bank.id] = _Held(generation=bank.generation)
         self._held.move_to_end(bank.id)
+        scored: Sequence[Scored] = ()
         async with held.lock:
             if held.generation == bank.generation:  # else the transaction is older and shows what is gone by now
-                await self._keep_up(tx, bank, held.index)
-            apart = len(held.index) > APART
-            scored = await asyncio.to_thread(held.index.find, question) if apart else held.index.find(question)
+                await self._keep_up(tx, bank, held, searched=question is not None)
+            if question is not None:
+                apart = len(held.index) > APART
+                scored = await asyncio.to_thread(held.index.find, question) if apart else held.index.find(question)
         self._make_room()
-        return await _fetched(tx, bank, scored)
+        return Seen(blocks=held.blocks, scored=scored)
 
-    async def _keep_up(self, tx: Tx, bank: Bank, index: Index) -> None:
+    async def fetched(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[Found]:
+        """Return what was found with its texts; without what is gone by now."""
+        items: dict[tuple[Layer, int], Episode | Note] = {}
         for layer, rows in _layers(tx):
-            waiting = index.waiting(layer, WAITING)
-            if waiting:
-                index.embed(layer, await rows.vectors(waiting))
-            full = True
-            while full:
-                page = await rows.index_entries(bank.id, after=index.last[layer], limit=PAGE)
+            numbers = [each.number for each in scored if each.layer is layer]
+            items |= {(layer, number): item for number, item in (await rows.numbered(bank.id, numbers)).items()}
+        return [Found(item=items[key], scored=each) for each in scored if (key := (each.layer, each.number)) in items]
+
+    async def excerpts(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[tuple[Excerpt, Scored]]:
+        """Return what a context shows of what was found; without what is gone by now."""
+        items: dict[tuple[Layer, int], Excerpt] = {}
+        for layer, rows in _layers(tx):
+            numbers = [each.number for each in scored if each.layer is layer]
+            items |= {(layer, number): item for number, item in (await rows.excerpts(bank.id, numbers)).items()}
+        return [(items[key], each) for each in scored if (key := (each.layer, each.number)) in items]
+
+    async def _keep_up(self, tx: Tx, bank: Bank, held: _Held, *, searched: bool) -> None:
+        """Take in what is new since the last time: blocks, and if it is `searched`, rows and vectors."""
+        index = held.index
+        news = await tx.banks.news(
+            bank.id,
+            after=dict(index.last) if searched else {},
+            waiting={layer: index.waiting(layer, WAITING) for layer in Layer} if searched else {},
+            limit=PAGE,
+        )
+        if news.writes != held.writes:
+            held.blocks, held.writes = await tx.blocks.every(bank.id), news.writes
+        for layer, rows in _layers(tx):
+            index.embed(layer, news.vectors.get(layer, {}))
+            page = news.entries.get(layer, ())
+            while page:
                 if len(page) < FEW:
                     index.add(layer, page)
                 else:
                     await asyncio.to_thread(index.add, layer, page)
                 full = len(page) == PAGE
+                page = await rows.index_entries(bank.id, after=index.last[layer], limit=PAGE) if full else ()
 
     def _make_room(self) -> None:
         rows = sum(len(held.index) for held in self._held.values())
@@ -108,13 +153,3 @@ class Retrieval:
 
 def _layers(tx: Tx) -> Sequence[tuple[Layer, Episodes | Notes]]:
     return ((Layer.EPISODES, tx.episodes), (Layer.NOTES, tx.notes))
-
-
-async def _fetched(tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[Found]:
-    items: dict[tuple[Layer, int], Episode | Note] = {}
-    for layer, rows in _layers(tx):
-        numbers = [each.number for each in scored if each.layer is layer]
-        items |= {(layer, number): item for number, item in (await rows.numbered(bank.id, numbers)).items()}
-    return [
-        Found(item=items[each.layer, each.number], scored=each) for each in scored if (each.layer, each.number) in items
-    ]

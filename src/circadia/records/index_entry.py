@@ -1,5 +1,7 @@
 """What an index keeps of an episode or a note: all but its text."""
 
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from enum import StrEnum
 from typing import NamedTuple
 
@@ -38,3 +40,15 @@ class IndexEntry(NamedTuple):
     """Its embedding as 16-bit floats."""
     embedder: str | None
     """What made the embedding."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class News:
+    """What a bank has that an index of it lacks."""
+
+    entries: Mapping[Layer, Sequence[IndexEntry]]
+    """Rows, in order; of the layers that have some."""
+    vectors: Mapping[Layer, Mapping[int, tuple[bytes, str]]]
+    """Vector and embedder by number, of rows that had none."""
+    writes: int
+    """How many versions its blocks have, all together: tells whether one was written."""

@@ -8,7 +8,8 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode, Stale
-from circadia.records.index_entry import IndexEntry
+from circadia.records.excerpt import Excerpt
+from circadia.records.index_entry import IndexEntry, Layer, News
 from circadia.records.note import Note
 
 
@@ -39,6 +40,17 @@ class Banks(Protocol):
 
         `named` are names or templates, one of which it must have; `after` is a name that it must come behind.
         """
+        ...
+
+    async def news(
+        self,
+        bank_id: BankId,
+        *,
+        after: Mapping[Layer, int],
+        waiting: Mapping[Layer, Collection[int]],
+        limit: int,
+    ) -> News:
+        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one."""
         ...
 
     async def save(self, bank: Bank) -> None:
@@ -116,6 +128,10 @@ class Episodes(Protocol):
         """Return these, by number."""
         ...
 
+    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number."""
+        ...
+
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""
         ...
@@ -170,6 +186,10 @@ class Notes(Protocol):
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
         """Return these, by number."""
+        ...
+
+    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number."""
         ...
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:

@@ -10,8 +10,10 @@ from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
 from circadia.errors import Conflict
 from circadia.ids import BankId
 from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes
+from circadia.stores.sql.news import news
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -86,6 +88,17 @@ class SqlBanks:
             found = found.where(banks.c.name > after)
         rows = await self._run(lambda connection: connection.execute(found).all())
         return [_bank(row) for row in rows]
+
+    async def news(
+        self,
+        bank_id: BankId,
+        *,
+        after: Mapping[Layer, int],
+        waiting: Mapping[Layer, Collection[int]],
+        limit: int,
+    ) -> News:
+        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one."""
+        return await self._run(lambda connection: news(connection, bank_id, after, waiting, limit))
 
     async def save(self, bank: Bank) -> None:
         """Write name, description and policy. Raises Conflict, which ends the block, if the name is taken."""

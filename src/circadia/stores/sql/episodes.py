@@ -12,18 +12,21 @@ from sqlalchemy import Row, bindparam, delete, func, insert, select, update
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode, EpisodeKind, Stale
-from circadia.records.index_entry import IndexEntry
+from circadia.records.excerpt import Excerpt
+from circadia.records.index_entry import IndexEntry, Layer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, evidence
 from circadia.stores.sql.searchable import (
     by_numbers,
     embed,
     embedded,
+    excerpts,
     homes,
     index_entry,
     kept,
     numbered,
     outdated,
+    shown,
     strangers,
     unembedded,
     vectors,
@@ -53,6 +56,7 @@ _OUTDATED = outdated(episodes)
 _EMBED = embed(episodes)
 _KEPT = kept(episodes)
 _NUMBERED = numbered(episodes)
+_SHOWN = shown(episodes)
 _EMBEDDED = embedded(episodes)
 
 
@@ -139,6 +143,13 @@ class SqlEpisodes:
             return {}
         rows = await self._run(lambda connection: by_numbers(connection, _NUMBERED, numbers, bank=bank_id))
         return {row.number: _episode(row) for row in rows}
+
+    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number."""
+        if not numbers:
+            return {}
+        layer = Layer.EPISODES
+        return await self._run(lambda connection: excerpts(connection, _SHOWN, layer, bank_id, numbers))
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""

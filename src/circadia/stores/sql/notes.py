@@ -10,7 +10,8 @@ from sqlalchemy import Connection, Row, bindparam, delete, insert, select, updat
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Trust
-from circadia.records.index_entry import IndexEntry
+from circadia.records.excerpt import Excerpt
+from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.note import Note, NoteKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import evidence, notes
@@ -18,11 +19,13 @@ from circadia.stores.sql.searchable import (
     by_numbers,
     embed,
     embedded,
+    excerpts,
     homes,
     index_entry,
     kept,
     numbered,
     outdated,
+    shown,
     strangers,
     unembedded,
     vectors,
@@ -50,6 +53,7 @@ _OUTDATED = outdated(notes)
 _EMBED = embed(notes)
 _KEPT = kept(notes)
 _NUMBERED = numbered(notes)
+_SHOWN = shown(notes)
 _EMBEDDED = embedded(notes)
 
 
@@ -93,6 +97,13 @@ class SqlNotes:
             lambda connection: _notes(connection, by_numbers(connection, _NUMBERED, numbers, bank=bank_id))
         )
         return {note.number: note for note in found}
+
+    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number."""
+        if not numbers:
+            return {}
+        layer = Layer.NOTES
+        return await self._run(lambda connection: excerpts(connection, _SHOWN, layer, bank_id, numbers))
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""

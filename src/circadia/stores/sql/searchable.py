@@ -8,7 +8,8 @@ from typing import Any, Final
 from sqlalchemy import ColumnElement, Connection, Table, bindparam, or_, select, update
 
 from circadia.ids import BankId
-from circadia.records.index_entry import IndexEntry
+from circadia.records.excerpt import Excerpt
+from circadia.records.index_entry import IndexEntry, Layer
 from circadia.stores.sql.statement import Statement
 
 _KEPT: Final = (
@@ -25,6 +26,8 @@ _KEPT: Final = (
     "embedder",
 )
 """What an index keeps; a table that lacks some of it has none of it."""
+_SHOWN: Final = ("number", "at", "text", "trust", "speaker", "kind")
+"""What an excerpt has; notes have no speaker."""
 _PLACES: Final = tuple(f"number_{place}" for place in range(32))
 """What a list of numbers is passed in."""
 _NO_NUMBER: Final = 0
@@ -94,6 +97,22 @@ def index_entry(row: Any) -> IndexEntry:
         vector=row.vector,
         embedder=row.embedder,
     )
+
+
+def shown(table: Table) -> Statement:
+    """Return what finds excerpts of a `bank` by their numbers; `excerpts` runs it."""
+    found = select(*(table.c[name] for name in _SHOWN if name in table.c))
+    return Statement(found.where(table.c.bank_id == bindparam("bank"), _is_one_of(table)))
+
+
+def excerpts(
+    connection: Connection, statement: Statement, layer: Layer, bank_id: BankId, numbers: Collection[int]
+) -> Mapping[int, Excerpt]:
+    """Return excerpts by number; the statement is that of `shown`."""
+    return {
+        row.number: Excerpt(layer, row.number, row.at, row.text, row.trust, getattr(row, "speaker", None), row.kind)
+        for row in by_numbers(connection, statement, numbers, bank=bank_id)
+    }
 
 
 def numbered(table: Table) -> Statement:
