@@ -109,6 +109,7 @@ async def test_what_is_reserved_or_charged_counts_from_the_start_of_the_day_to_i
     counts = await tally(store)
     assert (counts.wakes_today, counts.by_sender_today, counts.of_sender_today) == (2, 1, 1)
     assert (counts.last_wake_at, counts.visits, counts.fleet_wakes_today) == (at(1), 1, 3)
+    assert [(await tally(store, fleet_wakes_most=most)).fleet_wakes_today for most in (0, 2, 9)] == [0, 2, 3]
     async with store.write() as tx:
         await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED)
         await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED)
@@ -157,6 +158,7 @@ async def test_pulses_are_counted_by_where_they_stand_and_how_long_they_have_run
     )
     counts = await tally(store)
     assert (counts.joinable, counts.under_way, counts.open_pulses, counts.fleet_open) == (PulseId("p1"), 3, 4, 4)
+    assert [(await tally(store, fleet_open_most=most)).fleet_open for most in (0, 2, 9)] == [0, 2, 4]
     assert counts.run_seconds_today == 90 + 90 + 15 + 7
     assert (await tally(store, ANN.id)).joinable is None
 

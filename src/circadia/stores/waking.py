@@ -2,12 +2,15 @@
 
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Charge, Decision, Tally, Wake, WakeCount
+
+ALL: Final = 2**62
+"""More than can be counted."""
 
 
 class Wakes(Protocol):
@@ -89,10 +92,13 @@ class Wakes(Protocol):
         day: datetime,
         utc_day: datetime,
         now: datetime,
+        fleet_open_most: int = ALL,
+        fleet_wakes_most: int = ALL,
     ) -> Tally:
         """Count what admission of `wake_id` asks for, without it.
 
-        `day` is the start of the target's day; `asked_since` that of the sender's pulse or time awake.
+        `day` is the start of the target's day; `asked_since` that of the sender's pulse or time awake. What all agents
+        have may be many rows: `fleet_open` and `fleet_wakes_today` are counted to their `most`, and no further.
         """
         ...
 

@@ -222,15 +222,18 @@ def _minutes(facts: Facts) -> Finding:
 
 
 def _fleet(facts: Facts) -> Finding:
-    found = _count(
-        facts.fleet.max_concurrent_pulses,
-        facts.tally.fleet_open,
-        "pulses of all agents at the same time",
-        on_block=facts.target.coordination.on_concurrency,
-    )
-    if found.against or facts.source is WakeSource.SCHEDULE:
+    pulses, wakes = facts.fleet.max_concurrent_pulses, facts.fleet.max_wakes_per_day
+    found = _FINE  # without a limit it is not counted
+    if pulses is not None:
+        found = _count(
+            pulses,
+            facts.tally.fleet_open,
+            "pulses of all agents at the same time",
+            on_block=facts.target.coordination.on_concurrency,
+        )
+    if found.against or wakes is None or facts.source is WakeSource.SCHEDULE:
         return found
-    return _count(facts.fleet.max_wakes_per_day, facts.tally.fleet_wakes_today, "wakes of all agents a UTC day")
+    return _count(wakes, facts.tally.fleet_wakes_today, "wakes of all agents a UTC day")
 
 
 def _money(facts: Facts) -> Finding:

@@ -280,6 +280,8 @@ class Requests:
             day=starts,
             utc_day=utc_day,
             now=now,
+            fleet_open_most=self._fleet.max_concurrent_pulses or 0,
+            fleet_wakes_most=self._fleet.max_wakes_per_day or 0,
         )
         span = blackout_at(coordination.blackouts, coordination.zone, now) if coordination.blackouts else None
         spent = 0.0

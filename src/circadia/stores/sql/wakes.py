@@ -14,6 +14,7 @@ from circadia.records.wake import Charge, Checked, Decision, Tally, Wake, WakeCo
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, wakes
 from circadia.stores.sql.statement import Statement
+from circadia.stores.waking import ALL
 
 _FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
 _ROW = attrgetter(*_FIELDS)
@@ -74,14 +75,15 @@ _BY_SENDER = Statement(
     )
     .group_by(wakes.c.sender)
 )
+_FROM = "CASE WHEN started_at > :day THEN started_at ELSE :day END"
+"""Since when a pulse runs in the day."""
+_RUN = "id, status, prompted_at, started_at, ended_at, run_seconds"
 _PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
 _MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
 _TALLY = Statement(text(
     f"""
     SELECT
-      (SELECT count(*) FROM wakes WHERE agent_id = :agent AND {_COUNTS} AND decided_at >= :day) AS wakes_today,
-      (SELECT count(*) FROM wakes WHERE agent_id = :agent AND sender_id = :sender AND {_COUNTS}
-         AND decided_at >= :day) AS by_sender_today,
+      today.wakes_today, today.by_sender_today,
       (SELECT count(*) FROM wakes WHERE agent_id = :sender AND sender_id = :agent AND {_COUNTS}
          AND decided_at >= :day) AS of_sender_today,
       (SELECT max(decided_at) FROM wakes WHERE agent_id = :agent AND {_COUNTS}) AS last_wake_at,
@@ -89,18 +91,25 @@ _TALLY = Statement(text(
          AND decision IN ('admitted', 'deferred', 'expired')
          AND (CAST(:sender_pulse AS VARCHAR) IS NULL OR sender_pulse = :sender_pulse)) AS asked_in_session,
       (SELECT count(*) FROM wakes WHERE root_id = :root AND agent_id = :agent AND {_COUNTS}) AS visits,
-      (SELECT min(id) FROM pulses WHERE agent_id = :agent AND ended_at IS NULL AND status IN ('pending', 'starting')
-         AND prompted_at IS NULL) AS joinable,
-      (SELECT count(*) FROM pulses WHERE agent_id = :agent AND ended_at IS NULL
-         AND status IN ('starting', 'running')) AS under_way,
-      (SELECT count(*) FROM pulses WHERE agent_id = :agent AND ended_at IS NULL) AS open_pulses,
-      (SELECT coalesce(sum(run_seconds), 0) FROM pulses
-         WHERE agent_id = :agent AND (ended_at IS NULL OR ended_at > :day)) AS earlier_seconds,
-      (SELECT coalesce(sum(coalesce(ended_at, :now) - CASE WHEN started_at > :day THEN started_at ELSE :day END), 0)
-         FROM pulses WHERE agent_id = :agent AND started_at IS NOT NULL AND started_at < :now
-         AND coalesce(ended_at, :now) > CASE WHEN started_at > :day THEN started_at ELSE :day END) AS microseconds,
-      (SELECT count(*) FROM pulses WHERE ended_at IS NULL AND kind <> 'gate') AS fleet_open,
-      (SELECT count(*) FROM wakes WHERE {_COUNTS} AND decided_at >= :utc_day) AS fleet_wakes_today
+      own.joinable, own.under_way, own.open_pulses, own.earlier_seconds, own.microseconds,
+      (SELECT count(*) FROM (SELECT 1 FROM pulses WHERE ended_at IS NULL AND kind <> 'gate'
+         LIMIT :fleet_open_most) AS open) AS fleet_open,
+      (SELECT count(*) FROM (SELECT 1 FROM wakes WHERE {_COUNTS} AND decided_at >= :utc_day
+         LIMIT :fleet_wakes_most) AS counted) AS fleet_wakes_today
+    FROM
+      (SELECT count(*) AS wakes_today, count(CASE WHEN sender_id = :sender THEN 1 END) AS by_sender_today
+         FROM wakes WHERE agent_id = :agent AND {_COUNTS} AND decided_at >= :day) AS today,
+      (SELECT
+         min(CASE WHEN ended_at IS NULL AND status IN ('pending', 'starting') AND prompted_at IS NULL THEN id END)
+           AS joinable,
+         count(CASE WHEN ended_at IS NULL AND status IN ('starting', 'running') THEN 1 END) AS under_way,
+         count(CASE WHEN ended_at IS NULL THEN 1 END) AS open_pulses,
+         coalesce(sum(run_seconds), 0) AS earlier_seconds,
+         coalesce(sum(CASE WHEN started_at < :now AND coalesce(ended_at, :now) > {_FROM}
+           THEN coalesce(ended_at, :now) - {_FROM} END), 0) AS microseconds
+         FROM (
+           SELECT {_RUN} FROM pulses WHERE agent_id = :agent AND ended_at IS NULL
+           UNION ALL SELECT {_RUN} FROM pulses WHERE agent_id = :agent AND ended_at > :day) AS run) AS own
     """  # noqa: S608 - no value is put into it
 ).bindparams(
     bindparam("day", type_=Instant), bindparam("now", type_=Instant), bindparam("asked_since", type_=Instant),
@@ -237,11 +246,14 @@ class SqlWakes:
         day: datetime,
         utc_day: datetime,
         now: datetime,
+        fleet_open_most: int = ALL,
+        fleet_wakes_most: int = ALL,
     ) -> Tally:
-        """Count what admission asks for; `day` is the start of the target's day."""
+        """Count what admission asks for, as `Wakes.tally` tells."""
         values = {
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
             "root": root_id, "wake": wake_id, "day": day, "utc_day": utc_day, "now": now,
+            "fleet_open_most": fleet_open_most, "fleet_wakes_most": fleet_wakes_most,
         }  # fmt: skip
         (row,) = await self._run(lambda connection: _TALLY.all(connection, values))
         return Tally(
