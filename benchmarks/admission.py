@@ -11,12 +11,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.admission_process import DAILY, TARGETS, WRITERS, charged, prepare_storm
+from benchmarks.admission_process import TARGETS, WRITERS, charged, prepare_storm
 from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.tools import slow_sync
 
-PROCESSES: Final = 4
 SLOW_MS: Final = 3
 """What a sync of a volume in a cloud, or of a plain SSD, takes."""
 SLOWER: Final = f", syncs {SLOW_MS} ms slower"
@@ -32,9 +31,15 @@ class Size:
     """Rounds; medians count."""
     storm: int = 10_000
     """Wakes of a storm."""
+    processes: int = 4
+    """That ask for them."""
+    daily: int = 25
+    """Wakes a day that each agent of a storm may have."""
+    slow_disks: bool = True
+    """Whether decisions are timed on slower disks too."""
 
 
-QUICK: Final = Size(decisions=20, rounds=1, storm=2_000)
+QUICK: Final = Size(decisions=20, rounds=1, storm=400, processes=2, daily=5, slow_disks=False)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -66,6 +71,8 @@ class Storm:
     """What became of a storm."""
 
     database: str
+    size: Size
+    """Who asked how often."""
     decided: Mapping[str, int]
     """How often there was each decision."""
     charged: Sequence[int]
@@ -78,9 +85,9 @@ async def run(folder: Path, size: Size) -> Report:
     notes: list[str] = []
     found = [Found(database="SQLite", rounds=await _times(str(folder / "plain.db"), size))]
     storms = [await _storm("SQLite", str(folder / "storm.db"), size)]
-    slow = slow_sync(SLOW_MS)
+    slow = slow_sync(SLOW_MS) if size.slow_disks else None
     if slow is None:
-        notes.append("The slow disk is left out: there is no C compiler.")
+        notes.append(f"The slow disk is left out: {'there is no C compiler' if size.slow_disks else 'a quick run'}.")
     else:
         found.append(Found(database=f"SQLite{SLOWER}", rounds=await _times(str(folder / "slow.db"), size, slow)))
     try:
@@ -101,8 +108,9 @@ async def _times(where: str, size: Size, environment: Mapping[str, str] | None =
 
 
 async def _storm(database: str, where: str, size: Size) -> Storm:
-    await prepare_storm(where)
-    processes = [await _started("storm", where, each, size.storm // PROCESSES) for each in range(PROCESSES)]
+    await prepare_storm(where, size.daily)
+    asks = size.storm // size.processes
+    processes = [await _started("storm", where, each, asks) for each in range(size.processes)]
     for process in processes:
         assert process.stdout is not None
         await process.stdout.readline()
@@ -113,7 +121,7 @@ async def _storm(database: str, where: str, size: Size) -> Storm:
     found = await asyncio.gather(*(_said(process) for process in processes))
     seconds = time.monotonic() - began
     decided = {name: sum(each[name] for each in found) for name in found[0]}
-    return Storm(database=database, decided=decided, charged=await charged(where), seconds=seconds)
+    return Storm(database=database, size=size, decided=decided, charged=await charged(where), seconds=seconds)
 
 
 async def _started(
@@ -172,7 +180,8 @@ def _goals(found: Sequence[Found], storms: Sequence[Storm]) -> list[Goal]:
         goals.append(Goal(what=f"{each.database}: p99 of a decision", limit=4, unit="bare commits", found=each.slowest))
     for storm in storms:
         what = f"{storm.database}: wakes that the storm got beyond its budgets, or too few"
-        wrong = abs(storm.decided["admitted"] - TARGETS * DAILY) + sum(abs(count - DAILY) for count in storm.charged)
+        daily = storm.size.daily
+        wrong = abs(storm.decided["admitted"] - TARGETS * daily) + sum(abs(count - daily) for count in storm.charged)
         goals.append(Goal(what=what, limit=0, unit="wakes", found=wrong))
     return goals
 
@@ -186,8 +195,8 @@ def _notes(storms: Sequence[Storm]) -> list[str]:
         "delayed. This machine's own disk answers a sync at once, so that a bare commit costs hardly more than its "
         "statements, and the rate of decisions is one of processor time.",
         *(
-            f"A storm on {each.database}: {sum(each.decided.values()):,} wakes by {PROCESSES} processes, {WRITERS} at "
-            f"once in each, for {TARGETS} agents that may have {DAILY} a day: "
+            f"A storm on {each.database}: {sum(each.decided.values()):,} wakes by {each.size.processes} processes, "
+            f"{WRITERS} at once in each, for {TARGETS} agents that may have {each.size.daily} a day: "
             + ", ".join(f"{count:,} {name}" for name, count in each.decided.items() if count)
             + f", in {each.seconds:.0f} s."
             for each in storms

@@ -39,8 +39,6 @@ from circadia.wake.inbox import Letter
 WRITERS: Final = 8
 TARGETS: Final = 20
 """Agents that a storm is for."""
-DAILY: Final = 25
-"""Wakes a day that each of them may have."""
 SENDERS: Final = 40
 TEXT: Final = "The build of the main branch fails since 14:02; please look at the log of step 3. " * 3
 ROW: Final = "x" * 400
@@ -178,14 +176,14 @@ async def _bare_postgres(url: str, commits: int) -> list[float]:
         await connection.close()
 
 
-async def prepare_storm(where: str) -> None:
-    """Make the agents of a storm."""
+async def prepare_storm(where: str, daily: int) -> None:
+    """Make the agents of a storm, that each may be woken so often a day."""
     fleet = await ready(where)
     async with fleet.store.write() as tx:
         for number in range(SENDERS):
             await fleet.add(tx, f"stormer-{number}", {})
         for number in range(TARGETS):
-            await fleet.add(tx, f"target-{number}", {"max_wakes_per_day": DAILY})
+            await fleet.add(tx, f"target-{number}", {"max_wakes_per_day": daily})
     await fleet.store.close()
 
 

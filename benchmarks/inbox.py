@@ -96,7 +96,7 @@ class Size:
     """Rounds, after one that warms up."""
 
 
-QUICK: Final = Size(unread=600, requests=2, rounds=1)
+QUICK: Final = Size(unread=200, requests=1, rounds=1)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

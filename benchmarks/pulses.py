@@ -46,7 +46,7 @@ class Size:
     """How long the server is watched while nothing happens."""
 
 
-QUICK: Final = Size(wakes=5, rounds=1, handovers=2, idle_seconds=0.5)
+QUICK: Final = Size(wakes=2, rounds=1, handovers=1, idle_seconds=0.2)
 
 
 @dataclass(kw_only=True, slots=True)

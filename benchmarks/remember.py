@@ -47,7 +47,7 @@ class Size:
     """Bare commits and remembering take turns."""
 
 
-QUICK: Final = Size(writes=20, rounds=1)
+QUICK: Final = Size(writes=5, rounds=1)
 
 
 @dataclass(kw_only=True, slots=True)

@@ -53,9 +53,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
 
 
 MARKS = {
-    # These take half a minute and more on a busy machine even at their smallest.
-    "admission": pytest.mark.slow,
-    "schedules": pytest.mark.slow,
+    "schedules": pytest.mark.slow,  # half a minute even at its smallest: it waits for what is due
     "remember": pytest.mark.spec("MEM-01"),
     "search": pytest.mark.spec("MEM-07"),
     "context": pytest.mark.spec("MEM-13", "MEM-15"),
