@@ -4,6 +4,8 @@ import pytest
 
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.wake import Decision, WakeSource
+from circadia.wake.requests import Ask
 from tests.wake.asks import minutes_today, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -86,3 +88,20 @@ async def test_the_gate_of_a_launched_agent_is_open_until_the_end_of_its_last_pu
     team.launcher.end(two.id)
     await team.until(two.id)
     assert (await team.row(bob)).asleep
+
+
+@pytest.mark.spec("WAKE-20", "WAKE-53")
+async def test_the_limit_of_a_pulse_that_a_person_starts_is_kept_while_it_waits_and_over_a_restart(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    _, first = await running(team, bob)
+    ask = Ask(target=await team.row(bob), source=WakeSource.PERSON, by="operator", reason="try", timeout_seconds=90)
+    async with team.store.write() as tx:
+        wake = await team.tier.requests.ask(tx, ask)
+    assert wake.decision is Decision.DEFERRED
+    team.launcher.end(first.id)
+    await team.until(first.id)
+    team.crash()
+    await team.worker.step()
+    decided = await team.wake(wake)
+    assert decided.decision is Decision.ADMITTED
+    assert (await team.pulse(decided.pulse_id)).timeout_seconds == 90

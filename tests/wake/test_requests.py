@@ -12,9 +12,8 @@ from circadia.records.agent import Agent
 from circadia.records.event import EventType
 from circadia.records.message import Priority
 from circadia.records.pulse import PulseKind, PulseStatus
-from circadia.records.wake import Charge, Decision, WakeSource
-from circadia.wake.requests import Ask
-from tests.wake.asks import rails, running, woken_once
+from circadia.records.wake import Charge, Decision
+from tests.wake.asks import rails, woken_once
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 
@@ -122,23 +121,6 @@ async def test_requests_during_a_pulse_become_one_pulse_right_after_its_end(team
     assert len({each.pulse_id for each in decided}) == 1
     await team.launcher.until_launches(2)
     assert all(f"later {number}" in team.launcher.launches[1].prompt for number in range(3))
-
-
-@pytest.mark.spec("WAKE-20", "WAKE-53")
-async def test_the_limit_of_a_pulse_that_a_person_starts_is_kept_while_it_waits_and_over_a_restart(team: Fleet) -> None:
-    bob = await team.agent("bob", LAUNCHED, FREE)
-    _, first = await running(team, bob)
-    ask = Ask(target=await team.row(bob), source=WakeSource.PERSON, by="operator", reason="try", timeout_seconds=90)
-    async with team.store.write() as tx:
-        wake = await team.tier.requests.ask(tx, ask)
-    assert wake.decision is Decision.DEFERRED
-    team.launcher.end(first.id)
-    await team.until(first.id)
-    team.crash()
-    await team.worker.step()
-    decided = await team.wake(wake)
-    assert decided.decision is Decision.ADMITTED
-    assert (await team.pulse(decided.pulse_id)).timeout_seconds == 90
 
 
 @pytest.mark.spec("WAKE-20", "WAKE-21", "WAKE-13")
