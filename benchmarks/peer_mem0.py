@@ -25,7 +25,7 @@ def main() -> None:
     (folder / "found.json").write_text(json.dumps(found), "utf-8")
 
 
-def opened(folder: Path, asked: Mapping[str, Any]) -> Any:
+def opened(folder: Path, asked: Mapping[str, Any], **store: Any) -> Any:
     """Return its memory with its defaults: Qdrant in a folder, OpenAI's model and embedder, at the given URL."""
     at = {"openai_base_url": asked["base_url"], "api_key": "sk-benchmark"}
     config = {
@@ -36,9 +36,7 @@ def opened(folder: Path, asked: Mapping[str, Any]) -> Any:
         },
         "vector_store": {
             "provider": "qdrant",
-            "config": {
-                "path": str(folder / "qdrant"), "embedding_model_dims": asked["dimensions"],
-            },
+            "config": {"path": str(folder / "qdrant"), "embedding_model_dims": asked["dimensions"], **store},
         },
         "history_db_path": str(folder / "history.db"),
     }  # fmt: skip
@@ -71,7 +69,9 @@ class Known:
 def search(folder: Path, asked: Mapping[str, Any]) -> Mapping[str, Any]:
     """Store the episodes as its `add` does once it has facts, and search by its `search`."""
     numpy: Any = importlib.import_module("numpy")
-    memory = opened(folder, asked)
+    # A folder is read into memory too, and searched there; to write it takes a commit for each episode.
+    client = importlib.import_module("qdrant_client").QdrantClient(":memory:")
+    memory = opened(folder, asked, client=client)
     memory.embedding_model = Known(
         dict(zip(asked["questions"], numpy.load(folder / "asked.npy").tolist(), strict=True))
     )

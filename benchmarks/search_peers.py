@@ -60,7 +60,7 @@ class Found:
     nearest: float | None = None
     """Which share of the nearest vectors it found, in percent; none for one that looks for words too."""
     filled: float | None = None
-    """Seconds that it took to store the episodes."""
+    """Seconds in which it stored the episodes."""
 
 
 async def run(folder: Path, size: Size) -> Report:
@@ -129,7 +129,7 @@ def _report(found: Sequence[Found], notes: Sequence[str]) -> Report:
     return Report(
         name="search_peers",
         title=f"A search for {search.SHOWN} hits, embedding aside, one at a time, by episodes, on the same vectors",
-        columns=["episodes, memory", "p50 ms", "p95 ms", "times Circadia's p50", "nearest found, %", "stored in s"],
+        columns=["episodes, memory", "p50 ms", "p95 ms", "times Circadia's p50", "nearest found, %"],
         rows=[
             [
                 f"{each.episodes:,}, {each.name}",
@@ -137,24 +137,21 @@ def _report(found: Sequence[Found], notes: Sequence[str]) -> Report:
                 number(quantile(each.ms, 0.95)),
                 number(statistics.median(each.ms) / ours[each.episodes]),
                 "–" if each.nearest is None else number(each.nearest),
-                "–" if each.filled is None else number(each.filled),
             ]
             for each in found
         ],
         goals=[],
         notes=[
-            "All run in the caller's process, with data in a folder, and give the texts of the hits. Circadia blends "
+            "All run in the caller's process and give the texts of the hits. Circadia, on SQLite, blends "
             "words, vectors and what stands around a turn; Chroma and mem0, as installed by their names alone, look "
             "for vectors only, so that they have less to do, and what they find is not compared here.",
             "The vectors are those of Circadia's default embedder, for made-up turns. The share of the exactly nearest "
             f"{search.SHOWN} that is among the hits shows that Chroma's index (HNSW, its default settings, cosine) is "
-            "approximate; made-up turns lie close together, and of real ones it finds more. mem0 leaves out what is "
-            "below its threshold.",
-            "mem0's embedder is replaced by one that has the vectors, and its vector store, Qdrant in a folder, is "
-            "filled directly: `add` would ask a model for each. A Qdrant server has an index, and is faster than a "
-            "folder, which it calls fit for up to 20,000 points.",
-            "The time to store is that of vectors that are there, in batches; Circadia's is not told, since its rows "
-            "are written past its door.",
+            "approximate; made-up turns lie close together, which is hard for it. mem0 leaves out what is below its "
+            "threshold.",
+            "mem0's embedder is replaced by one that has the vectors, and its vector store is filled directly: `add` "
+            "would ask a model for each. The store is Qdrant in the process, its default, which looks through all "
+            "points and calls itself fit for up to 20,000; a Qdrant server has an index, and is faster.",
             *notes,
         ],
         figures={f"{each.name}, {each.episodes}": asdict(each) for each in found},
