@@ -5,7 +5,7 @@ from collections.abc import AsyncGenerator
 import pytest
 
 from circadia import Client
-from circadia.errors import Conflict
+from circadia.errors import Conflict, InvalidRequest, NotFound
 from tests.api.service import ADMIN, Service
 
 
@@ -62,3 +62,35 @@ async def test_an_agents_program_names_its_template_and_the_end_user(client: Cli
         assert (await helper.show_bank("for-{user}", user="ann & bob"))["end_user"] == "ann & bob"
         assert await helper.list_blocks("for-{user}", user="ann & bob") == []
     assert [each["end_user"] for each in (await client.list_banks(template="for-{user}"))["banks"]] == ["ann & bob"]
+
+
+@pytest.mark.spec("MEM-12", "MEM-03")
+async def test_the_operator_names_a_persons_bank_by_its_template_and_the_person(
+    client: Client, service: Service
+) -> None:
+    name = "for-{user}"
+    token = await service.agent("helper", bank=name)
+    async with Client(service.url, token) as helper:
+        said = {user: await helper.remember(name, f"{user} was here", user=user) for user in ("Ann", "bob")}
+    ann = "Ann"
+    assert (await client.search_bank(name, "who was here", user=ann))["hits"][0]["text"] == "Ann was here"
+    assert (await client.demote_episode(name, said["Ann"]["id"], "e", user=ann))["changed"]
+    assert (await client.restore_episode(name, said["Ann"]["id"], "e", user=ann))["changed"]
+    await client.write_block(name, "human", "one", user=ann)
+    await client.write_block(name, "human", "two", user=ann)
+    assert (await client.undo_block(name, "human", user=ann))["value"] == "one"
+    assert await client.restore_blocks(name, service.clock.now().isoformat(), user=ann) == []
+    assert (await client.change_bank(name, description="hers", user=ann))["description"] == "hers"
+    exported = b"".join([chunk async for chunk in client.export_bank(name, user=ann)])
+    assert (b"Ann was here" in exported, b"bob was here" in exported) == (True, False)
+    gone = await client.forget_episodes(name, ids=[each["id"] for each in said.values()], user=ann)
+    assert gone["episodes"] == 1
+    await client.delete_bank(name, user=ann)
+    assert [each["end_user"] for each in (await client.list_banks())["banks"]] == ["bob"]
+    with pytest.raises(NotFound, match="holds nothing yet"):
+        await client.show_bank(name, user=ann)
+    with pytest.raises(InvalidRequest, match="takes an end user"):
+        await client.delete_bank(name)
+    with pytest.raises(InvalidRequest, match="no template"):  # else it would be the wrong bank, and gone
+        await client.delete_bank("for-bob", user=ann)
+    assert (await client.show_bank("for-bob"))["episodes"] == 1

@@ -183,3 +183,39 @@ async def test_forget_tells_what_would_go_and_asks_first(
     (left,) = (await memory("show", "forget"))["episodes"]
     assert left["text"] == "said by bob"
     assert (await memory("forget", "forget", "--id", left["id"], "--yes"))["episodes"] == 1
+
+
+@pytest.mark.spec("MEM-12", "MEM-03")
+async def test_a_bank_is_deleted_after_it_was_asked_for_and_a_persons_is_named_by_its_template(
+    operator: CircadiaProcess, typed: Callable[[bytes], None]
+) -> None:
+    made = await operator.call(
+        "POST", "/sessions/default/agents", {"name": "desk", "policy": {"bank": "desk-{user}", "multi_user": True}}
+    )
+    for user in ("Ann", "bob"):
+        added = await run(
+            "memory", "add", "desk-{user}", f"{user} was here", "--user", user, "--token", made["token"], "--json"
+        )
+        assert added.status == 0, added.err
+    mine = ("desk-{user}", "--user", "Ann")
+    await memory("block", "set", "desk-{user}", "human", "She is Ann.", "--user", "Ann")
+    assert "She is Ann." in await told("blocks", *mine)
+    assert "She is Ann." in await told("history", "desk-{user}", "human", "--user", "Ann")
+    assert "She is Ann." in await told("context", *mine)
+    assert "Ann was here" in await told("search", "desk-{user}", "who was here", "--user", "Ann")
+    exported = (await run("memory", "export", *mine)).out
+    assert ("Ann was here" in exported, "bob was here" in exported) == (True, False)
+    (episode,) = (await memory("show", *mine))["episodes"]
+    refused(await run("memory", "show", "desk-bob", episode["id"]), 4, "no episode")
+    refused(await run("memory", "delete", *mine, "--json"), 2, "--yes")
+    refused(await run("memory", "delete", "desk-{user}"), 2, "takes an end user")
+    refused(await run("memory", "delete", "desk-bob", "--user", "Ann", "--yes"), 2, "no template")
+    typed(b"n\n")
+    result = await run("memory", "delete", *mine)
+    assert (result.status, "with 1 episodes" in result.err) == (1, True)
+    typed(b"y\n")
+    assert "deleted bank desk-{user} of Ann" in await told("delete", *mine)
+    banks = (await memory("banks", "--template", "desk-{user}"))["banks"]
+    assert [each["end_user"] for each in banks] == ["bob"]
+    await memory("delete", "desk-bob", "--yes")
+    refused(await run("memory", "show", "desk-bob"), 4, "no bank 'desk-bob'")

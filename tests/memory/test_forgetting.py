@@ -70,6 +70,19 @@ async def test_what_remains_of_a_block_is_forgotten_later_too(world: World) -> N
     assert (await world.history("human"))[0].value.split() == []
 
 
+@pytest.mark.spec("MEM-03")
+async def test_a_note_that_is_named_goes_alone(world: World) -> None:
+    other = await world.add_bank("bob")
+    said = (await world.remember("Ann likes tea")).episode.id
+    gone, stays = [await world.note(text, [said]) for text in ("Ann likes coffee", "Ann likes tea")]
+    theirs = await world.note("about Bob", [(await world.remember("Bob", bank=other)).episode.id], bank=other)
+    async with world.store.write() as tx:
+        assert await forget(tx, world.bank, [gone, theirs]) == Forgotten(episodes=0, notes=1, versions=0)
+    left = await all_there_is(world, world.bank)
+    assert ([each.id for each in left["episodes"]], [each.id for each in left["notes"]]) == ([said], [stays])
+    assert [each.id for each in (await all_there_is(world, other))["notes"]] == [theirs]
+
+
 async def test_nothing_to_forget_changes_nothing(world: World) -> None:
     await world.remember("tea")
     before = await world.present()

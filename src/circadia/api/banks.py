@@ -13,7 +13,6 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_MEASURED
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest
-from circadia.ids import EpisodeId
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, BankPolicy, Capture
@@ -26,9 +25,7 @@ router = noun_router("banks")
 MOST_IDS: Final = 10_000
 """Episodes that one call may name."""
 
-User = Annotated[
-    str | None, Query(max_length=1000, description="The end user, where `{b}` is a template of the agent that asks.")
-]
+User = Annotated[str | None, Query(max_length=1000, description="The end user, where `{b}` is a template.")]
 """Whose bank a template means."""
 
 
@@ -101,10 +98,10 @@ class BankList(BaseModel):
 
 
 class ForgetBody(Body):
-    """What to forget: episodes by id, or all that meet each condition. At least one key must be given."""
+    """What to forget: episodes and notes by id, or all episodes that meet each condition. One key must be given."""
 
     ids: Annotated[list[Name], FirstMistake()] | None = Field(
-        None, max_length=MOST_IDS, description="Episodes; others that meet no condition below stay."
+        None, max_length=MOST_IDS, description="Episodes and notes; with a condition below, of these episodes only."
     )
     session: Name | None = Field(None, description="Of this conversation.")
     speaker: Name | None = Field(None, description="Said by them.")
@@ -118,7 +115,7 @@ class ForgottenView(BaseModel):
 
     bank: str = Field(description="The bank's name.")
     episodes: int = Field(description="Episodes, with their vectors.")
-    notes: int = Field(description="Notes that rested on any of them.")
+    notes: int = Field(description="Notes that rested on any of them, or were named.")
     versions: int = Field(description="Versions of blocks that lost a part.")
     dry_run: bool = Field(description="Whether nothing was changed.")
 
@@ -172,11 +169,11 @@ async def show_bank(b: str, who: Who, parts: Parts, user: User = None) -> BankVi
 
 
 @router.patch("/banks/{b}")
-async def change_bank(b: str, body: BankChange, who: Who, parts: Parts) -> BankView:
+async def change_bank(b: str, body: BankChange, who: Who, parts: Parts, user: User = None) -> BankView:
     """Rename a bank, or change what it is for or how it is written to. The operator only."""
     require_operator(who)
     async with parts.store.write() as tx:
-        bank = await parts.memory.banks.get(tx, b)
+        bank = await parts.memory.banks.get(tx, b, user)
         policy = body.policy.over(bank.policy) if body.policy else None
         changed = await parts.memory.banks.change(
             tx, bank, by=who.name, name=body.name, description=body.description, policy=policy
@@ -185,23 +182,23 @@ async def change_bank(b: str, body: BankChange, who: Who, parts: Parts) -> BankV
 
 
 @router.delete("/banks/{b}", status_code=204)
-async def delete_bank(b: str, who: Who, parts: Parts) -> None:
+async def delete_bank(b: str, who: Who, parts: Parts, user: User = None) -> None:
     """Delete a bank with all that it holds. The operator only."""
     require_operator(who)
     async with parts.store.write() as tx:
-        await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, b), by=who.name)
+        await parts.memory.banks.delete(tx, await parts.memory.banks.get(tx, b, user), by=who.name)
 
 
 @router.post("/banks/{b}/forget")
-async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts) -> ForgottenView:
-    """Delete episodes with all that rests on them: vectors, notes, parts of blocks in every version.
+async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts, user: User = None) -> ForgottenView:
+    """Delete episodes with all that rests on them (vectors, notes, parts of blocks in every version), or notes alone.
 
     The operator only.
     """
     require_operator(who)
     store = parts.store
     async with store.read() if body.dry_run else store.write() as tx:
-        bank = await parts.memory.banks.get(tx, b)
+        bank = await parts.memory.banks.get(tx, b, user)
         ids = await _meant(tx, bank, body)
         gone = await forget(tx, bank, ids, dry_run=body.dry_run)
         if not body.dry_run:
@@ -213,8 +210,8 @@ async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts) -> F
     )
 
 
-async def _meant(tx: Tx, bank: Bank, body: ForgetBody) -> list[EpisodeId]:
-    """Return the episodes that the body means.
+async def _meant(tx: Tx, bank: Bank, body: ForgetBody) -> list[str]:
+    """Return the ids of what the body means.
 
     Raises:
         InvalidRequest: it means none in particular, which must not mean all.
@@ -223,7 +220,7 @@ async def _meant(tx: Tx, bank: Bank, body: ForgetBody) -> list[EpisodeId]:
     if body.ids is None and not any(each is not None for each in conditions):
         raise InvalidRequest("say what to forget: `ids`, `session`, `speaker`, `since` or `until`")
     if body.ids is not None and not any(each is not None for each in conditions):
-        return [EpisodeId(each) for each in dict.fromkeys(body.ids)]
+        return list(dict.fromkeys(body.ids))
     found = await tx.episodes.matching(
         bank.id, session=body.session, speaker=body.speaker, since=body.since, until=body.until
     )

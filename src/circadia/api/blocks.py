@@ -177,7 +177,9 @@ async def list_versions(b: str, label: str, who: Who, parts: Parts, user: User =
 
 
 @router.post("/banks/{b}/blocks/{label}/undo")
-async def undo_block(b: str, label: str, who: Who, parts: Parts, body: UndoBody | None = None) -> BlockView:
+async def undo_block(
+    b: str, label: str, who: Who, parts: Parts, body: UndoBody | None = None, user: User = None
+) -> BlockView:
     """Make the version before the present one, or the version `to`, the present one again.
 
     What was undone stays in the history. The operator only.
@@ -185,13 +187,13 @@ async def undo_block(b: str, label: str, who: Who, parts: Parts, body: UndoBody 
     require_operator(who)
     to, expected = (body.to, body.expected_version) if body else (None, None)
     async with parts.store.write() as tx:
-        bank = await parts.memory.banks.get(tx, b)
+        bank = await parts.memory.banks.get(tx, b, user)
         made = await parts.memory.blocks.undo(tx, bank, label, to=to, by=who.name, expected=expected)
     return block_view(bank.name, made)
 
 
 @router.post("/banks/{b}/restore")
-async def restore_blocks(b: str, body: RestoreBody, who: Who, parts: Parts) -> BlockList:
+async def restore_blocks(b: str, body: RestoreBody, who: Who, parts: Parts, user: User = None) -> BlockList:
     """Make all blocks of a bank what they were at a time; the answer has those that were different.
 
     The operator only.
@@ -200,6 +202,6 @@ async def restore_blocks(b: str, body: RestoreBody, who: Who, parts: Parts) -> B
     if body.at is None:
         raise InvalidRequest("body.at: say when to go back to")
     async with parts.store.write() as tx:
-        bank = await parts.memory.banks.get(tx, b)
+        bank = await parts.memory.banks.get(tx, b, user)
         made = await parts.memory.blocks.restore(tx, bank, body.at, by=who.name)
     return BlockList(bank=bank.name, blocks=[block_view(bank.name, each) for each in made])

@@ -186,11 +186,11 @@ async def show_episode(b: str, id: str, who: Who, parts: Parts, user: User = Non
 
 
 @router.post("/banks/{b}/episodes/{id}/stale")
-async def demote_episode(b: str, id: str, body: StaleBody, who: Who, parts: Parts) -> StaleChange:
+async def demote_episode(b: str, id: str, body: StaleBody, who: Who, parts: Parts, user: User = None) -> StaleChange:
     """Let an episode count less in searches, once for each evidence; it stays as it is. The operator only."""
     require_operator(who)
     async with parts.store.write() as tx:
-        bank = await parts.memory.banks.get(tx, b)
+        bank = await parts.memory.banks.get(tx, b, user)
         changed = await parts.memory.episodes.demote(
             tx, bank, EpisodeId(id), by=who.name, reason=body.reason, evidence=body.evidence, weight=body.weight
         )
@@ -199,11 +199,11 @@ async def demote_episode(b: str, id: str, body: StaleBody, who: Who, parts: Part
 
 
 @router.delete("/banks/{b}/episodes/{id}/stale/{evidence}")
-async def restore_episode(b: str, id: str, evidence: str, who: Who, parts: Parts) -> StaleChange:
+async def restore_episode(b: str, id: str, evidence: str, who: Who, parts: Parts, user: User = None) -> StaleChange:
     """Take back the demotion by this evidence. The operator only."""
     require_operator(who)
     async with parts.store.write() as tx:
-        bank = await parts.memory.banks.get(tx, b)
+        bank = await parts.memory.banks.get(tx, b, user)
         changed = await parts.memory.episodes.restore(tx, bank, EpisodeId(id), evidence=evidence)
         episode = await parts.memory.episodes.get(tx, bank, EpisodeId(id))
     return StaleChange(changed=changed, stale=_stale(episode))

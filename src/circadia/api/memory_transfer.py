@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 from starlette.responses import StreamingResponse
 
 from circadia.agents.access import require_operator
+from circadia.api.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
 from circadia.memory.transfer.export import exported
@@ -45,7 +46,7 @@ class LinesResponse(StreamingResponse):
     response_class=LinesResponse,
     responses={200: {"content": {_MEDIA_TYPE: {"schema": {"type": "string"}}}}},
 )
-async def export_bank(b: str, who: Who, parts: Parts) -> LinesResponse:
+async def export_bank(b: str, who: Who, parts: Parts, user: User = None) -> LinesResponse:
     """Export a bank as JSON Lines, as it is at this moment. The operator only.
 
     The first line is the bank, with the version of the format; then come episodes, notes and all versions of blocks;
@@ -55,7 +56,7 @@ async def export_bank(b: str, who: Who, parts: Parts) -> LinesResponse:
     spooled: SpooledTemporaryFile[bytes] = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115  the stream closes it
     try:
         async with parts.store.read() as tx:  # one state; a slow reader must not keep the transaction open
-            bank = await parts.memory.banks.get(tx, b)
+            bank = await parts.memory.banks.get(tx, b, user)
             async with aclosing(exported(tx, bank, parts.clock.now())) as lines:
                 async for chunk in lines:
                     spooled.write(chunk)

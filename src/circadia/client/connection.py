@@ -91,14 +91,14 @@ class Connection:
             except ValueError as error:
                 raise Unreachable(f"{self._base} answers, but not as Circadia does; check the address") from error
 
-    async def chunks(self, *path: str) -> AsyncGenerator[bytes]:
+    async def chunks(self, *path: str, query: Query | None = None) -> AsyncGenerator[bytes]:
         """Yield the answer as it arrives.
 
         Raises:
             CircadiaError: what the server answered, by its code. Unreachable: nobody answered, or not to the end.
         """
         quiet = aiohttp.ClientTimeout(total=None, connect=self._timeout, sock_read=SILENCE_SECONDS)
-        async with self._sent("GET", path, quiet) as response:
+        async with self._sent("GET", path, quiet, query=query) as response:
             async for chunk in response.content.iter_any():
                 yield chunk
 

@@ -21,8 +21,7 @@ from circadia.client.memory_answers import (
 class MemoryCalls:
     """One method for each endpoint of memory.
 
-    Banks are named by name. An agent whose policy has a template names the template, and the end `user`. Times that are
-    given are ISO 8601.
+    Banks are named by name; of a template, by the template and the end `user`. Times that are given are ISO 8601.
     """
 
     _http: Connection
@@ -53,14 +52,15 @@ class MemoryCalls:
         name: str | None = None,
         description: str | None = None,
         policy: Mapping[str, Any] | None = None,
+        user: str | None = None,
     ) -> BankAnswer:
         """Change what is given."""
         body = {"name": name, "description": description, "policy": None if policy is None else dict(policy)}
-        return await self._http.call("PATCH", "banks", bank, body=body)
+        return await self._http.call("PATCH", "banks", bank, body=body, query={"user": user})
 
-    async def delete_bank(self, bank: str) -> None:
+    async def delete_bank(self, bank: str, *, user: str | None = None) -> None:
         """Delete a bank with all that it holds."""
-        await self._http.call("DELETE", "banks", bank)
+        await self._http.call("DELETE", "banks", bank, query={"user": user})
 
     async def forget_episodes(
         self,
@@ -72,13 +72,17 @@ class MemoryCalls:
         since: str | None = None,
         until: str | None = None,
         dry_run: bool = False,
+        user: str | None = None,
     ) -> ForgottenAnswer:
-        """Delete the episodes that meet all that is given, with what rests on them; or with `dry_run` only count."""
+        """Delete the episodes that meet all that is given, with what rests on them; or with `dry_run` only count.
+
+        `ids` may name notes, too.
+        """
         body = {
             "ids": None if ids is None else list(ids), "session": session, "speaker": speaker, "since": since,
             "until": until, "dry_run": dry_run,
         }  # fmt: skip
-        return await self._http.call("POST", "banks", bank, "forget", body=body)
+        return await self._http.call("POST", "banks", bank, "forget", body=body, query={"user": user})
 
     async def remember(
         self,
@@ -122,15 +126,28 @@ class MemoryCalls:
         return await self._http.call("GET", "banks", bank, "episodes", episode, query={"user": user})
 
     async def demote_episode(
-        self, bank: str, episode: str, evidence: str, *, reason: str = "", weight: float = 0.3
+        self,
+        bank: str,
+        episode: str,
+        evidence: str,
+        *,
+        reason: str = "",
+        weight: float = 0.3,
+        user: str | None = None,
     ) -> StaleChangeAnswer:
         """Let an episode count less, once for each evidence."""
         body = {"evidence": evidence, "reason": reason, "weight": weight}
-        return await self._http.call("POST", "banks", bank, "episodes", episode, "stale", body=body)
+        return await self._http.call(
+            "POST", "banks", bank, "episodes", episode, "stale", body=body, query={"user": user}
+        )
 
-    async def restore_episode(self, bank: str, episode: str, evidence: str) -> StaleChangeAnswer:
+    async def restore_episode(
+        self, bank: str, episode: str, evidence: str, *, user: str | None = None
+    ) -> StaleChangeAnswer:
         """Take back the demotion by this evidence."""
-        return await self._http.call("DELETE", "banks", bank, "episodes", episode, "stale", evidence)
+        return await self._http.call(
+            "DELETE", "banks", bank, "episodes", episode, "stale", evidence, query={"user": user}
+        )
 
     async def search_bank(
         self,
@@ -215,12 +232,19 @@ class MemoryCalls:
         return answer["blocks"]
 
     async def undo_block(
-        self, bank: str, label: str, *, to: int | None = None, expected_version: int | None = None
+        self,
+        bank: str,
+        label: str,
+        *,
+        to: int | None = None,
+        expected_version: int | None = None,
+        user: str | None = None,
     ) -> BlockAnswer:
         """Make the version before the present one, or the version `to`, the present one again."""
         body = {"to": to, "expected_version": expected_version}
-        return await self._http.call("POST", "banks", bank, "blocks", label, "undo", body=body)
+        return await self._http.call("POST", "banks", bank, "blocks", label, "undo", body=body, query={"user": user})
 
-    async def restore_blocks(self, bank: str, at: str) -> list[BlockAnswer]:
+    async def restore_blocks(self, bank: str, at: str, *, user: str | None = None) -> list[BlockAnswer]:
         """Make all blocks what they were at a time; return those that were different."""
-        return (await self._http.call("POST", "banks", bank, "restore", body={"at": at}))["blocks"]
+        answer = await self._http.call("POST", "banks", bank, "restore", body={"at": at}, query={"user": user})
+        return answer["blocks"]

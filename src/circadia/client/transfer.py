@@ -22,9 +22,9 @@ class TransferCalls:
 
     _http: Connection
 
-    async def export_bank(self, bank: str) -> AsyncGenerator[bytes]:
+    async def export_bank(self, bank: str, *, user: str | None = None) -> AsyncGenerator[bytes]:
         """Yield an export of a bank: JSON Lines, in pieces that end anywhere. Its last line is of type `end`."""
-        async with aclosing(self._http.chunks("banks", bank, "export")) as chunks:
+        async with aclosing(self._http.chunks("banks", bank, "export", query={"user": user})) as chunks:
             async for chunk in chunks:
                 yield chunk
 

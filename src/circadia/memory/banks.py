@@ -67,8 +67,21 @@ class Banks:
         more = {"description": new.description, "template": new.template, "end_user": new.end_user}
         return await self._added(tx, new.name, new.policy, by, **more)
 
-    async def get(self, tx: Tx, name: str) -> Bank:
-        """Return the bank of this name. Raises NotFound: there is none."""
+    async def get(self, tx: Tx, name: str, user: str | None = None) -> Bank:
+        """Return the bank of this name, or the end user's that was made from the template of this name.
+
+        Raises:
+            NotFound: there is none. InvalidRequest: a template without a user, or a user without a template.
+        """
+        if USER in name:
+            if not user:
+                raise InvalidRequest(f"bank {name!r} takes an end user: say whose with `user`")
+            found = await tx.banks.of_user(name, user)
+            if found is None:
+                raise NotFound(f"bank {name!r} of {user!r} holds nothing yet")
+            return found
+        if user is not None:
+            raise InvalidRequest(f"bank {name!r} is no template, so it takes no end user; leave `user` out")
         bank = await tx.banks.by_name(name)
         if bank is None:
             raise NotFound(f"no bank {name!r}{nearest(name, [each.name for each in await tx.banks.every()])}")
@@ -94,7 +107,7 @@ class Banks:
     ) -> Bank:
         """Return the bank that a principal asks for; an agent's bound one if no name is given.
 
-        `name` may be a template that the agent has; `user` then says whose bank is meant.
+        `name` may be a template, one that the agent has; `user` then says whose bank is meant.
 
         Raises:
             NotFound: there is none. Forbidden: the principal may not open it, or not write.
@@ -103,7 +116,7 @@ class Banks:
         if principal.agent is None:
             if name is None:
                 raise InvalidRequest("name a bank")
-            return await self.get(tx, name)
+            return await self.get(tx, name, user)
         policy = principal.agent.policy
         wanted = name or policy.bank
         if wanted is None:

@@ -21,20 +21,22 @@ class Forgotten:
     episodes: int
     """Episodes, with their vectors."""
     notes: int
-    """Notes that rested on any of them."""
+    """Notes that rested on any of them, or were named."""
     versions: int
     """Versions of blocks that lost a part."""
 
 
-async def forget(tx: Tx, bank: Bank, ids: Collection[EpisodeId], *, dry_run: bool = False) -> Forgotten:
+async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> Forgotten:
     """Delete these episodes of the bank, notes that rest on them, and what rests on them in any version of a block.
 
-    `dry_run` only counts what would go.
+    An id may also be a note's, which goes alone. `dry_run` only counts what would go.
     """
     parts: list[list[EpisodeId]] = []
     notes: set[NoteId] = set()
     for part in _parts(list(ids)):
-        parts.append([each for each in part if await tx.episodes.get(bank.id, each) is not None])
+        parts.append([EpisodeId(each) for each in part if await tx.episodes.get(bank.id, EpisodeId(each)) is not None])
+        named = [NoteId(each) for each in set(part).difference(parts[-1])]
+        notes.update([each for each in named if await tx.notes.get(bank.id, each) is not None])
         notes.update(await tx.notes.resting_on(parts[-1]))
         await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
     gone = frozenset(each for part in parts for each in part)
@@ -43,7 +45,7 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[EpisodeId], *, dry_run: boo
         for block in await tx.blocks.versions(bank.id)
         if any(not gone.isdisjoint(span.episodes) for span in block.spans)
     ]
-    if gone and not dry_run:
+    if (gone or notes) and not dry_run:
         for note in notes:
             await tx.notes.remove([note])
         for block in cut:
@@ -55,6 +57,6 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[EpisodeId], *, dry_run: boo
     return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
 
 
-def _parts(ids: Sequence[EpisodeId]) -> Iterator[Sequence[EpisodeId]]:
+def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:
     for start in range(0, len(ids), AT_ONCE):
         yield ids[start : start + AT_ONCE]

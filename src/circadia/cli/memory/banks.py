@@ -1,4 +1,4 @@
-"""`circadia memory banks`, `create` and `forget`."""
+"""`circadia memory banks`, `create`, `delete` and `forget`."""
 
 from typing import Annotated, Any
 
@@ -18,6 +18,12 @@ app = typer.Typer()
 
 Bank = Annotated[str, typer.Argument(metavar="BANK", help="Name of the bank.")]
 """The bank that a command is about."""
+User = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="Whose bank, where BANK is a template: support-{user}.")
+]
+"""The end user whose bank a template means."""
+Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
+"""The option of a command that asks first."""
 
 
 @app.command(epilog="Example: circadia memory banks --template 'support-{user}'")
@@ -96,11 +102,33 @@ def create(
         note(f"bank {made['name']} is there; bind an agent to it with `bank: {made['name']}` in its policy")
 
 
+@app.command(epilog="Example: circadia memory delete 'support-{user}' --user ann")
+def delete(
+    bank: Bank,
+    user: User = None,
+    yes: Yes = False,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Delete a bank with all that it holds: episodes, notes, blocks with their versions, vectors."""
+    if not yes:
+        _require_person(as_json)
+        found = ask(url, token, data, lambda client: client.show_bank(bank, user=user))
+        _confirm(f"would go: bank {shown(found['name'])} with {found['episodes']} episodes", "Delete it?")
+    ask(url, token, data, lambda client: client.delete_bank(bank, user=user))
+    if as_json:
+        print_json({"deleted": {"bank": bank, "user": user}})
+    else:
+        note(f"deleted bank {shown(bank)}" + (f" of {shown(user)}" if user else ""))
+
+
 @app.command(epilog="Example: circadia memory forget support --speaker ann")
 def forget(
     bank: Bank,
     episodes: Annotated[
-        list[str] | None, typer.Option("--id", metavar="ID", help="This episode; may be repeated.")
+        list[str] | None, typer.Option("--id", metavar="ID", help="This episode or note; may be repeated.")
     ] = None,
     session: Annotated[
         str | None, typer.Option("--session", metavar="NAME", help="Episodes of this conversation.")
@@ -112,7 +140,8 @@ def forget(
     until: Annotated[
         str | None, typer.Option("--until", metavar="WHEN", help="Happened before this date or time.")
     ] = None,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask.")] = False,
+    user: User = None,
+    yes: Yes = False,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -122,25 +151,36 @@ def forget(
 
     async def forgetting(client: Client, *, dry_run: bool) -> ForgottenAnswer:
         return await client.forget_episodes(
-            bank, ids=episodes or None, session=session, speaker=speaker, since=since, until=until, dry_run=dry_run
-        )
+            bank, ids=episodes or None, session=session, speaker=speaker, since=since, until=until, dry_run=dry_run,
+            user=user,
+        )  # fmt: skip
 
     if not yes:
-        if as_json:
-            raise InvalidRequest("nobody can be asked with --json; add --yes")
+        _require_person(as_json)
         would = ask(url, token, data, lambda client: forgetting(client, dry_run=True))
         if not would["episodes"]:
             note("nothing to forget")
             return
-        typer.echo(f"would go: {_told(would)}", err=True)
-        if not typer.confirm("Forget them? There is no undo.", err=True):
-            note("nothing was changed")
-            raise typer.Exit(1)
+        _confirm(f"would go: {_told(would)}", "Forget them?")
     gone = ask(url, token, data, lambda client: forgetting(client, dry_run=False))
     if as_json:
         print_json(gone)
     else:
         note(f"gone: {_told(gone)}")
+
+
+def _require_person(as_json: bool) -> None:
+    """Raise InvalidRequest: the output is for a program, which cannot be asked."""
+    if as_json:
+        raise InvalidRequest("nobody can be asked with --json; add --yes")
+
+
+def _confirm(what: str, question: str) -> None:
+    """Tell what would go and ask; end the command unless the answer is yes."""
+    typer.echo(what, err=True)
+    if not typer.confirm(f"{question} There is no undo.", err=True):
+        note("nothing was changed")
+        raise typer.Exit(1)
 
 
 def _told(gone: ForgottenAnswer) -> str:

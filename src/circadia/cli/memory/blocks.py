@@ -11,7 +11,7 @@ from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
-from circadia.cli.memory.banks import Bank
+from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import AsJson, console, local_time, note, print_json, shown, table
 from circadia.client.memory_answers import BlockAnswer
 from circadia.errors import InvalidRequest, NotFound
@@ -27,13 +27,14 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 @app.command(epilog="Example: circadia memory blocks team")
 def blocks(
     bank: Bank,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show the blocks of a bank: what its agents have learned, and always or sometimes see."""
-    found = ask(url, token, data, lambda client: client.list_blocks(bank))
+    found = ask(url, token, data, lambda client: client.list_blocks(bank, user=user))
     if as_json:
         print_json(found)
         return
@@ -75,6 +76,7 @@ def set_block(
         typer.Option("--expected-version", min=0, metavar="N", help="Write only if this is the version; 0 for none."),
     ] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What for.")] = "",
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -88,7 +90,7 @@ def set_block(
         data,
         lambda client: client.write_block(
             bank, label, value, description=description, limit=limit, pinned=pinned, read_only=read_only,
-            expected_version=expected_version, why=why,
+            expected_version=expected_version, why=why, user=user,
         ),
     )  # fmt: skip
     if as_json:
@@ -112,13 +114,14 @@ def _value(text: str | None, file: Path | None) -> str | None:
 def history(
     bank: Bank,
     label: Label,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List all versions of a block, oldest first."""
-    found = ask(url, token, data, lambda client: client.list_versions(bank, label))
+    found = ask(url, token, data, lambda client: client.list_versions(bank, label, user=user))
     if as_json:
         print_json(found)
         return
@@ -147,13 +150,14 @@ def diff(
     new: Annotated[
         int | None, typer.Argument(metavar="[NEW]", help="With this one; by default the present one.")
     ] = None,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is different between two versions of a block, as a unified diff."""
-    found = ask(url, token, data, lambda client: client.list_versions(bank, label))
+    found = ask(url, token, data, lambda client: client.list_versions(bank, label, user=user))
     after = found[-1] if new is None else _version(found, new)
     before = _version(found, old) if old is not None else _version(found, after["parent"]) if after["parent"] else None
     lines = list(_lines(before, after))
@@ -188,13 +192,14 @@ def undo(
     to: Annotated[
         int | None, typer.Option("--to", min=1, metavar="N", help="Back to this version; else to the one before.")
     ] = None,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version of a block the present one again; what was undone stays in the history."""
-    made = ask(url, token, data, lambda client: client.undo_block(bank, label, to=to))
+    made = ask(url, token, data, lambda client: client.undo_block(bank, label, to=to, user=user))
     if as_json:
         print_json(made)
     else:
@@ -213,6 +218,7 @@ def context(
     fitting_tokens: Annotated[
         int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
     ] = None,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -224,7 +230,7 @@ def context(
         token,
         data,
         lambda client: client.show_context(
-            bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens
+            bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
         ),
     )  # fmt: skip
     if as_json:

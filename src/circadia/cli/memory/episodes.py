@@ -9,7 +9,7 @@ from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
-from circadia.cli.memory.banks import Bank
+from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import AsJson, console, local_time, note, print_json, shown, table
 from circadia.client import Client
 from circadia.client.memory_answers import HitAnswer
@@ -63,6 +63,7 @@ def add(
     key: Annotated[
         str | None, typer.Option("--key", metavar="KEY", help="A call that is repeated with it stores one.")
     ] = None,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -76,7 +77,7 @@ def add(
         data,
         lambda client: client.remember(
             bank, said, speaker=speaker, session=session, kind=kind.value, trust=trust and trust.value, at=at,
-            importance=importance, key=key,
+            importance=importance, key=key, user=user,
         ),
     )  # fmt: skip
     if as_json:
@@ -100,6 +101,7 @@ def search(
     recency: Recency = 0.0,
     half_life_days: HalfLife = 30.0,
     importance: Importance = 0.0,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -113,7 +115,7 @@ def search(
         lambda client: client.search_bank(
             bank, question, limit=limit, speaker=speaker, session=session, kinds=kinds or (), since=since, until=until,
             trusts=[each.value for each in trusts or ()], layers=[each.value for each in layers or ()],
-            recency=recency, half_life_days=half_life_days, importance=importance,
+            recency=recency, half_life_days=half_life_days, importance=importance, user=user,
         ),
     )  # fmt: skip
     if as_json:
@@ -132,6 +134,7 @@ def show(
     ] = None,
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this conversation only.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="So many at most.")] = 20,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -141,8 +144,8 @@ def show(
 
     async def read(client: Client) -> Mapping[str, Any]:
         if episode is not None:
-            return cast("Mapping[str, Any]", await client.show_episode(bank, episode))
-        page = await client.list_episodes(bank, session=session, order="newest", limit=limit)
+            return cast("Mapping[str, Any]", await client.show_episode(bank, episode, user=user))
+        page = await client.list_episodes(bank, session=session, order="newest", limit=limit, user=user)
         return cast("Mapping[str, Any]", page)
 
     found = ask(url, token, data, read)

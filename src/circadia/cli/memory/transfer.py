@@ -12,6 +12,7 @@ from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeR
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
+from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import AsJson, print_json, shown
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
@@ -27,10 +28,11 @@ _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
 
 @app.command("export", epilog="Example: circadia memory export support-ann --out ann.jsonl")
 def export_bank(
-    bank: Annotated[str, typer.Argument(metavar="BANK", help="Name of the bank.")],
+    bank: Bank,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write to this new file, not to standard output.")
     ] = None,
+    user: User = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
     data: Data = None,
@@ -43,13 +45,13 @@ def export_bank(
     async def read(client: Client) -> None:
         if file is None:
             decoder = codecs.getincrementaldecoder("utf-8")()  # a chunk may end within a character
-            async for chunk in client.export_bank(bank):
+            async for chunk in client.export_bank(bank, user=user):
                 typer.echo(decoder.decode(chunk), nl=False)
             return
         part = file.with_name(f"{file.name}.part")  # so that no file looks whole that is not
         try:
             with part.open("wb") as opened:
-                async for chunk in client.export_bank(bank):
+                async for chunk in client.export_bank(bank, user=user):
                     opened.write(chunk)
             part.rename(file)
         finally:

@@ -1,0 +1,33 @@
+"""The end of a stream, which may come before its beginning has been passed on."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from tests.interaction.live import live
+
+
+@pytest.mark.spec("GATE-61")
+async def test_a_stream_that_ends_while_its_id_is_written_down_comes_whole(tmp_path: Path) -> None:
+    said = " ".join(f"word {number}" for number in range(50))
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        with closing(sqlite3.connect(tmp_path / "circadia.db", isolation_level=None)) as other:
+
+            async def events() -> list[str]:
+                body = {"model": "gpt-4o-mini", "input": said, "stream": True}
+                async with at.call(token, "/v1/responses", body) as response:
+                    return [line for line in (await response.text()).splitlines() if line.startswith("event: ")]
+
+            other.execute("BEGIN IMMEDIATE")  # so that the gateway waits before it passes on the first event
+            call = asyncio.create_task(events())
+            while not at.upstream.answered:
+                await asyncio.sleep(0.01)
+            other.execute("COMMIT")
+            names = await call
+    assert names[:1] == ["event: response.created"]
+    assert names.count("event: response.output_text.delta") == 100
+    assert names[-1:] == ["event: response.completed"]
