@@ -4,9 +4,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from circadia.memory.blocks import Writer
 from circadia.memory.context import Context, fenced, tokens, unfenced
+from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, Trust
-from tests.memory.world import World
+from tests.memory.world import World, span
 
 TEXT = "Ann keeps bees in the garden"
 
@@ -95,3 +97,42 @@ def test_a_fence_is_taken_off_only_where_it_was_put_on(text: str, around: str) -
     assert unfenced(around + fenced(text)).rstrip() == around.rstrip()
     forged = fenced(text).replace(text, text + "!") if text else ""
     assert unfenced(forged) == forged
+
+
+@pytest.mark.spec("MEM-03", "MEM-13")
+async def test_a_block_that_was_written_taken_back_cut_or_deleted_is_so_in_the_next_context(world: World) -> None:
+    made = await world.remember("bees buzz", speaker="Bob")
+    value = "Ann has bees. Bob has none."
+    await world.write("human", value, spans=[span(value, " Bob has none.", made.episode.id)])
+    assert value in (await context(world, "bees")).stable
+    await world.write("human", f"{value} Eve has two.", expected_version=1)
+    assert "Eve" in (await context(world, "bees")).stable
+    await world.undo("human")
+    assert "Eve" not in (await context(world, "bees")).stable
+    async with world.store.write() as tx:
+        await forget(tx, world.bank, [made.episode.id])
+    assert (await context(world, None)).stable.endswith("Ann has bees.")
+    async with world.store.write() as tx:
+        await world.blocks.delete(tx, world.bank, "human", writer=Writer.PERSON, by="tester", why="", expected=None)
+    assert (await context(world, "bees")).stable == ""
+
+
+async def test_a_context_without_a_question_needs_no_index_and_one_with_it_has_all_that_came_before(
+    world: World,
+) -> None:
+    await world.write("human", "Ann")
+    assert (await context(world, None)).blocks
+    await world.remember(TEXT)
+    found = await context(world, "bees")
+    assert TEXT in found.fitting
+    assert [each.item.text for each in found.hits] == [TEXT]
+
+
+async def test_what_is_known_leaves_its_place_to_what_is_not(world: World) -> None:
+    said = [f"bees {at}" for at in range(80)]
+    for text in said:
+        await world.remember(text)
+    known = tuple(said[:45])
+    found = await context(world, "bees", fitting=10_000, known=known)
+    assert len(found.hits) == 30
+    assert not {hit.item.text for hit in found.hits} & set(known)

@@ -14,7 +14,7 @@ from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice, pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import DTypeLike
@@ -94,9 +94,8 @@ class Question:
     """How many are returned."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Scored:
-    """What was found, with why."""
+class Scored(NamedTuple):
+    """What was found, with why; a tuple, since a call looks at thirty."""
 
     layer: Layer
     """Where it is."""

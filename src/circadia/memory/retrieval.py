@@ -108,19 +108,21 @@ class Retrieval:
 
     async def fetched(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[Found]:
         """Return what was found with its texts; without what is gone by now."""
-        items: dict[tuple[Layer, int], Episode | Note] = {}
-        for layer, rows in _layers(tx):
-            numbers = [each.number for each in scored if each.layer is layer]
-            items |= {(layer, number): item for number, item in (await rows.numbered(bank.id, numbers)).items()}
-        return [Found(item=items[key], scored=each) for each in scored if (key := (each.layer, each.number)) in items]
+        items: dict[Layer, Mapping[int, Episode | Note]] = {
+            layer: await rows.numbered(bank.id, [each.number for each in scored if each.layer is layer])
+            for layer, rows in _layers(tx)
+        }
+        pairs = [(items[each.layer].get(each.number), each) for each in scored]
+        return [Found(item=item, scored=each) for item, each in pairs if item is not None]
 
     async def excerpts(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[tuple[Excerpt, Scored]]:
         """Return what a context shows of what was found; without what is gone by now."""
-        items: dict[tuple[Layer, int], Excerpt] = {}
-        for layer, rows in _layers(tx):
-            numbers = [each.number for each in scored if each.layer is layer]
-            items |= {(layer, number): item for number, item in (await rows.excerpts(bank.id, numbers)).items()}
-        return [(items[key], each) for each in scored if (key := (each.layer, each.number)) in items]
+        items = {
+            layer: await rows.excerpts(bank.id, [each.number for each in scored if each.layer is layer])
+            for layer, rows in _layers(tx)
+        }
+        pairs = [(items[each.layer].get(each.number), each) for each in scored]
+        return [(item, each) for item, each in pairs if item is not None]
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _Held, *, searched: bool) -> None:
         """Take in what is new since the last time: blocks, and if it is `searched`, rows and vectors."""

@@ -69,7 +69,10 @@ class QuestionVectors:
         if not question.strip():
             return {}
         asked = [at for at, each in enumerate(self._readings) if each.needed]
-        found = await asyncio.gather(*(self._vector(at, question) for at in asked))
+        if len(asked) == 1:  # as it nearly always is; a task for it would cost as much as the vector's lookup
+            found = [await self._vector(asked[0], question)]
+        else:
+            found = await asyncio.gather(*(self._vector(at, question) for at in asked))
         pairs = zip(asked, found, strict=True)
         return {self._readings[at].embedder.name: vector for at, vector in pairs if vector is not None}
 
