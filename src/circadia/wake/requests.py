@@ -184,7 +184,9 @@ class Requests:
         if overridden_by is not None and needed:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
         # While the server stops it is kept in any case: the guardrails speak again after the start.
-        wake = replace(wake, overridden_by=overridden_by if needed or self._draining else None)
+        overridden_by = overridden_by if needed or self._draining else None
+        if overridden_by != wake.overridden_by:
+            wake = replace(wake, overridden_by=overridden_by)
         return self._with(wake, verdict, facts.tally, facts.target)
 
     async def _again(self, tx: Tx, wake: Wake, agent: Agent | None, opened: PulseId | None, now: datetime) -> Wake:

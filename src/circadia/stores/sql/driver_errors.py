@@ -1,8 +1,7 @@
 """Where errors of the drivers become the program's own."""
 
 import sqlite3
-from collections.abc import Generator
-from contextlib import contextmanager
+from types import TracebackType
 from typing import Final
 
 import asyncpg
@@ -16,26 +15,33 @@ _OF_VALUES: Final = (sqlite3.DataError, asyncpg.DataError, ValueError, OverflowE
 """The server refused the value, or the driver could not encode it."""
 
 
-@contextmanager
-def wrapped(database: str, *driver: type[Exception]) -> Generator[None]:
-    """Raise what a driver raises as one of ours, whoever called it; a mistake in a statement stays what it is.
+class wrapped:
+    """Raises what a driver raises as one of ours, whoever called it; a mistake in a statement stays what it is.
 
-    `driver` are the errors that the driver has.
+    `driver` are the errors that the driver has. It is entered for each statement, so it is no generator.
 
     Raises:
         Conflict: A constraint does not allow the row.
         InvalidRequest: The database cannot hold a value.
         StorageUnavailable: Anything that a later try may pass.
     """
-    try:
-        yield
-    except (exc.DBAPIError, UnicodeEncodeError, OverflowError, OSError, *driver) as error:
-        found = error.driver_exception if isinstance(error, exc.DBAPIError) else error
-        if isinstance(found, _MISTAKES):
-            raise
-        raise _translated(database, found) from error
-    except exc.InvalidRequestError as error:
-        raise unavailable(database, error) from error
+
+    __slots__ = ("_database", "_errors")
+
+    def __init__(self, database: str, *driver: type[Exception]) -> None:
+        self._database = database
+        self._errors = (exc.DBAPIError, exc.InvalidRequestError, UnicodeEncodeError, OverflowError, OSError, *driver)
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if isinstance(error, self._errors):
+            found = error.driver_exception if isinstance(error, exc.DBAPIError) else error
+            if not isinstance(found, _MISTAKES):
+                raise _translated(self._database, found) from error
 
 
 def unavailable(database: str, error: BaseException) -> StorageUnavailable:
