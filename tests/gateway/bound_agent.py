@@ -75,13 +75,17 @@ class Bound:
 
 @asynccontextmanager
 async def bound(
-    folder: Path, *, others: Mapping[str, Mapping[str, object]] | None = None, **policy: object
+    folder: Path,
+    *,
+    others: Mapping[str, Mapping[str, object]] | None = None,
+    sections: Mapping[str, Any] | None = None,
+    **policy: object,
 ) -> AsyncGenerator[Bound]:
     """Run a server with an agent `ann`, bound to the bank `memory` unless the policy says otherwise, and others."""
     policies = {"ann": {"bank": "memory", **policy}, **(others or {})}
     agents = {name: {**each, "token_env": name.upper()} for name, each in policies.items()}
     environment = {name.upper(): token_of(name) for name in agents}
-    async with live(folder, agents=agents, environment=environment) as at:
+    async with live(folder, agents=agents, environment=environment, **(sections or {})) as at:
         store = await open_sqlite(folder / "circadia.db")
         try:
             yield Bound(at, token_of("ann"), store)

@@ -1,13 +1,21 @@
 """Whose memory a call sees, and that no text gains an authority that its writer has not."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
 
 from circadia.memory.context import STABLE_HEAD
+from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.bank import Trust
-from tests.gateway.bound_agent import bound, chat, fenced
+from tests.gateway.bound_agent import bound, chat, fenced, token_of
+
+
+@pytest.fixture(params=["sqlite", "postgres"])
+def place(request: pytest.FixtureRequest) -> str:
+    """A kind of database, or the URL of one."""
+    return "sqlite" if request.param == "sqlite" else request.getfixturevalue("postgres_url")
 
 
 @pytest.mark.spec("MEM-12", "MEM-14", "MEM-15")
@@ -36,6 +44,60 @@ async def test_of_two_end_users_neither_is_kept_or_injected_for_the_other_nor_fo
         assert len(after["bob"]) == len(before["bob"]) + 2
         async with ann.store.read() as tx:
             assert {bank.name for bank in await tx.banks.every()} == {"support-eve", "support-bob"}
+
+
+LONG = "u" * 200
+PEOPLE = (
+    "eve", "Eve", "eve ", " eve", "EVE", "éve", "e\u0301ve", "\u0435ve", "eve\u200b", "a-b", "x-a-b", "../eve",
+    "{user}", "*", "%", "eve'--", "eve\n", "eve\0", LONG, f"{LONG}a", f"{LONG}b", "~0123", "null", "0",
+    "eve@example.org", "\U0001f98a",
+)  # fmt: skip
+
+
+@pytest.mark.spec("MEM-12", "MEM-14", "MEM-15")
+async def test_people_with_almost_the_same_name_have_nothing_in_common(tmp_path: Path, place: str) -> None:
+    others = {"ben": {"bank": "support-x-{user}", "multi_user": True}}
+    server = {} if place == "sqlite" else {"server": {"database_url": place}}
+    async with bound(tmp_path, bank="support-{user}", multi_user=True, others=others, sections=server) as ann:
+        for at, user in enumerate(PEOPLE):
+            await ann.say(chat(f"My door code is {1000 + at}", user=user))
+        await ann.say(chat("My door code is 9999", user="a-b"), token=token_of("ben"))
+        for at, user in enumerate(PEOPLE):
+            await ann.say(chat("What is my door code?", user=user))
+            told = set(re.findall(r"code is (\d+)", fenced(ann.sent)))
+            assert told == {str(1000 + at)}, repr(user)
+        await ann.say(chat("What is my door code?", user="a-b"), token=token_of("ben"))
+        assert "9999" in fenced(ann.sent)
+        assert "code is 1" not in fenced(ann.sent)
+        status, page = await ann.at.rest("GET", "/banks")
+        assert (status, len(page["banks"])) == (200, len(PEOPLE) + 1)
+
+
+@pytest.mark.spec("MEM-14", "MEM-17")
+async def test_five_million_characters_are_kept_in_part_without_a_secret_and_at_once(tmp_path: Path) -> None:
+    key = "sk-proj-abcdefghij0123456789"
+    text = "".join(f"my_token: {key} {at} " for at in range(100_000))
+    async with bound(tmp_path, inject=False) as ann:
+        body = chat(text)
+        await ann.say(body)
+        assert ann.sent == body
+        (said, _) = await ann.episodes()
+    assert len(said.text) <= MAX_CHARACTERS
+    assert said.metadata == {"characters": len(text)}
+    assert "sk-" not in said.text
+    assert said.text.startswith("my_token: [redacted: key] 0 ")
+
+
+@pytest.mark.spec("MEM-14", "MEM-17")
+async def test_what_is_no_text_goes_up_as_it_is_and_is_not_kept(tmp_path: Path) -> None:
+    async with bound(tmp_path) as ann:
+        await ann.make(block="Ann likes tea.")
+        for raw in (b'{"model":"m","messages":[{"role":"user","content":"caf\xe9"}]}', b'{"model":"m"', b"\xff\xfe{}"):
+            async with ann.at.call(ann.token, body=raw) as response:
+                await response.read()
+            assert all(each.body == raw for each in ann.at.upstream.requests[-1:])
+            ann.at.upstream.requests.clear()
+        assert await ann.episodes() == []
 
 
 ATTACKS = (

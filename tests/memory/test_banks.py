@@ -137,6 +137,35 @@ async def test_an_agent_opens_its_banks_only_and_writes_where_it_may(world: Worl
 
 
 @pytest.mark.spec("MEM-12")
+async def test_nobody_gets_into_a_shared_bank_by_being_called_like_the_rest_of_its_name(world: World) -> None:
+    template, shared = AgentPolicy(bank="team-{user}"), AgentPolicy(bank="team-notes")
+
+    async def bound(policy: AgentPolicy, user: str | None, *, make: bool) -> Bank | None:
+        async with world.store.write() as tx:
+            return await world.banks.bound(tx, policy, user, make=make)
+
+    mine = await bound(template, "notes", make=True)
+    assert mine is not None
+    assert await bound(shared, None, make=False) is None
+    theirs = await bound(shared, None, make=True)
+    assert theirs is not None
+    assert (theirs.id != mine.id, theirs.name, theirs.end_user) == (True, "team-notes", None)
+    again = await bound(template, "notes", make=True)
+    assert again is not None
+    assert (again.id, again.name.startswith("team-~")) == (mine.id, True)
+    assert await bound(shared, None, make=True) == theirs
+    late = await bound(AgentPolicy(bank="{user}-notes"), "team", make=True)
+    assert late is not None
+    assert late.id not in (mine.id, theirs.id)
+    # Whose bank a person has named on purpose is theirs to share.
+    async with world.store.write() as tx:
+        await world.banks.change(tx, mine, by="operator", name="hers")
+    hers = await bound(AgentPolicy(bank="hers"), None, make=True)
+    assert hers is not None
+    assert hers.id == mine.id
+
+
+@pytest.mark.spec("MEM-12")
 async def test_a_read_only_file_of_a_person_is_read_by_its_name_and_not_written(world: World) -> None:
     made = await bound(world, AgentPolicy(bank="file-{user}"), "bob")
     assert made is not None

@@ -68,7 +68,7 @@ async def test_texts_are_written_without_secrets_marks_of_circadia_and_what_no_d
 async def test_an_overlong_text_is_cut_and_says_how_long_it_was(world: World) -> None:
     (made,) = await kept(world, said(world, "word " * 30_000))
     assert len(made.text) <= MAX_CHARACTERS
-    assert made.metadata == {"characters": 149_999}
+    assert made.metadata == {"characters": 150_000}
 
 
 @pytest.mark.spec("MEM-18", "MEM-14")

@@ -90,7 +90,8 @@ class Banks:
     async def bound(self, tx: Tx, policy: AgentPolicy, user: str | None, *, make: bool = False) -> Bank | None:
         """Return the bank that an agent's turn goes to; none if none is bound, or it takes an end user who is unknown.
 
-        `make` makes it where it is not there; else an absent one is none too. Nobody is called "".
+        `make` makes it where it is not there; else an absent one is none too. Nobody is called "". A person's bank that
+        has the wanted name only since the person is called so is not meant, and gets another name.
         """
         user = user or None
         if policy.bank is None or (user is None and (policy.multi_user or USER in policy.bank)):
@@ -98,6 +99,13 @@ class Banks:
         if USER in policy.bank and user is not None:
             return await self._of_user(tx, policy.bank, user, make=make)
         bank = await tx.banks.by_name(policy.bank)
+        if bank is not None and _by_chance(bank):
+            if not make:
+                return None
+            yielding = replace(bank, name=_hashed(bank.template or "", bank.end_user or ""))
+            await tx.banks.save(yielding)
+            await self._record(tx, EventType.BANK_CHANGED, yielding, "circadia", {"was": bank.name})
+            bank = None
         return (
             await self._added(tx, policy.bank, self._policy(policy.bank), "circadia") if bank is None and make else bank
         )
@@ -185,10 +193,9 @@ class Banks:
         bank = await tx.banks.of_user(template, user)
         if bank is not None or not make:
             return bank
-        hashed = "~" + hashlib.sha256(f"{template}\0{user}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
-        name = template.replace(USER, user if PLAIN_USER.fullmatch(user) else hashed)
+        name = template.replace(USER, user) if PLAIN_USER.fullmatch(user) else _hashed(template, user)
         if await tx.banks.by_name(name) is not None:
-            name = template.replace(USER, hashed)
+            name = _hashed(template, user)
         return await self._added(tx, name, self._policy(template), "circadia", template=template, end_user=user)
 
     def _policy(self, name: str) -> BankPolicy:
@@ -203,6 +210,17 @@ class Banks:
     async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str, data: dict[str, object]) -> None:
         event = Event(type=kind, at=self._clock.now(), data={"bank": bank.name, "by": by, **data})
         await tx.events.add([event])
+
+
+def _hashed(template: str, user: str) -> str:
+    """Return a name for a person's bank that no other bank has."""
+    digest = hashlib.sha256(f"{template}\0{user}".encode("utf-8", "surrogateescape")).hexdigest()[:32]
+    return template.replace(USER, f"~{digest}")
+
+
+def _by_chance(bank: Bank) -> bool:
+    """Return whether it is called so only since its person is: who else means this name means another bank."""
+    return bank.template is not None and bank.name == bank.template.replace(USER, bank.end_user or "")
 
 
 def _named(policy: AgentPolicy) -> Sequence[str]:

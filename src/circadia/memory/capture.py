@@ -19,6 +19,8 @@ from circadia.stores.base import Tx
 
 RETRY: Final = timedelta(hours=1)
 """A conversation that begins with the same words again within this time is a call that was sent again."""
+_MARGIN: Final = 10_000
+"""Characters that are read beyond those that are kept, for what is taken out of them."""
 _NOTICE: Final = re.compile(r"\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
 
 
@@ -76,7 +78,8 @@ class Capturing:
                 await self._keep(tx, bank, each, exchange.session)
 
     async def _keep(self, tx: Tx, bank: Bank, said: Utterance, session: str) -> None:
-        text = _clean(said.text)
+        whole = len(said.text)
+        text = _clean(said.text[: MAX_CHARACTERS + _MARGIN])
         score = importance(text)
         skipped = _why_not(bank, text, score)
         if skipped is not None:
@@ -85,11 +88,13 @@ class Capturing:
         key = await self._new_key(tx, bank, said)
         if key is None:
             return
-        cut = text[:MAX_CHARACTERS]
+        # What is taken out moves up what follows; at the end of it may stand half of a secret, which no pattern finds.
+        cut = text[: min(MAX_CHARACTERS, len(text) - _MARGIN // 2)] if whole > MAX_CHARACTERS + _MARGIN else text
+        cut = cut[:MAX_CHARACTERS]
         new = NewEpisode(
             text=cut, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, self._clock.now()),
             kind=EpisodeKind.TOOL if said.tool else EpisodeKind.TURN, session=_name(session) or None,
-            importance=score, metadata={} if cut == text else {"characters": len(text)},
+            importance=score, metadata={} if cut == text else {"characters": whole},
             incomplete=said.incomplete, key=key,
         )  # fmt: skip
         await self._episodes.remember(tx, bank, new)

@@ -31,7 +31,7 @@ _KEYS: Final = "|".join(
 )
 _NAMES: Final = (
     r"pass(?:word|wd|phrase|code)|pwd|secret|api[_-]?key|(?:access|secret|private|account|encryption)[_-]?key"
-    r"|[a-z]{1,20}[_-]token"
+    r"|(?<=[a-z])[_-]token"
 )
 _VALUE: Final = r"""(?!\[redacted)(?:"[^"\n]{3,}"|'[^'\n]{3,}'|[^\s"',;(){}\[\]]{4,})"""
 
@@ -49,7 +49,7 @@ _PATTERNS: Final[Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]],
     ),
     (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[redacted: token]"),
     (re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
-    (re.compile(r"([a-z][a-z0-9+.-]{1,20}://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I), r"\1[redacted: password]@"),
+    (re.compile(r"(?<=[a-z0-9+.-])(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I), r"\1[redacted: password]@"),
     (re.compile(r"\b(bearer\s{1,3})(?=\S{0,60}\d)[A-Za-z0-9._~+/=-]{16,}", re.I), r"\1[redacted: token]"),
     (re.compile(r"(authorization\"?\s{0,3}:\s{0,3}\"?basic\s{1,3})[A-Za-z0-9+/=]{8,}", re.I), r"\1[redacted: token]"),
     (
