@@ -89,6 +89,7 @@ async def test_after_a_kill_each_acknowledged_episode_is_there_once_and_is_found
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(60 * 60)  # of two hundred starts of Python, which on a busy machine take ten seconds each
 @pytest.mark.spec("MEM-01", "MEM-02", "MEM-04")
 async def test_the_same_over_two_hundred_kills(place: str) -> None:
     await show_that_nothing_is_lost(place, kills=200)
