@@ -40,7 +40,7 @@ LIMIT_MS: Final = 5
 class Size:
     """How much is measured."""
 
-    writes: int = 400
+    writes: int = 200
     """Of each writer, in a round."""
     writers: Sequence[int] = (1, 8)
     rounds: int = 3
