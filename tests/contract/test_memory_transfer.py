@@ -103,7 +103,8 @@ async def kept(store: Store, name: str) -> tuple[list[object], list[object], lis
             )
             for block in await tx.blocks.history(bank.id, "human")
         ]  # fmt: skip
-        return [replace(each, **alike) for each in episodes], list(notes), blocks
+        said: list[object] = [replace(each, **alike) for each in episodes]
+        return said, list(notes), blocks
 
 
 @pytest.mark.spec("MEM-16")
