@@ -103,8 +103,7 @@ async def kept(store: Store, name: str) -> tuple[list[object], list[object], lis
             )
             for block in await tx.blocks.history(bank.id, "human")
         ]  # fmt: skip
-        said: list[object] = [replace(each, **alike) for each in episodes]
-        return said, list(notes), blocks
+        return list[object](replace(each, **alike) for each in episodes), list(notes), blocks
 
 
 @pytest.mark.spec("MEM-16")
