@@ -146,6 +146,24 @@ async def test_a_table_that_changed_under_a_prepared_statement_costs_one_try(
     assert await last() == 1
 
 
+async def test_statements_are_planned_anew_after_many_runs(store: SqlStore) -> None:
+    """A plan from when the tables were small may read all of them when they have grown."""
+
+    def named(connection: Connection) -> set[str]:
+        found = connection.exec_driver_sql("SELECT name, statement FROM pg_prepared_statements").all()
+        return {row.name for row in found if "max(events.number)" in row.statement}
+
+    names: list[set[str]] = []
+    async with store.write() as tx:
+        await tx.events.add([event(1)])
+        for runs in (1, 1_100):
+            for _ in range(runs):
+                assert await tx.events.last_number() == 1
+            names.append(await store.writer.link.run(named))
+    assert [len(each) for each in names] == [1, 1]
+    assert names[0] != names[1]
+
+
 async def test_a_statement_is_not_cut_short_with_its_caller(store: SqlStore) -> None:
     began, sent = asyncio.Event(), list[str]()
 

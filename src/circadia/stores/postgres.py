@@ -31,6 +31,8 @@ _OPENINGS: Final = Openings(
 _DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
+_FIRST_RUNS: Final = 1_000
+"""Statements that a connection runs until it has them planned anew; then four times as many, and so on."""
 _SETTINGS: Final = {
     "application_name": "circadia",
     "synchronous_commit": "on",  # a commit returns when it is on the disk
@@ -132,6 +134,8 @@ class _Direct:
         self._driver = driver
         self._prepared: dict[str, _Prepared] = {}
         """By text. These are the statements of the program, so they are not too many."""
+        self._runs = 0
+        self._runs_planned = _FIRST_RUNS
 
     def execute(self, text: str, values: Sequence[object]) -> _Answer:
         """Run a statement."""
@@ -142,6 +146,11 @@ class _Direct:
         return await_(self._run(text, values, many=True))
 
     async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _Answer:
+        self._runs += 1
+        if self._runs >= self._runs_planned:
+            # PostgreSQL keeps a statement's plan. One from when a table was small may be bad by now.
+            self._runs_planned *= 4
+            self._prepared.clear()
         prepared = self._prepared.get(text)
         if prepared is None:
             prepared = self._prepared[text] = await self._driver.prepare(text)
