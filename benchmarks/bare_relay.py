@@ -47,6 +47,7 @@ async def serve(upstream: int) -> None:
     ) as session:
         bound = socket.socket()
         bound.bind(("127.0.0.1", 0))
+        bound.listen()  # before its port is told, so that nobody is turned away
         config = uvicorn.Config(
             Relay(f"http://127.0.0.1:{upstream}", session),
             http="httptools",
