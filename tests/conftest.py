@@ -2,6 +2,7 @@
 
 import signal
 from collections.abc import Generator
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -17,9 +18,9 @@ SLOW_TIMEOUT_SECONDS = 30 * 60
 FIRST = ("benchmarks", "durability", "cli", "clients")
 """Folders whose few tests start programs and take longest: at the end of a run they would keep one worker busy."""
 
-# How fast a machine makes and runs examples says nothing of what they show; what may take so long at most is measured
-# by its own test. Hypothesis' profile for CI has no deadline either.
-settings.register_profile("circadia", deadline=None, suppress_health_check=[HealthCheck.too_slow])
+# The tests run on all cores at once, beside servers that they start: an example gets ten times Hypothesis' own deadline
+# (200 ms), so that one that hangs still fails, and making examples may be slow.
+settings.register_profile("circadia", deadline=timedelta(seconds=2), suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("circadia")
 
 

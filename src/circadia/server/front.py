@@ -51,7 +51,7 @@ class Hosts:
         raise Forbidden(f"pages of {origin!r} may not ask; the operator can add it to server.allowed_origins")
 
 
-@lru_cache(maxsize=256)  # nearly all requests name the same host, and parsing it takes a fiftieth of a model call
+@lru_cache(maxsize=256)  # nearly all requests name the same host
 def _split(address: str) -> tuple[str, str]:
     """Return host with port, and the bare host, of an address; both empty if it is none."""
     try:
