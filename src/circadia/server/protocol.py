@@ -63,7 +63,7 @@ class _SlimEvent:
 class _Gathered:
     """A connection as its requests write to it: what they write in one turn of the event loop is one system call.
 
-    Head, body and end of most answers come in one turn; a call to the socket for each would cost more than joining them.
+    Head, body and end of most answers come in one turn; a call to the socket for each would cost more than joining.
     """
 
     __slots__ = ("_loop", "_parts", "_size", "_transport")
