@@ -22,6 +22,7 @@ PulseId = NewType("PulseId", str)
 BankId = NewType("BankId", str)
 EpisodeId = NewType("EpisodeId", str)
 NoteId = NewType("NoteId", str)
+PassId = NewType("PassId", str)
 
 
 class IdSource(Protocol):

@@ -17,6 +17,7 @@ from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes
+from circadia.stores.sleeping import Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
 
 
@@ -373,6 +374,15 @@ class Tx(Protocol):
 
     @property
     def blocks(self) -> Blocks: ...
+
+    @property
+    def passes(self) -> Passes: ...
+
+    @property
+    def sleep_states(self) -> SleepStates: ...
+
+    @property
+    def sleep_calls(self) -> SleepCalls: ...
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""

@@ -14,6 +14,7 @@ from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes
 from circadia.stores.sql.news import news
+from circadia.stores.sql.sleep_tables import pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -35,9 +36,14 @@ _BUMP = Statement(
 _TOUCH = Statement(update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")))
 _SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 _OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
+_PASSES = select(passes.c.id).where(passes.c.bank_id == bindparam("bank"))
 _REMOVE = (
     Statement(delete(evidence).where(evidence.c.note_id.in_(_OF_BANK))),
-    *(Statement(delete(table).where(table.c.bank_id == bindparam("bank"))) for table in (notes, episodes, blocks)),
+    Statement(delete(pass_changes).where(pass_changes.c.pass_id.in_(_PASSES))),
+    *(
+        Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
+        for table in (notes, episodes, blocks, passes, sleep_states, sleep_calls)
+    ),
     Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
 )
 

@@ -16,10 +16,13 @@ from circadia.stores.base import (
     Events,
     Messages,
     Notes,
+    Passes,
     ProviderIds,
     Pulses,
     Routines,
     Sessions,
+    SleepCalls,
+    SleepStates,
     Threads,
     Tx,
     Wakes,
@@ -36,11 +39,14 @@ from circadia.stores.sql.group_commit import Block, Writer
 from circadia.stores.sql.link import Link, Openings, Runner
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
+from circadia.stores.sql.passes import SqlPasses
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
 from circadia.stores.sql.readers import ReadBlock, Readers
 from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.sessions import SqlSessions
+from circadia.stores.sql.sleep_calls import SqlSleepCalls
+from circadia.stores.sql.sleep_states import SqlSleepStates
 from circadia.stores.sql.threads import SqlThreads
 from circadia.stores.sql.wakes import SqlWakes
 
@@ -65,6 +71,9 @@ class SqlTx:
         self.episodes: Episodes = SqlEpisodes(runner)
         self.notes: Notes = SqlNotes(runner)
         self.blocks: Blocks = SqlBlocks(runner)
+        self.passes: Passes = SqlPasses(runner)
+        self.sleep_states: SleepStates = SqlSleepStates(runner)
+        self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
         self._after_commit = after_commit
 
     def after_commit(self, act: Callable[[], None]) -> None:

@@ -55,7 +55,7 @@ NUMBER = BigInteger().with_variant(Integer(), "sqlite")
 metadata = MetaData()
 
 
-def _only(condition: str) -> dict[str, Any]:
+def only(condition: str) -> dict[str, Any]:
     """Return what makes an index hold only the rows of this condition, in both dialects."""
     return {"sqlite_where": text(condition), "postgresql_where": text(condition)}
 
@@ -75,7 +75,7 @@ Index(
     "sessions_open_name",
     sessions.c.name,
     unique=True,
-    **_only("status = 'open'"),
+    **only("status = 'open'"),
 )
 Index("sessions_name", sessions.c.name)
 
@@ -105,13 +105,13 @@ Index(
     agents.c.session_id,
     agents.c.name,
     unique=True,
-    **_only("deleted_at IS NULL"),
+    **only("deleted_at IS NULL"),
 )
 Index(
     "agents_token",
     agents.c.token_hash,
     unique=True,
-    **_only("deleted_at IS NULL"),
+    **only("deleted_at IS NULL"),
 )
 
 threads = Table(
@@ -162,7 +162,7 @@ messages = Table(
 Index("messages_key", messages.c.key, unique=True)
 Index("messages_sender", messages.c.sender_id, messages.c.number)
 Index("messages_root", messages.c.root_id)
-Index("messages_answers", messages.c.reply_to, **_only("reply_to IS NOT NULL"))
+Index("messages_answers", messages.c.reply_to, **only("reply_to IS NOT NULL"))
 Index("messages_thread", messages.c.thread_id, messages.c.number)
 
 deliveries = Table(
@@ -184,15 +184,15 @@ Index("deliveries_message", deliveries.c.message_id)
 Index(
     "deliveries_pulse",
     deliveries.c.pulse_id,
-    **_only("pulse_id IS NOT NULL"),
+    **only("pulse_id IS NOT NULL"),
 )
 Index("deliveries_state", deliveries.c.agent_id, deliveries.c.state, deliveries.c.number)
 Index("deliveries_urgent", deliveries.c.agent_id, deliveries.c.state, deliveries.c.priority, deliveries.c.number)
-Index("deliveries_handled", deliveries.c.ended_at, **_only("state = 'handled'"))
+Index("deliveries_handled", deliveries.c.ended_at, **only("state = 'handled'"))
 Index(
     "deliveries_leased",
     deliveries.c.leased_until,
-    **_only("state = 'leased'"),
+    **only("state = 'leased'"),
 )
 
 # Kept by triggers on `deliveries`, so that an inbox is counted in one step whatever its size.
@@ -311,24 +311,24 @@ Index(
     "wakes_counted",
     wakes.c.agent_id,
     wakes.c.decided_at,
-    **_only("charge IN ('reserved', 'charged')"),
+    **only("charge IN ('reserved', 'charged')"),
 )
-Index("wakes_message", wakes.c.message_id, **_only("message_id IS NOT NULL"))
+Index("wakes_message", wakes.c.message_id, **only("message_id IS NOT NULL"))
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
 Index(
     "wakes_day",
     wakes.c.decided_at,
-    **_only("charge IN ('reserved', 'charged')"),
+    **only("charge IN ('reserved', 'charged')"),
 )
 Index(
     "wakes_deferred",
     wakes.c.not_before,
-    **_only("decision = 'deferred'"),
+    **only("decision = 'deferred'"),
 )
 Index(
     "wakes_deferred_agent",
     wakes.c.agent_id,
-    **_only("decision = 'deferred'"),
+    **only("decision = 'deferred'"),
 )
 
 pulses = Table(
@@ -366,12 +366,12 @@ Index("pulses_root", pulses.c.root_id)
 Index(
     "pulses_open",
     pulses.c.agent_id,
-    **_only("ended_at IS NULL"),
+    **only("ended_at IS NULL"),
 )
 Index(
     "pulses_token",
     pulses.c.token_hash,
-    **_only("ended_at IS NULL"),
+    **only("ended_at IS NULL"),
 )
 
 routines = Table(
@@ -393,5 +393,5 @@ Index("routines_name", routines.c.agent_id, routines.c.name, unique=True)
 Index(
     "routines_due",
     routines.c.next_at,
-    **_only("enabled"),
+    **only("enabled"),
 )

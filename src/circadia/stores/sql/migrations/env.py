@@ -2,7 +2,9 @@
 
 from alembic import context
 
-from circadia.stores.sql.memory_tables import metadata  # with the tables of memory
+from circadia.stores.sql import memory_tables, sleep_tables
 
-context.configure(connection=context.config.attributes["connection"], target_metadata=metadata)
+assert memory_tables.metadata is sleep_tables.metadata  # one schema, of which they add their tables
+
+context.configure(connection=context.config.attributes["connection"], target_metadata=sleep_tables.metadata)
 context.run_migrations()

@@ -1,0 +1,42 @@
+"""A model call of the sleep tier: what the ledger's line does not say, and its answer, which is paid for once."""
+
+from dataclasses import dataclass
+from datetime import datetime
+
+from circadia.ids import BankId, CallId, PassId
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepCall:
+    """Belongs to the ledger's line of the same id, which has tokens and price."""
+
+    id: CallId
+    """Key of the ledger's line."""
+    pass_id: PassId
+    """The pass that asked."""
+    bank_id: BankId
+    """For whose memory."""
+    operation: str
+    """The operation that asked."""
+    key: str
+    """SHA-256 of model, operation, prompt and schema: the same question is the same call."""
+    answer: str | None = None
+    """What the model answered, as JSON; none until it has, or if that was of no use."""
+    error: str = ""
+    """Why there is no answer, in words."""
+    at: datetime
+    """When it was asked."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepSpent:
+    """What the tier has spent, reservations included."""
+
+    calls: int
+    """Number of calls."""
+    tokens: int
+    """Input and output tokens, or what is reserved for them."""
+    nanousd: int
+    """Price, or what is reserved for it, in billionths of a US dollar."""
+    seconds: float
+    """Time that models took."""

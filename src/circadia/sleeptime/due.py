@@ -1,0 +1,143 @@
+"""When a bank is due for a pass, and if not, why not: one function of what is known and of the time (SLEEP-01 … 03).
+
+The gates stand in order of what they cost; the first that is closed is the answer. Nothing here asks a model, and
+nothing is counted beside the rows: what waits is counted from the episodes behind the cursor.
+"""
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from circadia.records.sleep_pass import Trigger
+from circadia.records.sleep_state import Backlog, SleepState
+
+IDLE_SECONDS: Final = 60.0
+"""SLEEP-01."""
+CODING_IDLE_SECONDS: Final = 600.0
+"""SLEEP-01, preset `coding`: whoever writes code thinks for minutes between turns."""
+FREQUENCY_TURNS: Final = 5
+"""SLEEP-01."""
+PASSES_AN_HOUR: Final = 12
+"""SLEEP-40."""
+
+
+class Gate(StrEnum):
+    """What a pass has to get through, the cheapest first."""
+
+    DISABLED = "disabled"
+    """Sleep-time compute is switched off for the bank."""
+    PAUSED = "paused"
+    """A person has paused it."""
+    BUSY = "busy"
+    """A pass of the bank has not ended."""
+    BACK_OFF = "back_off"
+    """Passes have failed; the next one waits."""
+    PASSES = "passes"
+    """So many passes have begun within the hour."""
+    EMPTY = "empty"
+    """Nothing was said since the last pass."""
+    NOBODY_DUE = "not_yet"
+    """Something waits, but no trigger has fired."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Rules:
+    """The triggers of a bank."""
+
+    enabled: bool = True
+    """Whether there are passes at all."""
+    idle_seconds: float = IDLE_SECONDS
+    """Quiet after which the bank counts as idle."""
+    frequency_turns: int = FREQUENCY_TURNS
+    """Completed turns after which a pass is due though it is not idle; 0 switches this off."""
+    max_lag_seconds: float = 3600.0
+    """Longest wait of a turn, however busy the bank is."""
+    importance: float = 5.0
+    """Sum of importance that makes a pass due; 0 switches this off."""
+    passes_an_hour: int = PASSES_AN_HOUR
+    """Passes that may begin within an hour."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """What is known of a bank at one instant."""
+
+    state: SleepState
+    """How far the work has come."""
+    backlog: Backlog
+    """What waits."""
+    asleep_since: datetime | None
+    """Since when all its agents sleep; none if one is awake, or if it has none."""
+    busy: bool
+    """Whether a pass has not ended."""
+    begun: int
+    """Passes that began within the last hour."""
+    begun_at: datetime | None = None
+    """When the first of them began."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """Whether a pass begins now."""
+
+    trigger: Trigger | None
+    """What for; none if it does not."""
+    gate: Gate | None
+    """The gate that is closed; none if it begins."""
+    detail: str
+    """The same in words."""
+    at: datetime | None
+    """When to look again, if nothing happens before; none if that makes no sense."""
+
+
+def due(rules: Rules, known: Known, now: datetime) -> Verdict:
+    """Return whether a pass over the bank begins now, and why or why not."""
+    state, backlog = known.state, known.backlog
+    if not rules.enabled:
+        return _closed(Gate.DISABLED, "sleep-time compute is switched off for this bank")
+    if state.paused_by is not None:
+        return _closed(Gate.PAUSED, f"paused by {state.paused_by}")
+    if known.busy:
+        return _closed(Gate.BUSY, "a pass of this bank has not ended")
+    if state.not_before is not None and now < state.not_before:
+        return _closed(Gate.BACK_OFF, f"{state.failures} passes failed in a row", state.not_before)
+    if known.begun >= rules.passes_an_hour:
+        again = None if known.begun_at is None else known.begun_at + timedelta(hours=1)
+        return _closed(Gate.PASSES, f"{known.begun} passes have begun within the hour", again)
+    if not backlog.episodes or backlog.oldest_at is None or backlog.newest_at is None:
+        tried = [left for left in state.leftovers if not left.quarantined]
+        if tried:
+            return Verdict(trigger=Trigger.IDLE, gate=None, detail="what failed before is tried again", at=None)
+        return _closed(Gate.EMPTY, "nothing was said since the last pass")
+    return _triggered(rules, known, backlog.oldest_at, backlog.newest_at, now)
+
+
+def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, now: datetime) -> Verdict:
+    """Return what the triggers say; the first whose time has come, or when the first one's time will come."""
+    backlog = known.backlog
+    idle_at = newest + timedelta(seconds=rules.idle_seconds)
+    lag_at = oldest + timedelta(seconds=rules.max_lag_seconds)
+    fired = [
+        (Trigger.ASLEEP, known.asleep_since is not None, "all its agents sleep"),
+        (Trigger.LAG, now >= lag_at, f"the oldest turn has waited for {rules.max_lag_seconds:g} s"),
+        (Trigger.IDLE, now >= idle_at, f"nothing was said for {rules.idle_seconds:g} s"),
+        (Trigger.CADENCE, 0 < rules.frequency_turns <= backlog.turns, f"{backlog.turns} turns were completed"),
+        (
+            Trigger.IMPORTANCE,
+            0 < rules.importance <= backlog.importance,
+            f"what was said adds up to an importance of {backlog.importance:g}",
+        ),
+    ]
+    for trigger, has, words in fired:
+        if has:
+            return Verdict(trigger=trigger, gate=None, detail=words, at=None)
+    return _closed(
+        Gate.NOBODY_DUE,
+        f"{backlog.episodes} episodes wait; {backlog.turns} of {rules.frequency_turns} turns are completed",
+        min(idle_at, lag_at),
+    )
+
+
+def _closed(gate: Gate, detail: str, at: datetime | None = None) -> Verdict:
+    return Verdict(trigger=None, gate=gate, detail=detail, at=at)

@@ -1,0 +1,123 @@
+"""What the program asks of a database for sleep-time work: passes, changes, states, calls. `base.py` has the rest."""
+
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Protocol
+
+from circadia.ids import BankId, PassId
+from circadia.records.change import Change, ChangeState
+from circadia.records.sleep_call import SleepCall, SleepSpent
+from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_state import Backlog, SleepState
+
+
+class Passes(Protocol):
+    """Passes and what they change."""
+
+    async def add(self, new: Pass) -> None:
+        """Store a new one. Raises Conflict if the bank has one that has not ended."""
+        ...
+
+    async def save(self, now: Pass, *, origin: Pass) -> bool:
+        """Write where the pass stands now if it stands as in `origin`, epoch and all; return whether it did."""
+        ...
+
+    async def get(self, pass_id: PassId) -> Pass | None: ...
+
+    async def open_of(self, bank_id: BankId) -> Pass | None:
+        """Return the bank's pass that has not ended."""
+        ...
+
+    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
+        """Return pending ones whose time has come, the one whose bank was served longest ago first (SLEEP-14)."""
+        ...
+
+    async def taken(self) -> Sequence[Pass]:
+        """Return those that processes have taken."""
+        ...
+
+    async def beat(self, owner: str, until: datetime) -> None:
+        """Renew the leases of a process."""
+        ...
+
+    async def every(
+        self,
+        *,
+        bank_id: BankId | None = None,
+        status: PassStatus | None = None,
+        before: PassId | None = None,
+        limit: int = 100,
+    ) -> Sequence[Pass]:
+        """Return passes, the newest first; `before` is the last one of the page before."""
+        ...
+
+    async def begun_since(self, bank_id: BankId | None, since: datetime) -> int:
+        """Return how many of the bank, or of all, were started since then."""
+        ...
+
+    async def counts(self) -> Mapping[PassStatus, int]:
+        """Return how many stand where."""
+        ...
+
+    async def put_changes(self, changes: Sequence[Change]) -> None:
+        """Store changes, or overwrite those of the same pass and number."""
+        ...
+
+    async def changes(self, pass_id: PassId, *, state: ChangeState | None = None) -> Sequence[Change]:
+        """Return a pass' changes in order, all or those in this state."""
+        ...
+
+    async def changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
+        """Return what passes did to a note, an episode or a block of the bank, the oldest first."""
+        ...
+
+
+class SleepStates(Protocol):
+    """How far the work has come in each bank."""
+
+    async def get(self, bank_id: BankId) -> SleepState:
+        """Return the bank's state; a fresh one if nothing was ever done there."""
+        ...
+
+    async def put(self, state: SleepState) -> None:
+        """Write it."""
+        ...
+
+    async def backlog(self, bank_id: BankId, after: int) -> Backlog:
+        """Return what waits behind an episode's number."""
+        ...
+
+    async def waiting(self) -> Sequence[BankId]:
+        """Return the banks that have episodes behind their cursor, or leftovers."""
+        ...
+
+
+class SleepCalls(Protocol):
+    """Model calls of the tier. What they cost is in the usage ledger, under the same ids."""
+
+    async def put(self, call: SleepCall) -> None:
+        """Store it, or overwrite the one of its id."""
+        ...
+
+    async def answered(self, bank_id: BankId, key: str) -> SleepCall | None:
+        """Return the bank's call of this key that has an answer."""
+        ...
+
+    async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
+        """Return a pass' calls in order."""
+        ...
+
+    async def spent(
+        self,
+        *,
+        since: datetime | None = None,
+        bank_id: BankId | None = None,
+        pass_id: PassId | None = None,
+        operation: str | None = None,
+    ) -> SleepSpent:
+        """Return what those cost that meet each condition that is given, reservations included."""
+        ...
+
+    async def forget(self, before: datetime) -> int:
+        """Take the answers of older calls out; return how many."""
+        ...

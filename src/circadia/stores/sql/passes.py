@@ -1,0 +1,218 @@
+"""Passes and what they change."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import fields
+from datetime import datetime, timedelta
+from operator import attrgetter
+from typing import Any, Final
+
+from sqlalchemy import Row, bindparam, func, or_, select, update
+
+from circadia.errors import Conflict
+from circadia.ids import BankId, PassId
+from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.sleep_tables import pass_changes, passes
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_MOVING: Final = (
+    "status", "attempt", "epoch", "owner", "lease_until", "not_before", "started_at", "ended_at", "run_seconds",
+    "after", "upto", "generation_before", "generation_after", "counts", "detail",
+)  # fmt: skip
+_FARTHEST: Final = timedelta(hours=2)
+"""Longer than any pause before another attempt (`sleeptime/passes.py`)."""
+_ADD = Statement(Upsert(passes), [column.name for column in passes.c])
+_SAVE = Statement(
+    update(passes)
+    .where(
+        passes.c.id == bindparam("key_id"),
+        passes.c.status == bindparam("origin"),
+        passes.c.epoch == bindparam("origin_epoch"),
+    )
+    .values({name: bindparam(f"new_{name}") for name in _MOVING})
+)
+_IS_OPEN = passes.c.ended_at.is_(None)
+_GET = Statement(select(passes).where(passes.c.id == bindparam("key_id")))
+_OPEN_OF = Statement(select(passes).where(passes.c.bank_id == bindparam("bank"), _IS_OPEN))
+_SERVED = passes.alias("served")
+_STARTABLE = Statement(
+    select(passes)
+    .where(
+        _IS_OPEN,
+        passes.c.status == PassStatus.PENDING.value,
+        or_(
+            passes.c.not_before.is_(None),
+            passes.c.not_before <= bindparam("now"),
+            passes.c.not_before > bindparam("farthest"),  # no back-off is so long: the clock was set back
+        ),
+    )
+    .order_by(
+        func.coalesce(
+            select(func.max(_SERVED.c.started_at))
+            .where(_SERVED.c.bank_id == passes.c.bank_id, _SERVED.c.id != passes.c.id)
+            .scalar_subquery(),
+            0,
+        ),
+        passes.c.created_at,
+        passes.c.id,
+    )
+    .limit(bindparam("most"))
+)
+_TAKEN = Statement(select(passes).where(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value))
+_BEAT = Statement(
+    update(passes)
+    .where(_IS_OPEN, passes.c.status == PassStatus.RUNNING.value, passes.c.owner == bindparam("owner_id"))
+    .values(lease_until=bindparam("until"))
+)
+_CHANGE_FIELDS: Final = tuple(field.name for field in fields(Change))
+_CHANGE_ROW = attrgetter(*_CHANGE_FIELDS)
+_PUT_CHANGES = Statement(
+    Upsert(pass_changes, keys=("pass_id", "number"), new=[name for name in _CHANGE_FIELDS if name != "pass_id"]),
+    _CHANGE_FIELDS,
+)
+
+
+class SqlPasses:
+    """Passes and what they change, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, new: Pass) -> None:
+        """Store a new one. Raises Conflict if the bank has one that has not ended."""
+        values = {column.name: getattr(new, column.name) for column in passes.c}
+        values["operations"] = list(new.operations)
+        if not await self._run(lambda connection: _ADD.count(connection, values) == 1):
+            raise Conflict("this bank has a pass that has not ended")
+
+    async def save(self, now: Pass, *, origin: Pass) -> bool:
+        """Write where the pass stands now if it stands as in `origin`, epoch and all; return whether it did."""
+        values: dict[str, Any] = {f"new_{name}": getattr(now, name) for name in _MOVING}
+        values |= {"key_id": now.id, "origin": origin.status.value, "origin_epoch": origin.epoch}
+        return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
+
+    async def get(self, pass_id: PassId) -> Pass | None:
+        """Return the pass."""
+        row = await self._run(lambda connection: _GET.first(connection, {"key_id": pass_id}))
+        return None if row is None else _pass(row)
+
+    async def open_of(self, bank_id: BankId) -> Pass | None:
+        """Return the bank's pass that has not ended."""
+        row = await self._run(lambda connection: _OPEN_OF.first(connection, {"bank": bank_id}))
+        return None if row is None else _pass(row)
+
+    async def startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
+        """Return pending ones whose time has come, the one whose bank was served longest ago first (SLEEP-14)."""
+        values = {"now": now, "farthest": now + _FARTHEST, "most": limit}
+        return [_pass(row) for row in await self._run(lambda connection: _STARTABLE.all(connection, values))]
+
+    async def taken(self) -> Sequence[Pass]:
+        """Return those that processes have taken."""
+        return [_pass(row) for row in await self._run(_TAKEN.all)]
+
+    async def beat(self, owner: str, until: datetime) -> None:
+        """Renew the leases of a process."""
+        await self._run(lambda connection: _BEAT.count(connection, {"owner_id": owner, "until": until}))
+
+    async def every(
+        self,
+        *,
+        bank_id: BankId | None = None,
+        status: PassStatus | None = None,
+        before: PassId | None = None,
+        limit: int = 100,
+    ) -> Sequence[Pass]:
+        """Return passes, the newest first; `before` is the last one of the page before."""
+        statement = select(passes).order_by(passes.c.id.desc()).limit(limit)
+        if bank_id is not None:
+            statement = statement.where(passes.c.bank_id == bank_id)
+        if status is not None:
+            statement = statement.where(passes.c.status == status.value)
+        if before is not None:
+            statement = statement.where(passes.c.id < before)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return [_pass(row) for row in rows]
+
+    async def begun_since(self, bank_id: BankId | None, since: datetime) -> int:
+        """Return how many of the bank, or of all, were started since then."""
+        statement = select(func.count()).where(passes.c.started_at >= since)
+        if bank_id is not None:
+            statement = statement.where(passes.c.bank_id == bank_id)
+        return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))
+
+    async def counts(self) -> Mapping[PassStatus, int]:
+        """Return how many stand where."""
+        statement = select(passes.c.status, func.count()).group_by(passes.c.status)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        found = {row[0]: int(row[1]) for row in rows}
+        return {status: found.get(status.value, 0) for status in PassStatus}
+
+    async def put_changes(self, changes: Sequence[Change]) -> None:
+        """Store changes, or overwrite those of the same pass and number."""
+        if changes:
+            await self._run(lambda connection: _PUT_CHANGES.many(connection, [_CHANGE_ROW(each) for each in changes]))
+
+    async def changes(self, pass_id: PassId, *, state: ChangeState | None = None) -> Sequence[Change]:
+        """Return a pass' changes in order, all or those in this state."""
+        statement = select(pass_changes).where(pass_changes.c.pass_id == pass_id).order_by(pass_changes.c.number)
+        if state is not None:
+            statement = statement.where(pass_changes.c.state == state.value)
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return [_change(row) for row in rows]
+
+    async def changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
+        """Return what passes did to a note, an episode or a block of the bank, the oldest first."""
+        statement = (
+            select(pass_changes)
+            .join(passes, passes.c.id == pass_changes.c.pass_id)
+            .where(passes.c.bank_id == bank_id, pass_changes.c.target == target)
+            .order_by(pass_changes.c.pass_id, pass_changes.c.number)
+        )
+        rows = await self._run(lambda connection: connection.execute(statement).all())
+        return [_change(row) for row in rows]
+
+
+def _pass(row: Row[Any]) -> Pass:
+    return Pass(
+        id=PassId(row.id),
+        bank_id=BankId(row.bank_id),
+        trigger=Trigger(row.trigger),
+        by=row.by,
+        instructions=row.instructions,
+        operations=tuple(row.operations),
+        dry_run=row.dry_run,
+        review=row.review,
+        status=PassStatus(row.status),
+        attempt=row.attempt,
+        epoch=row.epoch,
+        owner=row.owner,
+        lease_until=row.lease_until,
+        not_before=row.not_before,
+        created_at=row.created_at,
+        started_at=row.started_at,
+        ended_at=row.ended_at,
+        run_seconds=row.run_seconds,
+        after=row.after,
+        upto=row.upto,
+        generation_before=row.generation_before,
+        generation_after=row.generation_after,
+        counts=row.counts,
+        detail=row.detail,
+    )
+
+
+def _change(row: Row[Any]) -> Change:
+    return Change(
+        pass_id=PassId(row.pass_id),
+        number=row.number,
+        operation=row.operation,
+        kind=ChangeKind(row.kind),
+        target=row.target,
+        before=row.before,
+        after=row.after,
+        state=ChangeState(row.state),
+        why=row.why,
+        at=row.at,
+    )

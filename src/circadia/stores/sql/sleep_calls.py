@@ -1,0 +1,104 @@
+"""Model calls of the sleep tier; the usage ledger has what they cost."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any
+
+from sqlalchemy import Row, bindparam, func, select, update
+
+from circadia.ids import BankId, CallId, PassId
+from circadia.records.sleep_call import SleepCall, SleepSpent
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import calls
+from circadia.stores.sql.sleep_tables import sleep_calls
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_COLUMNS = [column.name for column in sleep_calls.c]
+_PUT = Statement(Upsert(sleep_calls, keys=("id",), new=[name for name in _COLUMNS if name != "id"]), _COLUMNS)
+_ANSWERED = Statement(
+    select(sleep_calls)
+    .where(
+        sleep_calls.c.bank_id == bindparam("bank"),
+        sleep_calls.c.key == bindparam("asked"),
+        sleep_calls.c.answer.is_not(None),
+    )
+    .order_by(sleep_calls.c.id.desc())
+    .limit(1)
+)
+_OF_PASS = Statement(select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id))
+_KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
+_TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
+_SPENT = select(
+    func.count().label("calls"),
+    (
+        func.coalesce(func.sum(_TOKENS).filter(_KNOWN), 0)
+        + func.coalesce(func.sum(calls.c.reserved_tokens).filter(~_KNOWN), 0)
+    ).label("tokens"),
+    func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0).label("nanousd"),
+    func.coalesce(func.sum(calls.c.total_seconds), 0.0).label("seconds"),
+).select_from(sleep_calls.join(calls, calls.c.id == sleep_calls.c.id))
+
+
+class SqlSleepCalls:
+    """Model calls of the sleep tier, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def put(self, call: SleepCall) -> None:
+        """Store it, or overwrite the one of its id."""
+        values = {name: getattr(call, name) for name in _COLUMNS}
+        await self._run(lambda connection: _PUT.count(connection, values))
+
+    async def answered(self, bank_id: BankId, key: str) -> SleepCall | None:
+        """Return the bank's call of this key that has an answer."""
+        row = await self._run(lambda connection: _ANSWERED.first(connection, {"bank": bank_id, "asked": key}))
+        return None if row is None else _call(row)
+
+    async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
+        """Return a pass' calls in order."""
+        return [_call(row) for row in await self._run(lambda connection: _OF_PASS.all(connection, {"of": pass_id}))]
+
+    async def spent(
+        self,
+        *,
+        since: datetime | None = None,
+        bank_id: BankId | None = None,
+        pass_id: PassId | None = None,
+        operation: str | None = None,
+    ) -> SleepSpent:
+        """Return what those cost that meet each condition that is given, reservations included."""
+        statement = _SPENT
+        if since is not None:
+            statement = statement.where(sleep_calls.c.at >= since)
+        if bank_id is not None:
+            statement = statement.where(sleep_calls.c.bank_id == bank_id)
+        if pass_id is not None:
+            statement = statement.where(sleep_calls.c.pass_id == pass_id)
+        if operation is not None:
+            statement = statement.where(sleep_calls.c.operation == operation)
+        row = await self._run(lambda connection: connection.execute(statement).one())
+        return SleepSpent(
+            calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds)
+        )
+
+    async def forget(self, before: datetime) -> int:
+        """Take the answers of older calls out; return how many."""
+        statement = (
+            update(sleep_calls).where(sleep_calls.c.at < before, sleep_calls.c.answer.is_not(None)).values(answer=None)
+        )
+        return await self._run(lambda connection: connection.execute(statement).rowcount)
+
+
+def _call(row: Row[Any]) -> SleepCall:
+    return SleepCall(
+        id=CallId(row.id),
+        pass_id=PassId(row.pass_id),
+        bank_id=BankId(row.bank_id),
+        operation=row.operation,
+        key=row.key,
+        answer=row.answer,
+        error=row.error,
+        at=row.at,
+    )

@@ -1,0 +1,90 @@
+"""How far sleep-time work has come in each bank, and what waits there."""
+
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from sqlalchemy import Row, and_, bindparam, func, or_, select
+
+from circadia.ids import BankId
+from circadia.records.bank import Trust
+from circadia.records.episode import EpisodeKind
+from circadia.records.sleep_state import Backlog, Leftover, SleepState
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.memory_tables import episodes
+from circadia.stores.sql.sleep_tables import sleep_states
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_COLUMNS = [column.name for column in sleep_states.c]
+_PUT = Statement(
+    Upsert(sleep_states, keys=("bank_id",), new=[name for name in _COLUMNS if name != "bank_id"]), _COLUMNS
+)
+_GET = Statement(select(sleep_states).where(sleep_states.c.bank_id == bindparam("bank")))
+_COMPLETED = and_(
+    episodes.c.kind == EpisodeKind.TURN.value,
+    episodes.c.trust == Trust.AGENT.value,
+    episodes.c.incomplete.is_(False),
+)
+_BACKLOG = Statement(
+    select(
+        func.count().label("episodes"),
+        func.count().filter(_COMPLETED).label("turns"),
+        func.coalesce(func.sum(episodes.c.importance), 0.0).label("importance"),
+        func.min(episodes.c.stored_at).label("oldest_at"),
+        func.max(episodes.c.stored_at).label("newest_at"),
+        func.coalesce(func.max(episodes.c.number), 0).label("last"),
+    ).where(episodes.c.bank_id == bindparam("bank"), episodes.c.number > bindparam("behind"))
+)
+_NEWEST = select(episodes.c.bank_id, func.max(episodes.c.number).label("last")).group_by(episodes.c.bank_id).subquery()
+_WAITING = (
+    select(_NEWEST.c.bank_id)
+    .outerjoin(sleep_states, sleep_states.c.bank_id == _NEWEST.c.bank_id)
+    .where(or_(sleep_states.c.bank_id.is_(None), sleep_states.c.cursor < _NEWEST.c.last))
+    .order_by(_NEWEST.c.bank_id)
+)
+
+
+class SqlSleepStates:
+    """How far the work has come, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def get(self, bank_id: BankId) -> SleepState:
+        """Return the bank's state; a fresh one if nothing was ever done there."""
+        row = await self._run(lambda connection: _GET.first(connection, {"bank": bank_id}))
+        return SleepState(bank_id=bank_id) if row is None else _state(row)
+
+    async def put(self, state: SleepState) -> None:
+        """Write it."""
+        values = {**{name: getattr(state, name) for name in _COLUMNS}, "leftovers": list(map(asdict, state.leftovers))}
+        await self._run(lambda connection: _PUT.count(connection, values))
+
+    async def backlog(self, bank_id: BankId, after: int) -> Backlog:
+        """Return what waits behind an episode's number."""
+        row = await self._run(lambda connection: _BACKLOG.first(connection, {"bank": bank_id, "behind": after}))
+        assert row is not None
+        return Backlog(
+            episodes=int(row.episodes), turns=int(row.turns), importance=float(row.importance),
+            oldest_at=row.oldest_at, newest_at=row.newest_at, last=int(row.last),
+        )  # fmt: skip
+
+    async def waiting(self) -> Sequence[BankId]:
+        """Return the banks that have episodes behind their cursor, or leftovers."""
+        rows = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
+        left = await self._run(lambda connection: connection.execute(select(sleep_states)).all())
+        held = [BankId(row.bank_id) for row in left if row.leftovers]
+        return list(dict.fromkeys([*map(BankId, rows), *held]))
+
+
+def _state(row: Row[Any]) -> SleepState:
+    return SleepState(
+        bank_id=BankId(row.bank_id),
+        cursor=row.cursor,
+        leftovers=tuple(Leftover(**each) for each in row.leftovers),
+        failures=row.failures,
+        not_before=row.not_before,
+        paused_by=row.paused_by,
+        succeeded_at=row.succeeded_at,
+    )

@@ -1,0 +1,93 @@
+"""The tables of sleep-time work, for both dialects; `schema.py` has the rest."""
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Boolean,
+    Column,
+    Double,
+    ForeignKey,
+    Index,
+    Integer,
+    String,
+    Table,
+    Text,
+)
+
+from circadia.stores.sql.schema import Instant, metadata, only
+
+passes = Table(
+    "passes",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("bank_id", String, ForeignKey("banks.id"), nullable=False),
+    Column("trigger", String, nullable=False),
+    Column("by", String, nullable=False),
+    Column("instructions", Text, nullable=False),
+    Column("operations", JSON, nullable=False),
+    Column("dry_run", Boolean, nullable=False),
+    Column("review", Boolean, nullable=False),
+    Column("status", String, nullable=False),
+    Column("attempt", Integer, nullable=False),
+    Column("epoch", Integer, nullable=False),
+    Column("owner", String),
+    Column("lease_until", Instant),
+    Column("not_before", Instant),
+    Column("created_at", Instant, nullable=False),
+    Column("started_at", Instant),
+    Column("ended_at", Instant),
+    Column("run_seconds", Double, nullable=False),
+    Column("after", BigInteger, nullable=False),
+    Column("upto", BigInteger, nullable=False),
+    Column("generation_before", Integer),
+    Column("generation_after", Integer),
+    Column("counts", JSON, nullable=False),
+    Column("detail", Text, nullable=False),
+)
+Index("passes_bank", passes.c.bank_id, passes.c.id)
+Index("passes_open", passes.c.bank_id, unique=True, **only("ended_at IS NULL"))
+Index("passes_started", passes.c.started_at)
+
+pass_changes = Table(
+    "pass_changes",
+    metadata,
+    Column("pass_id", String, ForeignKey("passes.id"), primary_key=True),
+    Column("number", Integer, primary_key=True),
+    Column("operation", String, nullable=False),
+    Column("kind", String, nullable=False),
+    Column("target", String, nullable=False),
+    Column("before", JSON),
+    Column("after", JSON),
+    Column("state", String, nullable=False),
+    Column("why", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+Index("pass_changes_target", pass_changes.c.target)
+
+sleep_states = Table(
+    "sleep_states",
+    metadata,
+    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
+    Column("cursor", BigInteger, nullable=False),
+    Column("leftovers", JSON, nullable=False),
+    Column("failures", Integer, nullable=False),
+    Column("not_before", Instant),
+    Column("paused_by", String),
+    Column("succeeded_at", Instant),
+)
+
+sleep_calls = Table(
+    "sleep_calls",
+    metadata,
+    Column("id", String, primary_key=True),
+    Column("pass_id", String, nullable=False),
+    Column("bank_id", String, nullable=False),
+    Column("operation", String, nullable=False),
+    Column("key", String, nullable=False),
+    Column("answer", Text),
+    Column("error", Text, nullable=False),
+    Column("at", Instant, nullable=False),
+)
+Index("sleep_calls_key", sleep_calls.c.bank_id, sleep_calls.c.key)
+Index("sleep_calls_pass", sleep_calls.c.pass_id, sleep_calls.c.id)
+Index("sleep_calls_at", sleep_calls.c.at)

@@ -1,0 +1,208 @@
+"""What every store promises of passes, their changes, how far they have come, and their model calls."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from circadia.errors import Conflict
+from circadia.ids import BankId, EpisodeId, PassId
+from circadia.records.bank import Trust
+from circadia.records.call import CallStatus
+from circadia.records.change import ChangeKind, ChangeState
+from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.sleep_call import SleepSpent
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.records.sleep_state import Backlog, Leftover, SleepState
+from circadia.stores.base import Store
+from tests.contract.conftest import Opener
+from tests.contract.rows import agent, at, call
+from tests.contract.sleep_rows import asked, banks_of, change, sleep_pass
+
+
+async def kept(store: Store, *passes: Pass) -> None:
+    async with store.write() as tx:
+        for each in passes:
+            await tx.passes.add(each)
+
+
+async def said(
+    store: Store, bank: BankId, key: str, *, seconds: float = 0, trust: Trust = Trust.AGENT,
+    kind: EpisodeKind = EpisodeKind.TURN, importance: float | None = None, incomplete: bool = False,
+) -> int:  # fmt: skip
+    episode = Episode(
+        id=EpisodeId(key), number=0, bank_id=bank, at=at(seconds), stored_at=at(seconds), text=key, trust=trust,
+        kind=kind, importance=importance, incomplete=incomplete, speaker="ann", digest=key,
+    )  # fmt: skip
+    async with store.write() as tx:
+        return await tx.episodes.add(episode)
+
+
+@pytest.mark.spec("SLEEP-12")
+async def test_a_pass_is_kept_as_it_was_given(store: Store) -> None:
+    (bank,) = await banks_of(store, "team")
+    full = sleep_pass(
+        "p1", bank, trigger=Trigger.HAND, by="ann", instructions="dates first", operations=("dates", "reflect"),
+        dry_run=True, review=True, status=PassStatus.RUNNING, attempt=2, epoch=3, owner="exe", lease_until=at(9),
+        not_before=at(2), started_at=at(4), run_seconds=1.25, after=7, upto=2**40, generation_before=3,
+        generation_after=4, counts={"add_note": 2}, detail="d",
+    )  # fmt: skip
+    await kept(store, full)
+    async with store.read() as tx:
+        assert await tx.passes.get(full.id) == full
+        assert await tx.passes.open_of(bank) == full
+        assert await tx.passes.taken() == [full]
+        assert await tx.passes.get(PassId("none")) is None
+        assert (await tx.passes.counts())[PassStatus.RUNNING] == 1
+
+
+@pytest.mark.spec("SLEEP-10")
+async def test_a_bank_has_one_open_pass_whoever_asks(open_store: Opener) -> None:
+    stores = [await open_store(), await open_store()]
+    (bank,) = await banks_of(stores[0], "team")
+
+    async def ask(n: int) -> bool:
+        try:
+            await kept(stores[n % 2], sleep_pass(f"p{n}", bank))
+        except Conflict:
+            return False
+        return True
+
+    assert (await asyncio.gather(*(ask(n) for n in range(10)))).count(True) == 1
+    async with stores[0].write() as tx:
+        found = await tx.passes.open_of(bank)
+        assert found is not None
+        assert await tx.passes.save(replace(found, status=PassStatus.SKIPPED, ended_at=at(1)), origin=found)
+    assert await ask(11)
+
+
+@pytest.mark.spec("SLEEP-10")
+async def test_a_pass_is_moved_only_from_where_it_was_seen_to_stand(store: Store) -> None:
+    (bank,) = await banks_of(store, "team")
+    first = sleep_pass("p1", bank)
+    await kept(store, first)
+    taken = replace(first, status=PassStatus.RUNNING, epoch=1, owner="exe", lease_until=at(9), attempt=1)
+    async with store.write() as tx:
+        assert await tx.passes.save(taken, origin=first)
+        assert not await tx.passes.save(replace(taken, owner="other"), origin=first)
+        assert not await tx.passes.save(replace(taken, epoch=2), origin=replace(taken, epoch=0))
+        await tx.passes.beat("other", at(90))
+        assert await tx.passes.get(first.id) == taken
+        await tx.passes.beat("exe", at(99))
+        assert await tx.passes.get(first.id) == replace(taken, lease_until=at(99))
+
+
+@pytest.mark.spec("SLEEP-14")
+async def test_the_bank_that_was_served_longest_ago_comes_first(store: Store) -> None:
+    old, fresh, new, later = await banks_of(store, "old", "fresh", "new", "later")
+    done: dict[str, Any] = {"status": PassStatus.SUCCEEDED, "ended_at": at(9)}
+    await kept(
+        store,
+        sleep_pass("p1", old, started_at=at(1), **done),
+        sleep_pass("p2", fresh, started_at=at(5), **done),
+        sleep_pass("p3", fresh, seconds=10),
+        sleep_pass("p4", old, seconds=11),
+        sleep_pass("p5", new, seconds=12),
+        sleep_pass("p6", later, seconds=9, not_before=at(100)),
+    )
+    async with store.read() as tx:
+        assert [each.id for each in await tx.passes.startable(at(99), limit=9)] == ["p5", "p4", "p3"]
+        assert [each.id for each in await tx.passes.startable(at(100), limit=2)] == ["p6", "p5"]
+        assert [each.id for each in await tx.passes.every(limit=2)] == ["p6", "p5"]
+        assert [each.id for each in await tx.passes.every(bank_id=old, before=PassId("p4"))] == ["p1"]
+        assert [each.id for each in await tx.passes.every(status=PassStatus.SUCCEEDED)] == ["p2", "p1"]
+        assert await tx.passes.begun_since(None, at(1)) == 2
+        assert await tx.passes.begun_since(fresh, at(1)) == 1
+        assert await tx.passes.begun_since(None, at(6)) == 0
+
+
+@pytest.mark.spec("SLEEP-32", "SLEEP-60")
+async def test_changes_are_kept_in_order_and_move_by_their_number(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    await kept(store, sleep_pass("p1", team), sleep_pass("p2", other))
+    full = change(
+        "p1", 1, kind=ChangeKind.WRITE_BLOCK, target="human", before={"version": 3, "value": "a"},
+        after={"value": "b", "spans": [[0, 1]]}, why="because",
+    )  # fmt: skip
+    async with store.write() as tx:
+        await tx.passes.put_changes([change("p1", 2), full])
+        await tx.passes.put_changes([change("p2", 1, target="human")])
+        await tx.passes.put_changes([])
+    published = replace(full, state=ChangeState.PUBLISHED, at=at(50))
+    async with store.write() as tx:
+        await tx.passes.put_changes([published])
+    async with store.read() as tx:
+        assert await tx.passes.changes(PassId("p1")) == [published, change("p1", 2)]
+        assert await tx.passes.changes(PassId("p1"), state=ChangeState.STAGED) == [change("p1", 2)]
+        assert await tx.passes.changes_of(team, "human") == [published]
+
+
+@pytest.mark.spec("SLEEP-11")
+async def test_what_waits_is_counted_from_the_episodes_behind_the_cursor(store: Store) -> None:
+    team, quiet, empty = await banks_of(store, "team", "quiet", "empty")
+    first = await said(store, team, "e1", seconds=1)
+    await said(store, team, "e2", seconds=2, importance=0.5)
+    await said(store, team, "e3", seconds=3, trust=Trust.PERSON, importance=0.25)
+    await said(store, team, "e4", seconds=4, incomplete=True)
+    last = await said(store, team, "e5", seconds=5, kind=EpisodeKind.FACT)
+    done = await said(store, quiet, "e6", seconds=6)
+    full = SleepState(
+        bank_id=quiet, cursor=done, leftovers=(Leftover(first=1, last=2, failures=1, cause="429"),), failures=3,
+        not_before=at(7), paused_by="ann", succeeded_at=at(8),
+    )  # fmt: skip
+    async with store.write() as tx:
+        assert await tx.sleep_states.get(team) == SleepState(bank_id=team)
+        assert await tx.sleep_states.backlog(team, first) == Backlog(
+            episodes=4, turns=1, importance=0.75, oldest_at=at(2), newest_at=at(5), last=last
+        )
+        assert await tx.sleep_states.backlog(team, last) == Backlog()
+        assert await tx.sleep_states.waiting() == [quiet, team]
+        await tx.sleep_states.put(replace(full, leftovers=()))
+        assert await tx.sleep_states.waiting() == [team]
+        await tx.sleep_states.put(full)
+        assert await tx.sleep_states.get(quiet) == full
+        assert sorted(await tx.sleep_states.waiting()) == sorted([team, quiet])
+        assert await tx.sleep_states.get(empty) == SleepState(bank_id=empty)
+
+
+@pytest.mark.spec("SLEEP-10", "SLEEP-40")
+async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserved(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    by = agent("tier")
+    async with store.write() as tx:
+        await tx.calls.add([
+            replace(call("c1", by=by), input_tokens=5, output_tokens=2, cost_nanousd=70, total_seconds=1.5),
+            replace(call("c2", by=by, status=CallStatus.RESERVED), reserved_tokens=100, reserved_nanousd=900),
+            replace(call("c3", by=by), input_tokens=1),
+        ])  # fmt: skip
+        await tx.sleep_calls.put(asked("c1", team, at=at(1)))
+        await tx.sleep_calls.put(asked("c2", team, at=at(2), pass_id=PassId("p2"), operation="reflect"))
+        await tx.sleep_calls.put(asked("c3", other, at=at(3), answer="{}"))
+        assert await tx.sleep_calls.answered(team, "k") is None
+        answered = asked("c1", team, at=at(1), answer='{"a": 1}')
+        await tx.sleep_calls.put(answered)
+        assert await tx.sleep_calls.answered(team, "k") == answered
+        assert await tx.sleep_calls.answered(team, "l") is None
+        assert [each.id for each in await tx.sleep_calls.of_pass(PassId("p1"))] == ["c1", "c3"]
+        assert await tx.sleep_calls.spent(bank_id=team) == SleepSpent(calls=2, tokens=107, nanousd=970, seconds=1.5)
+        assert (await tx.sleep_calls.spent(since=at(2))).calls == 2
+        assert (await tx.sleep_calls.spent(pass_id=PassId("p2"))).tokens == 100
+        assert (await tx.sleep_calls.spent(operation="reflect")).nanousd == 900
+        assert (await tx.sleep_calls.spent(operation="none")) == SleepSpent(calls=0, tokens=0, nanousd=0, seconds=0.0)
+        assert await tx.sleep_calls.forget(at(3)) == 1
+        assert await tx.sleep_calls.answered(team, "k") is None
+        assert await tx.sleep_calls.answered(other, "k") is not None
+
+
+async def test_a_bank_goes_with_its_passes(store: Store) -> None:
+    (bank,) = await banks_of(store, "team")
+    await kept(store, sleep_pass("p1", bank))
+    async with store.write() as tx:
+        await tx.passes.put_changes([change("p1", 1)])
+        await tx.sleep_states.put(SleepState(bank_id=bank))
+        await tx.sleep_calls.put(asked("c1", bank))
+        await tx.banks.remove(bank)
+        assert await tx.passes.every() == []
+        assert await tx.sleep_calls.of_pass(PassId("p1")) == []
+        assert await tx.banks.get(bank) is None

@@ -1,0 +1,109 @@
+"""When a pass over a bank begins, and which gate is closed if it does not."""
+
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circadia.ids import BankId
+from circadia.records.sleep_pass import Trigger
+from circadia.records.sleep_state import Backlog, Leftover, SleepState
+from circadia.sleeptime.due import Gate, Known, Rules, due
+
+T0 = datetime(2026, 3, 1, tzinfo=UTC)
+RULES = Rules()
+
+
+def at(seconds: float) -> datetime:
+    return T0 + timedelta(seconds=seconds)
+
+
+def known(**more: Any) -> Known:
+    """Return a bank with two turns, said at 0 and at 10 s, while its agents are awake."""
+    backlog = Backlog(episodes=4, turns=2, importance=1.0, oldest_at=at(0), newest_at=at(10), last=4)
+    fresh = Known(state=SleepState(bank_id=BankId("b")), backlog=backlog, asleep_since=None, busy=False, begun=0)
+    return replace(fresh, **more)
+
+
+def with_backlog(**more: Any) -> Known:
+    return known(backlog=replace(known().backlog, **more))
+
+
+def with_state(**more: Any) -> Known:
+    return known(state=replace(known().state, **more))
+
+
+@pytest.mark.spec("SLEEP-01", "SLEEP-02")
+@pytest.mark.parametrize(
+    ("seen", "seconds", "trigger"),
+    [
+        (known(), 69.9, None),
+        (known(), 70, Trigger.IDLE),
+        (known(asleep_since=at(10)), 10, Trigger.ASLEEP),
+        (with_backlog(turns=5), 11, Trigger.CADENCE),
+        (with_backlog(newest_at=at(3599)), 3599, None),
+        (with_backlog(newest_at=at(3599)), 3600, Trigger.LAG),
+        (with_backlog(importance=5.0), 11, Trigger.IMPORTANCE),
+    ],
+)
+def test_the_first_trigger_whose_time_has_come_begins_a_pass(
+    seen: Known, seconds: float, trigger: Trigger | None
+) -> None:
+    verdict = due(RULES, seen, at(seconds))
+    assert verdict.trigger is trigger
+    assert (verdict.gate is Gate.NOBODY_DUE) is (trigger is None)
+
+
+@pytest.mark.spec("SLEEP-03")
+def test_the_cheapest_gate_that_is_closed_is_the_answer() -> None:
+    failing = SleepState(bank_id=BankId("b"), failures=2, not_before=at(500))
+    ready = replace(known(), begun=11)
+    many = replace(ready, begun=12, begun_at=at(5), backlog=Backlog())
+    back_off = replace(many, state=failing)
+    busy = replace(back_off, busy=True)
+    paused = replace(busy, state=replace(failing, paused_by="ann"))
+    found = [due(rules, seen, at(100)) for rules, seen in (
+        (Rules(enabled=False), paused), (RULES, paused), (RULES, busy), (RULES, back_off), (RULES, many),
+        (RULES, replace(many, begun=11)), (RULES, ready),
+    )]  # fmt: skip
+    assert [(each.gate, each.at) for each in found] == [
+        (Gate.DISABLED, None), (Gate.PAUSED, None), (Gate.BUSY, None), (Gate.BACK_OFF, at(500)),
+        (Gate.PASSES, at(3605)), (Gate.EMPTY, None), (None, None),
+    ]  # fmt: skip
+    assert due(RULES, back_off, at(500)).gate is Gate.PASSES
+
+
+@pytest.mark.spec("SLEEP-13")
+def test_what_failed_is_tried_again_and_what_is_quarantined_is_not() -> None:
+    nothing = Backlog()
+    failed = Leftover(first=1, last=9, failures=5, cause="bad JSON")
+    poison = Leftover(first=3, last=3, failures=3, cause="bad JSON")
+    assert due(RULES, replace(with_state(leftovers=(poison, failed)), backlog=nothing), at(0)).trigger is Trigger.IDLE
+    assert due(RULES, replace(with_state(leftovers=(poison,)), backlog=nothing), at(0)).gate is Gate.EMPTY
+
+
+@pytest.mark.spec("SLEEP-01")
+def test_a_trigger_can_be_switched_off() -> None:
+    rules = Rules(frequency_turns=0, importance=0)
+    assert due(rules, with_backlog(turns=99, importance=99.0), at(11)).trigger is None
+
+
+@pytest.mark.spec("SLEEP-01")
+@given(
+    turns=st.integers(0, 9),
+    importance=st.floats(0, 9),
+    newest=st.floats(0, 10_000),
+    now=st.floats(0, 20_000),
+)
+def test_what_is_told_as_the_time_to_look_again_is_when_a_pass_begins(
+    turns: int, importance: float, newest: float, now: float
+) -> None:
+    seen = with_backlog(turns=turns, importance=importance, newest_at=at(newest))
+    verdict = due(RULES, seen, at(max(now, newest)))
+    if verdict.trigger is None:
+        assert verdict.at is not None
+        assert due(RULES, seen, verdict.at).trigger is not None
+        assert due(RULES, seen, verdict.at - timedelta(microseconds=1)).trigger is None
