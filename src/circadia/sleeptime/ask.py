@@ -1,0 +1,179 @@
+"""Asks the tier's model: within the budget, and never twice for one answer (SLEEP-10, SLEEP-40).
+
+A question's key is the hash of all that its answer depends on. Its ledger line is written before the model is asked,
+with the most that it can cost, and settled after, with the answer. So a pass that was killed or has yielded is run
+again from its beginning, over the same input, and finds each answer that was paid for.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final, TypeVar
+
+import orjson
+from pydantic import BaseModel, ValidationError
+
+from circadia.clock import Clock
+from circadia.ids import AgentId, CallId, IdSource
+from circadia.llm.mind import Mind, Prompt, Unusable, Used
+from circadia.records.call import Call, CallStatus
+from circadia.records.sleep_call import SleepCall, SleepSpent
+from circadia.records.sleep_pass import Pass
+from circadia.stores.base import Store, Tx
+
+T = TypeVar("T", bound=BaseModel)
+
+BYTES_A_TOKEN: Final = 3
+"""As `memory/context.py` counts: more than tokenizers make of English, so that a reservation is never too small."""
+ENDPOINT: Final = "sleep"
+"""What the ledger has in the place of an API's name."""
+
+
+class Scope(StrEnum):
+    """What a limit counts together."""
+
+    PASS = "pass"
+    BANK = "bank"
+    OPERATION = "operation"
+    FLEET = "fleet"
+
+
+class Unit(StrEnum):
+    """What a limit counts."""
+
+    CALLS = "calls"
+    TOKENS = "tokens"
+    NANOUSD = "nanousd"
+    SECONDS = "seconds"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Limit:
+    """So much of a unit, within a window, over a scope."""
+
+    scope: Scope
+    unit: Unit
+    most: float
+    window: timedelta | None = None
+    """None counts all that there ever was of the scope."""
+
+
+class OverBudget(Exception):
+    """A limit is reached. What was asked stays to be asked when there is room again."""
+
+    def __init__(self, limit: Limit) -> None:
+        window = "" if limit.window is None else f" within {limit.window}"
+        super().__init__(f"{limit.most:g} {limit.unit.value} for each {limit.scope.value}{window} are spent")
+        self.limit = limit
+
+
+class Asking:
+    """Asks for one pass."""
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit]
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._store = store
+        self._mind = mind
+        self._run = run
+        self._limits = limits
+
+    async def ask(self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+        """Return the model's answer, or the one that was paid for before.
+
+        Raises:
+            Unusable: the model gave none. OverBudget: it was not asked. StorageUnavailable: ask again.
+        """
+        key = self._key(operation, prompt, output, most_tokens)
+        async with self._store.read() as tx:
+            found = await tx.sleep_calls.answered(self._run.bank_id, key)
+        if found is not None and found.answer is not None:
+            try:
+                return output.model_validate_json(found.answer)
+            except ValidationError:
+                pass  # a schema of the same name that has changed: an answer of before is none
+        line, call = await self._reserve(operation, prompt, key, most_tokens)
+        began = self._clock.monotonic()
+        try:
+            answer, used = await self._mind.ask(prompt, output, most_tokens=most_tokens)
+        except Unusable as error:
+            await self._settle(line, replace(call, error=error.cause), error.used, began, CallStatus.FAILED)
+            raise
+        except BaseException:
+            await self._settle(line, replace(call, error="dropped"), None, began, CallStatus.FAILED)
+            raise
+        await self._settle(line, replace(call, answer=answer.model_dump_json()), used, began, CallStatus.DONE)
+        return answer
+
+    def _key(self, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
+        schema = orjson.dumps(output.model_json_schema(), option=orjson.OPT_SORT_KEYS)
+        parts = (self._mind.upstream, self._mind.name, operation, prompt.rules, prompt.data, str(most_tokens))
+        digest = hashlib.sha256(schema)
+        for part in parts:
+            digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
+        return digest.hexdigest()
+
+    async def _reserve(self, operation: str, prompt: Prompt, key: str, most_tokens: int) -> tuple[Call, SleepCall]:
+        """Write the ledger's line with the most that the question can cost, if no limit forbids it."""
+        read = -(-prompt.bytes // BYTES_A_TOKEN)
+        now = self._clock.now()
+        call_id = CallId(self._ids.new("call"))
+        line = Call(
+            id=call_id, at=now, agent_id=AgentId(""), session="", agent="", tier="sleep", upstream=self._mind.upstream,
+            endpoint=ENDPOINT, model=self._mind.name, status=CallStatus.RESERVED, reserved_tokens=read + most_tokens,
+            reserved_nanousd=self._mind.worst_price(read, most_tokens) or 0,
+        )  # fmt: skip
+        call = SleepCall(
+            id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now
+        )
+        async with self._store.write() as tx:
+            for limit in self._limits:
+                spent = await self._spent(tx, limit, operation, now)
+                if _of(limit.unit, spent) + _needed(limit.unit, line) > limit.most:
+                    raise OverBudget(limit)
+            await tx.calls.add([line])
+            await tx.sleep_calls.put(call)
+        return line, call
+
+    async def _spent(self, tx: Tx, limit: Limit, operation: str, now: datetime) -> SleepSpent:
+        return await tx.sleep_calls.spent(
+            since=None if limit.window is None else now - limit.window,
+            bank_id=self._run.bank_id if limit.scope is Scope.BANK else None,
+            pass_id=self._run.id if limit.scope is Scope.PASS else None,
+            operation=operation if limit.scope is Scope.OPERATION else None,
+        )
+
+    async def _settle(self, line: Call, call: SleepCall, used: Used | None, began: float, status: CallStatus) -> None:
+        """Write what it has cost. A charge that is not known counts as what was reserved."""
+        settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
+        if used is not None:
+            settled = replace(
+                settled, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+                cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
+                cost_nanousd=self._mind.price(used),
+            )  # fmt: skip
+        async with self._store.write() as tx:
+            await tx.calls.add([settled])
+            await tx.sleep_calls.put(call)
+
+
+def _of(unit: Unit, spent: SleepSpent) -> float:
+    return {
+        Unit.CALLS: spent.calls,
+        Unit.TOKENS: spent.tokens,
+        Unit.NANOUSD: spent.nanousd,
+        Unit.SECONDS: spent.seconds,
+    }[unit]
+
+
+def _needed(unit: Unit, line: Call) -> float:
+    return {
+        Unit.CALLS: 1,
+        Unit.TOKENS: line.reserved_tokens,
+        Unit.NANOUSD: line.reserved_nanousd,
+        Unit.SECONDS: 0.0,
+    }[unit]

@@ -1,0 +1,43 @@
+"""A model that answers as a test says."""
+
+from collections.abc import Awaitable, Callable, Iterable
+from typing import TypeVar, cast
+
+from pydantic import BaseModel
+
+from circadia.llm.mind import Prompt, Unusable, Used
+
+T = TypeVar("T", bound=BaseModel)
+
+Answer = BaseModel | Unusable | BaseException
+Script = Callable[[Prompt, type[BaseModel]], Answer | Awaitable[Answer]]
+
+
+class ScriptedMind:
+    """Answers each question by a function, or by a list in its order; keeps what it was asked."""
+
+    def __init__(self, script: Script | Iterable[Answer], *, name: str = "scripted", used: Used | None = None) -> None:
+        self.name = name
+        self.upstream = "scripted"
+        self.asked: list[Prompt] = []
+        self._used = used or Used(input_tokens=100, output_tokens=10)
+        answers = None if callable(script) else iter(script)
+        self._script: Script = script if callable(script) else lambda _, __: next(cast("Iterable[Answer]", answers))  # type: ignore[call-overload]
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Used]:
+        """Return what the script says. Raises what the script gives, if that is an exception."""
+        self.asked.append(prompt)
+        answer = self._script(prompt, output)
+        if isinstance(answer, Awaitable):
+            answer = await answer
+        if isinstance(answer, BaseException):
+            raise answer
+        return cast("T", answer), self._used
+
+    def price(self, used: Used) -> int | None:
+        """Return a billionth of a dollar for each token."""
+        return (used.input_tokens or 0) + (used.output_tokens or 0)
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return the same for a size."""
+        return input_tokens + output_tokens

@@ -1,0 +1,150 @@
+"""Asking the tier's model: paid for once, counted before, within every limit."""
+
+import asyncio
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from circadia.ids import BankId
+from circadia.llm.mind import Mind, Prompt, Unusable, Used
+from circadia.records.sleep_call import SleepSpent
+from circadia.sleeptime.ask import Asking, Limit, OverBudget, Scope, Unit
+from circadia.stores.base import Store
+from circadia.stores.sqlite import open_sqlite
+from circadia.testing import ManualClock
+from circadia.testing.mind import ScriptedMind
+from tests.contract.sleep_rows import banks_of, sleep_pass
+from tests.wake.fleet import CountedIds
+
+PROMPT = Prompt(rules="Say what it is.", data="a" * 285)
+
+
+class Word(BaseModel):
+    """An answer."""
+
+    word: str
+
+
+class Words(BaseModel):
+    """Another."""
+
+    word: str
+    more: int = 0
+
+
+@pytest.fixture
+async def store(tmp_path: Path):
+    opened = await open_sqlite(tmp_path / "circadia.db")
+    await banks_of(opened, "team")
+    yield opened
+    await opened.close()
+
+
+class Desk:
+    """Asks for passes of one bank."""
+
+    def __init__(self, store: Store, mind: Mind, *limits: Limit) -> None:
+        self.clock = ManualClock()
+        self._parts = (self.clock, CountedIds(), store, mind)
+        self._limits = limits
+        self._store = store
+
+    async def ask(self, run: str = "p1", operation: str = "reflect", output: type[Word | Words] = Word) -> str:
+        asking = Asking(*self._parts, sleep_pass(run, BankId("bnk_team")), self._limits)
+        return (await asking.ask(operation, PROMPT, output, most_tokens=50)).word
+
+    async def spent(self) -> SleepSpent:
+        async with self._store.read() as tx:
+            return await tx.sleep_calls.spent()
+
+
+@pytest.mark.spec("SLEEP-10")
+async def test_an_answer_is_paid_for_once_also_by_another_pass(store: Store) -> None:
+    mind = ScriptedMind([Word(word="one"), Words(word="two")])
+    desk = Desk(store, mind)
+    assert [await desk.ask(), await desk.ask("p2")] == ["one", "one"]
+    assert len(mind.asked) == 1
+    assert await desk.ask(output=Words) == "two", "another schema is another question"
+    assert (await desk.spent()).calls == 2
+
+
+@pytest.mark.spec("SLEEP-13", "SLEEP-40")
+async def test_a_failure_counts_and_is_asked_again(store: Store) -> None:
+    desk = Desk(store, ScriptedMind([Unusable("prose", used=Used(input_tokens=7)), Unusable("429"), Word(word="ok")]))
+    for cause in ("prose", "429"):
+        with pytest.raises(Unusable) as found:
+            await desk.ask()
+        assert found.value.cause == cause
+    assert await desk.ask() == "ok"
+    spent = await desk.spent()
+    assert (spent.calls, spent.tokens) == (3, 7 + (100 + 50) + 110), "a charge that is not known counts as reserved"
+
+
+@pytest.mark.spec("SLEEP-10", "SLEEP-40")
+async def test_what_a_kill_or_a_wake_cut_short_counts_as_reserved(store: Store) -> None:
+    begun = asyncio.Event()
+
+    async def never(*_: object) -> Word:
+        begun.set()
+        await asyncio.Event().wait()
+        return Word(word="never")
+
+    desk = Desk(store, ScriptedMind(never))
+    asking = asyncio.create_task(desk.ask())
+    await begun.wait()
+    assert await desk.spent() == SleepSpent(calls=1, tokens=150, nanousd=150, seconds=0.0)
+    asking.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await asking
+    async with store.read() as tx:
+        (group,) = await tx.calls.groups("tier")
+        assert (group.key, group.failed) == ("sleep", 1)
+    assert (await desk.spent()).tokens == 150
+
+
+@pytest.mark.spec("SLEEP-40")
+@pytest.mark.parametrize(
+    ("limit", "asked"),
+    [
+        (Limit(scope=Scope.PASS, unit=Unit.CALLS, most=3), 3),
+        (Limit(scope=Scope.BANK, unit=Unit.TOKENS, most=2 * 110 + 149), 2),
+        (Limit(scope=Scope.FLEET, unit=Unit.NANOUSD, most=110 + 150), 2),
+        (Limit(scope=Scope.OPERATION, unit=Unit.CALLS, most=0), 0),
+    ],
+)
+async def test_no_limit_is_passed(store: Store, limit: Limit, asked: int) -> None:
+    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Used(input_tokens=100, output_tokens=10)))
+    desk = Desk(store, mind, limit)
+    for _ in range(asked):
+        with pytest.raises(Unusable):
+            await desk.ask()
+    with pytest.raises(OverBudget) as found:
+        await desk.ask()
+    assert found.value.limit == limit
+    assert len(mind.asked) == asked
+
+
+@pytest.mark.spec("SLEEP-40")
+async def test_calls_are_exact_however_many_ask_at_once(store: Store) -> None:
+    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Used(input_tokens=1)))
+    desk = Desk(store, mind, Limit(scope=Scope.BANK, unit=Unit.CALLS, most=5))
+    outcomes = await asyncio.gather(*(desk.ask(f"p{n}") for n in range(20)), return_exceptions=True)
+    assert [type(each) for each in outcomes].count(Unusable) == len(mind.asked) == 5
+
+
+@pytest.mark.spec("SLEEP-40")
+async def test_a_window_moves_on_and_a_scope_counts_its_own(store: Store) -> None:
+    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Used(input_tokens=1)))
+    hourly = Limit(scope=Scope.OPERATION, unit=Unit.CALLS, most=1, window=timedelta(hours=1))
+    desk = Desk(store, mind, hourly)
+    seen: list[str] = []
+    for operation, minutes in (("reflect", 0), ("reflect", 59), ("dates", 0), ("reflect", 1.1)):
+        desk.clock.advance(minutes * 60)
+        with pytest.raises((Unusable, OverBudget)) as found:
+            await desk.ask(operation=operation)
+        seen.append(found.type.__name__)
+    assert seen == ["Unusable", "OverBudget", "Unusable", "Unusable"]
+    async with store.read() as tx:
+        assert {group.key for group in await tx.calls.groups("tier")} == {"sleep"}
