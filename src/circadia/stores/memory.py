@@ -200,6 +200,10 @@ class Notes(Protocol):
         """Return vector and embedder by number, of those that have one."""
         ...
 
+    async def count(self, bank_id: BankId) -> int:
+        """Return how many there are that are not retired."""
+        ...
+
     async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""
         ...

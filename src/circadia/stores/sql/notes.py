@@ -6,7 +6,7 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Trust
@@ -46,6 +46,7 @@ _EVERY = Statement(
 _WITH_RETIRED = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
+_COUNT = Statement(select(func.count()).where(notes.c.bank_id == bindparam("bank"), notes.c.retired_at.is_(None)))
 _RETIRE = Statement(update(notes).where(notes.c.id == bindparam("key_id")).values(retired_at=bindparam("now")))
 _STRANGERS = strangers(notes)
 _UNEMBEDDED = unembedded(notes)
@@ -113,6 +114,10 @@ class SqlNotes:
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
         """Return vector and embedder by number, of those that have one."""
         return await self._run(lambda connection: vectors(connection, _EMBEDDED, numbers))
+
+    async def count(self, bank_id: BankId) -> int:
+        """Return how many there are that are not retired."""
+        return await self._run(lambda connection: _COUNT.scalar(connection, {"bank": bank_id}))
 
     async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""

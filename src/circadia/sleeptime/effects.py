@@ -1,0 +1,191 @@
+"""What each kind of change does to a bank, and how it is taken back. Both return why not, or none if it is done.
+
+What stands in `after` of a change, by kind:
+    add_note        id, kind, text, evidence (episode ids), importance, trust, at
+    retire_note     (nothing)
+    demote_episode  reason, evidence, weight
+    write_block     value, spans [[start, end, [episode ids]]], version (of the block that was written; set when it is)
+and in `before`:
+    write_block     value, spans, version (of the block that the pass has read; 0 for none)
+"""
+
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from typing import Any, Final, cast
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict
+from circadia.ids import EpisodeId, NoteId
+from circadia.memory.blocks import Edit, Writer
+from circadia.memory.terms import stored_terms
+from circadia.memory.tier import Memory
+from circadia.records.bank import Bank, Trust
+from circadia.records.block import Span
+from circadia.records.change import Change, ChangeKind
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.merge import merged
+from circadia.stores.base import Tx
+
+BY: Final = "pass"
+"""Writer of what passes write, before the pass' id."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Done:
+    """A change that was applied."""
+
+    change: Change
+    """The change, with what came of it."""
+    why_not: str = ""
+    """Why it was not; empty if it was."""
+
+
+class Effects:
+    """Applies changes and takes them back, in the caller's transaction."""
+
+    def __init__(self, clock: Clock, memory: Memory) -> None:
+        self._clock = clock
+        self._memory = memory
+        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change], Awaitable[Done]]] = {
+            ChangeKind.ADD_NOTE: self._add_note,
+            ChangeKind.RETIRE_NOTE: self._retire_note,
+            ChangeKind.DEMOTE_EPISODE: self._demote,
+            ChangeKind.WRITE_BLOCK: self._write_block,
+            ChangeKind.FLAG: self._flag,
+        }
+        self._undo: Mapping[ChangeKind, Callable[[Tx, Bank, Change], Awaitable[str]]] = {
+            ChangeKind.ADD_NOTE: self._drop_note,
+            ChangeKind.RETIRE_NOTE: self._bring_note,
+            ChangeKind.DEMOTE_EPISODE: self._restore,
+            ChangeKind.WRITE_BLOCK: self._write_back,
+            ChangeKind.FLAG: self._unflag,
+        }
+
+    async def apply(self, tx: Tx, bank: Bank, change: Change) -> Done:
+        """Do it, if the bank still is as the change needs it to be."""
+        return await self._apply[change.kind](tx, bank, change)
+
+    async def undo(self, tx: Tx, bank: Bank, change: Change) -> str:
+        """Take it back; return why that cannot be done, empty if it was."""
+        return await self._undo[change.kind](tx, bank, change)
+
+    async def _add_note(self, tx: Tx, bank: Bank, change: Change) -> Done:
+        after = _after(change)
+        evidence = tuple(EpisodeId(each) for each in cast("Sequence[str]", after["evidence"]))
+        homes = await tx.episodes.homes(evidence)
+        strangers = [each for each in evidence if homes.get(each) != bank.id]
+        if strangers:
+            return Done(change=change, why_not=f"{len(strangers)} of its sources are not in this bank any more")
+        at = datetime.fromisoformat(str(after["at"]))
+        note = Note(
+            id=NoteId(str(after["id"])), number=0, bank_id=bank.id, kind=NoteKind(str(after["kind"])),
+            text=str(after["text"]), evidence=evidence, trust=Trust(str(after["trust"])), at=at,
+            importance=cast("float | None", after.get("importance")), pass_id=change.pass_id,
+            created_at=self._clock.now(), terms=stored_terms(str(after["text"])),
+        )  # fmt: skip
+        await tx.notes.add(note)
+        return Done(change=change)
+
+    async def _drop_note(self, tx: Tx, bank: Bank, change: Change) -> str:
+        """Retire it: what later passes made of it may name it."""
+        await tx.notes.retire(NoteId(change.target), self._clock.now())
+        return ""
+
+    async def _retire_note(self, tx: Tx, bank: Bank, change: Change) -> Done:
+        note = await tx.notes.get(bank.id, NoteId(change.target))
+        if note is None or note.retired_at is not None:
+            return Done(change=change, why_not="there is no such note any more")
+        await tx.notes.retire(note.id, self._clock.now())
+        return Done(change=change)
+
+    async def _bring_note(self, tx: Tx, bank: Bank, change: Change) -> str:
+        if await tx.notes.get(bank.id, NoteId(change.target)) is None:
+            return "the note was forgotten"
+        await tx.notes.retire(NoteId(change.target), None)
+        return ""
+
+    async def _demote(self, tx: Tx, bank: Bank, change: Change) -> Done:
+        after = _after(change)
+        try:
+            new = await self._memory.episodes.demote(
+                tx, bank, EpisodeId(change.target), by=f"{BY} {change.pass_id}", reason=str(after["reason"]),
+                evidence=str(after["evidence"]), weight=float(cast("float", after["weight"])),
+            )  # fmt: skip
+        except CircadiaError as error:
+            return Done(change=change, why_not=error.message)
+        return Done(change=change, why_not="" if new else "it was demoted for this already")
+
+    async def _restore(self, tx: Tx, bank: Bank, change: Change) -> str:
+        try:
+            await self._memory.episodes.restore(
+                tx, bank, EpisodeId(change.target), evidence=str(_after(change)["evidence"])
+            )
+        except CircadiaError as error:
+            return error.message
+        return ""
+
+    async def _write_block(self, tx: Tx, bank: Bank, change: Change) -> Done:
+        """Write a block, merged with what somebody wrote since the pass has read it (SLEEP-30)."""
+        before, after = change.before or {}, _after(change)
+        found = await tx.blocks.latest(bank.id, change.target)
+        version, theirs = (found.version, "" if found.deleted else found.value) if found else (0, "")
+        value, why = str(after["value"]), change.why
+        spans = _spans(after.get("spans"))
+        if version != before.get("version", 0):
+            came = merged(str(before.get("value", "")), ours=value, theirs=theirs)
+            if came.lost or came.text == theirs:
+                return Done(change=change, why_not="it was written by somebody else meanwhile")
+            value, why = came.text, f"{why} (merged with version {version})"
+            spans = None
+        edit = Edit(value=value, spans=spans, expected_version=version if found and not found.deleted else 0, why=why)
+        try:
+            block = await self._memory.blocks.write(
+                tx, bank, change.target, edit, writer=Writer.SLEEP, by=f"{BY} {change.pass_id}"
+            )
+        except CircadiaError as error:
+            return Done(change=change, why_not=error.message)
+        written = {**after, "value": block.value, "version": block.version}
+        return Done(change=replace(change, after=written, why=why))
+
+    async def _write_back(self, tx: Tx, bank: Bank, change: Change) -> str:
+        """Take the pass' lines out and leave what others wrote since."""
+        before, after = change.before or {}, _after(change)
+        found = await tx.blocks.latest(bank.id, change.target)
+        if found is None or found.deleted:
+            return "the block was deleted since"
+        came = merged(str(after["value"]), ours=str(before.get("value", "")), theirs=found.value)
+        if came.lost:
+            return "the same lines were written by somebody else since"
+        edit = Edit(value=came.text, expected_version=found.version, why=f"undo of {change.pass_id}")
+        try:
+            if not came.text and not before.get("version"):
+                await self._memory.blocks.delete(
+                    tx, bank, change.target, writer=Writer.SLEEP, by=f"{BY} {change.pass_id}", why=edit.why
+                )
+            else:
+                await self._memory.blocks.write(
+                    tx, bank, change.target, edit, writer=Writer.SLEEP, by=f"{BY} {change.pass_id}"
+                )
+        except Conflict as error:
+            return error.message
+        return ""
+
+    async def _flag(self, tx: Tx, bank: Bank, change: Change) -> Done:
+        return Done(change=change)  # the row is the flag
+
+    async def _unflag(self, tx: Tx, bank: Bank, change: Change) -> str:
+        return ""
+
+
+def _after(change: Change) -> Mapping[str, object]:
+    return change.after or {}
+
+
+def _spans(given: object) -> Sequence[Span] | None:
+    if given is None:
+        return None
+    return tuple(
+        Span(start=int(start), end=int(end), episodes=tuple(EpisodeId(each) for each in episodes))
+        for start, end, episodes in cast("Sequence[tuple[Any, Any, Any]]", given)
+    )

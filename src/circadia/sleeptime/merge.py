@@ -1,0 +1,63 @@
+"""Three-way merge of a block that somebody changed while a pass was thinking (SLEEP-30).
+
+By lines. What only one side changed is taken from that side; where both changed the same lines differently, the other
+side (a person, an agent) is right and the pass is not, so that no edit of a person is ever lost.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from difflib import SequenceMatcher
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Merged:
+    """What came of it."""
+
+    text: str
+    """The merged text."""
+    lost: Sequence[str]
+    """What the pass wanted and did not get, a text for each place."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Hunk:
+    """Lines `start` to `end` of the base become `lines`."""
+
+    start: int
+    end: int
+    lines: Sequence[str]
+
+
+def merged(base: str, *, ours: str, theirs: str) -> Merged:
+    """Return `theirs` with what `ours` changes of the base, where that does not touch what `theirs` changes of it."""
+    if theirs in (base, ours):
+        return Merged(text=ours, lost=())
+    if ours == base:
+        return Merged(text=theirs, lost=())
+    lines = base.split("\n")
+    mine, other = _hunks(lines, ours.split("\n")), _hunks(lines, theirs.split("\n"))
+    kept = [each for each in mine if not any(_touch(each, one) and each != one for one in other)]
+    lost = ["\n".join(each.lines) for each in mine if each not in kept]
+    out: list[str] = []
+    at = 0
+    for hunk in sorted({(each.start, each.end, tuple(each.lines)) for each in (*kept, *other)}):
+        out += lines[at : hunk[0]]
+        out += hunk[2]
+        at = max(at, hunk[1])
+    out += lines[at:]
+    return Merged(text="\n".join(out), lost=tuple(lost))
+
+
+def _hunks(base: Sequence[str], changed: Sequence[str]) -> list[_Hunk]:
+    return list(_differences(base, changed))
+
+
+def _differences(base: Sequence[str], changed: Sequence[str]) -> Iterator[_Hunk]:
+    for tag, start, end, first, last in SequenceMatcher(None, base, changed, autojunk=False).get_opcodes():
+        if tag != "equal":
+            yield _Hunk(start=start, end=end, lines=tuple(changed[first:last]))
+
+
+def _touch(one: _Hunk, other: _Hunk) -> bool:
+    """Return whether they change the same lines, or lines side by side, whose order nobody could tell."""
+    return one.start <= other.end and other.start <= one.end

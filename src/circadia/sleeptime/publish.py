@@ -1,0 +1,149 @@
+"""Publishes what a pass proposes, and takes it back: the only writer of derived memory (SLEEP-30 … SLEEP-32).
+
+One transaction: each change is held to the rules, applied, and written down with what came of it; the cursor moves;
+the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.records.bank import Bank
+from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.sleep_pass import Pass
+from circadia.records.sleep_state import Leftover
+from circadia.sleeptime.effects import Effects
+from circadia.stores.base import Tx
+
+CEILING_SHARE: Final = 0.05
+"""SLEEP-31: of a bank's notes, that one pass may retire."""
+CEILING_NOTES: Final = 20
+"""SLEEP-31: the same as a number."""
+SHORTEST: Final = 0.5
+"""SLEEP-31: a block that loses more of its text than this in one pass waits for a person."""
+
+Rule = Callable[[Change], str]
+"""Returns what is wrong with a change, empty if nothing is."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Page:
+    """What a part of a pass has worked through."""
+
+    upto: int
+    """Number of the last episode."""
+    leftovers: Sequence[Leftover]
+    """What of the bank is to be tried again from now on."""
+
+
+class Publisher:
+    """Publishes and takes back."""
+
+    def __init__(self, clock: Clock, effects: Effects) -> None:
+        self._clock = clock
+        self._effects = effects
+
+    async def publish(
+        self, tx: Tx, run: Pass, bank: Bank, changes: Sequence[Change], page: Page, rules: Sequence[Rule]
+    ) -> Pass:
+        """Do what is proposed, as far as the rules and the bank let it; return the pass as it stands then.
+
+        With `review` all waits for a person, and so does what is beyond a ceiling; with `dry_run` nothing is kept but
+        the proposal, and the cursor stays.
+
+        Raises:
+            Conflict: the pass was taken over, cancelled or published by somebody else meanwhile; nothing is done.
+        """
+        present = await tx.passes.get(run.id)
+        if present is None or replace(present, lease_until=run.lease_until) != run:
+            raise Conflict(f"pass {run.id!r} is no longer this process'")
+        first = len(await tx.passes.changes(run.id)) + 1
+        numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
+        removed = sum(
+            each.kind is ChangeKind.RETIRE_NOTE for each in await tx.passes.changes(run.id, state=ChangeState.PUBLISHED)
+        )
+        ceiling = await self._ceiling(tx, bank, run)
+        written: list[Change] = []
+        for change in numbered:
+            wrong = next((found for rule in rules if (found := rule(change))), "")
+            if wrong:
+                written.append(self._now(change, ChangeState.REFUSED, wrong))
+                continue
+            retires = change.kind is ChangeKind.RETIRE_NOTE
+            if run.dry_run or run.review or _shrinks(change) or (retires and removed >= ceiling):
+                written.append(self._now(change, ChangeState.STAGED, change.why))
+                continue
+            removed += retires
+            written.append(await self._applied(tx, bank, change))
+        await tx.passes.put_changes(written)
+        return await self._moved(tx, run, bank, written, page)
+
+    async def accept(self, tx: Tx, run: Pass, bank: Bank) -> Sequence[Change]:
+        """Do what waits for a person; return it with what came of it."""
+        staged = await tx.passes.changes(run.id, state=ChangeState.STAGED)
+        done = [await self._applied(tx, bank, change) for change in staged]
+        await tx.passes.put_changes(done)
+        if any(each.state is ChangeState.PUBLISHED for each in done):
+            await tx.banks.bump(bank.id)
+        return done
+
+    async def undo(self, tx: Tx, run: Pass, bank: Bank, *, by: str) -> Sequence[Change]:
+        """Take back all that the pass did, the last first; return it with what came of it.
+
+        What was changed by others since stays as they left it.
+        """
+        published = await tx.passes.changes(run.id, state=ChangeState.PUBLISHED)
+        done: list[Change] = []
+        for change in reversed(published):
+            wrong = await self._effects.undo(tx, bank, change)
+            state = ChangeState.PUBLISHED if wrong else ChangeState.UNDONE
+            done.append(self._now(change, state, f"not undone: {wrong}" if wrong else f"undone by {by}"))
+        done.reverse()
+        await tx.passes.put_changes(done)
+        if any(each.state is ChangeState.UNDONE for each in done):
+            await tx.banks.bump(bank.id)
+        return done
+
+    async def _applied(self, tx: Tx, bank: Bank, change: Change) -> Change:
+        done = await self._effects.apply(tx, bank, change)
+        if done.why_not:
+            return self._now(done.change, ChangeState.REFUSED, done.why_not)
+        return self._now(done.change, ChangeState.PUBLISHED, done.change.why)
+
+    async def _ceiling(self, tx: Tx, bank: Bank, run: Pass) -> int:
+        """Return how many notes this pass may retire; what is more waits for a person."""
+        there = await tx.notes.count(bank.id)
+        return max(1, min(CEILING_NOTES, int(there * CEILING_SHARE)))
+
+    async def _moved(self, tx: Tx, run: Pass, bank: Bank, written: Sequence[Change], page: Page) -> Pass:
+        counts = dict(run.counts)
+        for change in written:
+            name = change.kind.value if change.state is ChangeState.PUBLISHED else change.state.value
+            counts[name] = counts.get(name, 0) + 1
+        generation = run.generation_after
+        if any(each.state is ChangeState.PUBLISHED for each in written):
+            await tx.banks.bump(bank.id)
+            after = await tx.banks.get(bank.id)
+            generation = None if after is None else after.generation
+        now = replace(run, counts=counts, generation_after=generation)
+        if not run.dry_run:
+            now = replace(now, after=page.upto)
+            state = await tx.sleep_states.get(bank.id)
+            await tx.sleep_states.put(
+                replace(state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers))
+            )
+        if not await tx.passes.save(now, origin=run):
+            raise Conflict(f"pass {run.id!r} is no longer this process'")
+        return now
+
+    def _now(self, change: Change, state: ChangeState, why: str) -> Change:
+        return replace(change, state=state, why=why, at=self._clock.now())
+
+
+def _shrinks(change: Change) -> bool:
+    if change.kind is not ChangeKind.WRITE_BLOCK:
+        return False
+    before, after = str((change.before or {}).get("value", "")), str((change.after or {}).get("value", ""))
+    return len(after) < len(before) * SHORTEST

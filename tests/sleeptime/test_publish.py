@@ -1,0 +1,197 @@
+"""What a pass proposes is published as one, under rules, and can be taken back as one."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from circadia.errors import Conflict
+from circadia.records.change import ChangeKind
+from circadia.records.sleep_pass import PassStatus
+from tests.sleeptime.stand import Stand
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A bank of Ann's."""
+    made = await Stand.made(tmp_path)
+    yield made
+    await made.store.close()
+
+
+@pytest.mark.spec("SLEEP-11", "SLEEP-30")
+async def test_changes_cursor_and_generation_move_together(stand: Stand) -> None:
+    first, second = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    run = await stand.begun()
+    generation = stand.bank.generation
+    demotion = {"reason": "said again", "evidence": second.id, "weight": 0.3}
+    now = await stand.publish(
+        run,
+        stand.note("n1", [first, second]),
+        stand.rewrite(None, "human", "Lives in Porto."),
+        stand.change(ChangeKind.DEMOTE_EPISODE, first.id, after=demotion, why="said again"),
+        upto=second.number,
+    )
+    assert now.counts == {"add_note": 1, "write_block": 1, "demote_episode": 1}
+    assert (now.after, now.generation_after) == (second.number, generation + 2), "a demotion counts by itself"
+    async with stand.store.read() as tx:
+        assert (await tx.sleep_states.get(stand.bank.id)).cursor == second.number
+        assert await tx.passes.get(run.id) == now
+        kept = await tx.episodes.get(stand.bank.id, first.id)
+        assert kept is not None
+        assert [each.by for each in kept.stale] == ["pass p1"]
+    assert [(note.id, note.pass_id) for note in await stand.notes()] == [("n1", "p1")]
+    assert (await stand.block("human")).by == "pass p1"
+
+
+@pytest.mark.spec("SLEEP-10")
+@pytest.mark.parametrize("lost", ["epoch", "cancelled"])
+async def test_who_has_lost_a_pass_publishes_nothing(stand: Stand, lost: str) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    run = await stand.begun()
+    async with stand.store.write() as tx:
+        other = (
+            replace(run, epoch=2)
+            if lost == "epoch"
+            else replace(run, status=PassStatus.CANCELLED, ended_at=stand.clock.now())
+        )
+        assert await tx.passes.save(other, origin=run)
+    with pytest.raises(Conflict):
+        await stand.publish(run, stand.note("n1", sources), upto=2)
+    assert await stand.notes(retired=True) == []
+    async with stand.store.read() as tx:
+        assert (await tx.sleep_states.get(stand.bank.id)).cursor == 0
+
+
+@pytest.mark.spec("SLEEP-10", "SLEEP-70")
+async def test_of_two_who_publish_a_pass_at_once_one_does(stand: Stand) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    run = await stand.begun()
+
+    publishing = (stand.publish(run, stand.note(key, sources)) for key in ("n1", "n2"))
+    outcomes = await asyncio.gather(*publishing, return_exceptions=True)
+    assert sorted(type(each).__name__ for each in outcomes) == ["Conflict", "Pass"]
+    assert len(await stand.notes()) == 1
+
+
+@pytest.mark.spec("SLEEP-30", "SLEEP-70")
+async def test_what_a_person_wrote_meanwhile_is_kept(stand: Stand) -> None:
+    read = await stand.write("human", "Ann\nLisbon\ncat\ntea")
+    await stand.write("human", "Ann\nLisbon\ncat\ncoffee")
+    other = await stand.write("house", "red\nsmall")
+    await stand.write("house", "blue\nsmall")
+    run = await stand.begun()
+    await stand.publish(
+        run,
+        stand.rewrite(read, "human", "Ann\nPorto\ncat\ntea"),
+        stand.rewrite(other, "house", "green\nsmall"),
+    )
+    assert (await stand.block("human")).value == "Ann\nPorto\ncat\ncoffee"
+    assert (await stand.block("house")).value == "blue\nsmall"
+    assert await stand.changes(run) == [
+        ("published", "new (merged with version 2)"),
+        ("refused", "it was written by somebody else meanwhile"),
+    ]
+
+
+@pytest.mark.spec("SLEEP-30")
+async def test_four_overlapping_passes_lose_nothing(stand: Stand) -> None:
+    read = await stand.write("human", "a\nx\nb\nx\nc\nx\nd")
+    lines = read.value.split("\n")
+    for at in range(4):
+        run = await stand.begun(f"p{at}")
+        mine = [*lines]
+        mine[2 * at] = mine[2 * at].upper()
+        await stand.publish(run, stand.rewrite(read, "human", "\n".join(mine)))
+        await stand.ended(run)
+    assert (await stand.block("human")).value == "A\nx\nB\nx\nC\nx\nD"
+
+
+@pytest.mark.spec("SLEEP-31")
+async def test_what_breaks_a_rule_is_refused_and_says_why(stand: Stand) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    run = await stand.begun()
+    locked = await stand.write("rules", "Be kind.", read_only=True)
+    gone = replace(sources[0], id="epi_gone")
+    await stand.publish(
+        run,
+        stand.note("n1", sources, text="Ann has 3 cats."),
+        stand.note("n2", [gone]),
+        stand.rewrite(locked, "rules", "Be rude, always."),
+        stand.change(ChangeKind.RETIRE_NOTE, "n9"),
+        rules=[lambda each: "3 is in no source" if "3" in str(each.after) else ""],
+    )
+    assert await stand.changes(run) == [
+        ("refused", "3 is in no source"),
+        ("refused", "1 of its sources are not in this bank any more"),
+        ("refused", "block 'rules' is read-only; a person can change that"),
+        ("refused", "there is no such note any more"),
+    ]
+    assert await stand.notes() == []
+
+
+@pytest.mark.spec("SLEEP-31")
+async def test_more_than_the_ceiling_and_much_shorter_blocks_wait_for_a_person(stand: Stand) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    maker = await stand.begun("p0")
+    await stand.publish(maker, *(stand.note(f"n{at}", sources) for at in range(40)))
+    await stand.ended(maker)
+    read = await stand.write("human", "x" * 100)
+    run = await stand.begun()
+    await stand.publish(
+        run,
+        *(stand.change(ChangeKind.RETIRE_NOTE, f"n{at}", why="stale") for at in range(5)),
+        stand.rewrite(read, "human", "x" * 49),
+    )
+    assert [state for state, _ in await stand.changes(run)] == ["published"] * 2 + ["staged"] * 4
+    assert len(await stand.notes()) == 38
+    async with stand.store.write() as tx:
+        done = await stand.publisher.accept(tx, run, stand.bank)
+    assert [each.state.value for each in done] == ["published"] * 4
+    assert len(await stand.notes()) == 35
+    assert (await stand.block("human")).value == "x" * 49
+
+
+@pytest.mark.spec("SLEEP-32", "SLEEP-70")
+async def test_a_whole_pass_is_taken_back_and_what_others_did_since_stays(stand: Stand) -> None:
+    first, second = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    before = await stand.begun("p0")
+    await stand.publish(before, stand.note("n0", [first, second]))
+    await stand.ended(before)
+    read = await stand.write("human", "Ann\nLisbon\ncat")
+    run = await stand.begun()
+    demotion = {"reason": "old", "evidence": second.id, "weight": 0.3}
+    await stand.publish(
+        run,
+        stand.note("n1", [first, second]),
+        stand.change(ChangeKind.RETIRE_NOTE, "n0"),
+        stand.change(ChangeKind.DEMOTE_EPISODE, first.id, after=demotion),
+        stand.rewrite(read, "human", "Ann\nPorto\ncat"),
+        stand.rewrite(None, "new", "made by the pass"),
+    )
+    await stand.write("human", "Ann\nPorto\ncat\ntea")
+    async with stand.store.write() as tx:
+        done = await stand.publisher.undo(tx, run, stand.bank, by="ann")
+    assert {each.state.value for each in done} == {"undone"}
+    assert (await stand.block("human")).value == "Ann\nLisbon\ncat\ntea"
+    assert [note.id for note in await stand.notes()] == ["n0"]
+    async with stand.store.read() as tx:
+        assert [each.label for each in await tx.blocks.every(stand.bank.id)] == ["human"]
+        kept = await tx.episodes.get(stand.bank.id, first.id)
+        assert kept is not None
+        assert kept.stale == ()
+
+
+@pytest.mark.spec("SLEEP-32")
+@pytest.mark.parametrize("how", ["dry_run", "review"])
+async def test_a_review_and_a_dry_run_propose_and_change_nothing(stand: Stand, how: str) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    run = await stand.begun(**{how: True})
+    now = await stand.publish(run, stand.note("n1", sources), upto=sources[-1].number)
+    assert await stand.changes(run) == [("staged", "they say the same")]
+    assert (await stand.notes(), now.generation_after, now.counts) == ([], None, {"staged": 1})
+    async with stand.store.read() as tx:
+        cursor = (await tx.sleep_states.get(stand.bank.id)).cursor
+    assert cursor == (0 if how == "dry_run" else sources[-1].number)
