@@ -34,7 +34,7 @@ class Stand:
         self.store = store
         self.clock = ManualClock()
         self.ids = CountedIds()
-        self.memory = memory_tier(Settings(), self.clock, self.ids, LocalSignals(), None)
+        self.memory = memory_tier(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), None)
         self.publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         self.bank = bank
 

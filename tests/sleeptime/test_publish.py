@@ -188,7 +188,7 @@ async def test_a_whole_pass_is_taken_back_and_what_others_did_since_stays(stand:
 @pytest.mark.parametrize("how", ["dry_run", "review"])
 async def test_a_review_and_a_dry_run_propose_and_change_nothing(stand: Stand, how: str) -> None:
     sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
-    run = await stand.begun(**{how: True})
+    run = await stand.begun(dry_run=how == "dry_run", review=how == "review")
     now = await stand.publish(run, stand.note("n1", sources), upto=sources[-1].number)
     assert await stand.changes(run) == [("staged", "they say the same")]
     assert (await stand.notes(), now.generation_after, now.counts) == ([], None, {"staged": 1})

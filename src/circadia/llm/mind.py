@@ -43,11 +43,17 @@ class Unusable(Exception):
     What was asked stays to be asked again (SLEEP-13).
     """
 
-    def __init__(self, cause: str, *, used: Used | None = None, retry_after_seconds: float | None = None) -> None:
-        """`cause` is for people and holds nothing that was said; `used` is none where the provider charged nothing."""
+    def __init__(
+        self, cause: str, *, used: Used | None = None, passing: bool = False, retry_after_seconds: float | None = None
+    ) -> None:
+        """`cause` is for people and holds nothing that was said; `used` is none where it is not known.
+
+        `passing` says that the provider is at fault (429, 5xx, no connection) and not what it was asked about.
+        """
         super().__init__(cause)
         self.cause = cause
         self.used = used
+        self.passing = passing
         self.retry_after_seconds = retry_after_seconds
 
 

@@ -1,0 +1,82 @@
+"""What an operation is: it plans steps over new episodes and proposes changes, and writes nothing (SLEEP-50)."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Protocol, TypeVar
+
+from pydantic import BaseModel
+
+from circadia.llm.mind import Prompt
+from circadia.records.bank import Bank
+from circadia.records.block import Block
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.records.note import Note
+
+T = TypeVar("T", bound=BaseModel)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class View:
+    """A bank as a pass sees it at the beginning of a page. Nothing in it changes; `proposed` grows."""
+
+    bank: Bank
+    """Whose memory."""
+    now: datetime
+    """The instant that counts as now for the whole page, so that a pass that is run again asks the same."""
+    page: Sequence[Episode]
+    """New episodes in order."""
+    notes: Sequence[Note]
+    """Notes that are not retired, in order."""
+    blocks: Sequence[Block]
+    """Blocks, by label."""
+    instructions: str = ""
+    """What a person wants of this pass in particular."""
+    proposed: Sequence[Change] = ()
+    """What operations before this one propose for this page."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Step:
+    """A part of an operation that stands or fails alone."""
+
+    name: str
+    """What it is about, for people."""
+    episodes: Sequence[Episode] = ()
+    """Its input: what is tried again if it fails. Empty if its input is not new."""
+    notes: Sequence[Note] = ()
+    """Notes that it is about."""
+    tokens: int = 0
+    """About how many tokens it asks with; 0 if it asks nothing."""
+    data: dict[str, object] = field(default_factory=dict[str, object])
+    """What else the operation wants to remember of it."""
+
+
+class Ask(Protocol):
+    """Asks the tier's model, as `Asking.ask` does for one operation."""
+
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+        """Return the answer. Raises Unusable, OverBudget."""
+        ...
+
+
+class Operation(Protocol):
+    """One kind of sleep-time work. To add one: a file in `operations/`, its name in the settings."""
+
+    name: str
+    """Key of its settings, and label of its metrics."""
+    asks: bool
+    """Whether it needs a model."""
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return what is to be done, in order. It is quick and asks nobody: a dry run shows it."""
+        ...
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the changes of one step; the same step over the same view proposes the same.
+
+        Raises:
+            Unusable: its input is to be tried again. OverBudget: it is to be tried when there is room.
+        """
+        ...

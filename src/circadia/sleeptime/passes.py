@@ -1,0 +1,168 @@
+"""One run of a pass: page after page of its input, each worked through by every operation and published as one.
+
+    leftovers, then pages of new episodes:  view -> steps -> proposed changes -> publish, cursor
+
+A run keeps nothing in memory that matters: killed, pre-empted or taken over, it is simply begun again where the cursor
+stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
+"""
+
+from collections.abc import Awaitable, Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.llm.mind import Prompt, Unusable
+from circadia.records.bank import Bank
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_state import Leftover
+from circadia.sleeptime.ask import Asking, OverBudget
+from circadia.sleeptime.operation import Operation, Step, T, View
+from circadia.sleeptime.publish import Page, Publisher, Rule
+from circadia.stores.base import Store
+
+PAGE: Final = 500
+"""Episodes that are read and published together."""
+NOTES: Final = 5_000
+"""Notes that a page is worked through with, the newest."""
+
+
+class Yielded(Exception):
+    """Somebody waits: the pass goes on later (SLEEP-04)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Outcome:
+    """How a run has ended."""
+
+    run: Pass
+    """The pass as it stands."""
+    status: PassStatus
+    """Where it is to stand."""
+    detail: str
+    """Why, in words."""
+
+
+class Running:
+    """Runs one pass. `go_on` returns if the next step may begin, and raises Yielded if somebody waits."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        store: Store,
+        publisher: Publisher,
+        operations: Sequence[Operation],
+        rules: Sequence[Rule],
+        asking: Asking,
+        go_on: Callable[[], Awaitable[None]],
+    ) -> None:
+        self._clock = clock
+        self._store = store
+        self._publisher = publisher
+        self._operations = operations
+        self._rules = rules
+        self._asking = asking
+        self._go_on = go_on
+        self._failed: list[str] = []
+
+    async def work(self, run: Pass, bank: Bank) -> Outcome:
+        """Work through what was left over and what is new, up to where the pass was to go.
+
+        Raises:
+            Yielded: it is to go on later. Conflict: it is no longer ours. StorageUnavailable: likewise.
+        """
+        async with self._store.read() as tx:
+            state = await tx.sleep_states.get(bank.id)
+        for leftover in state.leftovers:
+            if not leftover.quarantined:
+                run = await self._tried_again(run, bank, leftover)
+        while run.after < run.upto:
+            page = await self._episodes(bank, run.after, run.upto)
+            upto = page[-1].number if len(page) == PAGE else run.upto
+            run = await self._page(run, bank, page, replace_from=None, upto=upto)
+        return self._outcome(run)
+
+    async def _tried_again(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
+        """Work through what failed before, in halves: so one poisonous episode is found and the rest is not lost."""
+        episodes = await self._episodes(bank, leftover.first - 1, leftover.last)
+        middle = len(episodes) // 2
+        halves = [episodes[:middle], episodes[middle:]] if leftover.failures and middle else [episodes]
+        left = leftover
+        for half in halves:
+            run = await self._page(run, bank, half, replace_from=left, upto=run.after)
+            left = replace(left, first=half[-1].number + 1) if half else left
+        return run
+
+    async def _episodes(self, bank: Bank, after: int, upto: int) -> list[Episode]:
+        async with self._store.read() as tx:
+            found = await tx.episodes.every(bank.id, after=after, limit=PAGE)
+        return [each for each in found if each.number <= upto]
+
+    async def _page(
+        self, run: Pass, bank: Bank, page: Sequence[Episode], *, replace_from: Leftover | None, upto: int
+    ) -> Pass:
+        """Propose and publish for one page; what fails of it is left over."""
+        async with self._store.read() as tx:
+            notes = await tx.notes.every(bank.id, limit=NOTES)
+            blocks = await tx.blocks.every(bank.id)
+        now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
+        view = View(bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions)
+        left: list[Leftover] = []
+        for operation in self._operations:
+            for step in operation.plan(view):
+                await self._go_on()
+                changes, failed = await self._step(operation, step, view, replace_from)
+                left += failed
+                view = replace(view, proposed=(*view.proposed, *changes))
+        await self._go_on()
+        async with self._store.write() as tx:
+            state = await tx.sleep_states.get(bank.id)
+            kept = [each for each in state.leftovers if replace_from is None or each.first != replace_from.first]
+            if replace_from is not None and page and page[-1].number < replace_from.last:
+                kept.append(replace(replace_from, first=page[-1].number + 1))
+            leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first)
+            return await self._publisher.publish(
+                tx, run, bank, view.proposed, Page(upto=upto, leftovers=leftovers), self._rules
+            )
+
+    async def _step(
+        self, operation: Operation, step: Step, view: View, before: Leftover | None
+    ) -> tuple[Sequence[Change], Sequence[Leftover]]:
+        failures = 0 if before is None else before.failures
+        try:
+            return await operation.propose(step, view, _Bound(self._asking, operation.name)), ()
+        except Unusable as error:
+            cause = error.cause
+            failures += not error.passing
+        except OverBudget as error:
+            cause = str(error)
+        self._failed.append(f"{operation.name}: {step.name}: {cause}")
+        if not step.episodes:
+            return (), ()
+        first, last = step.episodes[0].number, step.episodes[-1].number
+        return (), (Leftover(first=first, last=last, failures=failures, cause=cause),)
+
+    def _outcome(self, run: Pass) -> Outcome:
+        done = sum(number for kind, number in run.counts.items() if kind not in ("refused", "staged"))
+        if self._failed:
+            status = PassStatus.PARTIAL if done else PassStatus.FAILED
+            return Outcome(run=run, status=status, detail="; ".join(self._failed[:5]))
+        if done:
+            return Outcome(run=run, status=PassStatus.SUCCEEDED, detail="")
+        return Outcome(run=run, status=PassStatus.NO_CHANGE, detail="there was nothing to change")
+
+
+class _Bound:
+    """Asks for one operation."""
+
+    def __init__(self, asking: Asking, operation: str) -> None:
+        self._asking = asking
+        self._operation = operation
+
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens)
+
+
+def _first(leftover: Leftover) -> int:
+    return leftover.first

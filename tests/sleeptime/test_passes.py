@@ -1,0 +1,261 @@
+"""A pass works through all of its input once, whatever fails, stops or is killed in the middle."""
+
+import random
+from collections import Counter
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from circadia.ids import PassId
+from circadia.llm.mind import Prompt, Unusable, Used
+from circadia.memory.episodes import NewEpisode
+from circadia.records.bank import Trust
+from circadia.records.change import Change, ChangeKind
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.records.sleep_state import Leftover
+from circadia.sleeptime.ask import Asking, Limit, Scope, Unit
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.passes import PAGE, Outcome, Running, Yielded
+from circadia.testing.mind import ScriptedMind
+from tests.sleeptime.stand import Stand
+
+POISON = "poison"
+STEP = 7
+
+
+class Read(BaseModel):
+    """What the model has read."""
+
+    texts: list[str]
+
+
+class Reader:
+    """An operation that has the model read each new episode, and notes what it read."""
+
+    name = "reader"
+    asks = True
+
+    def plan(self, view: View) -> Sequence[Step]:
+        parts = [view.page[at : at + STEP] for at in range(0, len(view.page), STEP)]
+        return [Step(name=part[0].text, episodes=part) for part in parts]
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        data = "\n".join(each.text for each in step.episodes)
+        read = await ask(Prompt(rules="Read.", data=data), Read, most_tokens=10)
+        key = f"note of {read.texts[0]} in {view.bank.name}"
+        after = {
+            "id": key, "kind": "summary", "text": " ".join(read.texts), "evidence": [each.id for each in step.episodes],
+            "trust": "person", "importance": None, "at": view.now.isoformat(),
+        }  # fmt: skip
+        return [
+            Change(
+                pass_id=PassId(""), number=0, operation=self.name, kind=ChangeKind.ADD_NOTE, target=key, after=after,
+                at=view.now,
+            )
+        ]  # fmt: skip
+
+
+class Tier:
+    """Runs passes over a stand's bank, one after the other."""
+
+    def __init__(self, stand: Stand, mind: ScriptedMind, *limits: Limit) -> None:
+        self.stand = stand
+        self.mind = mind
+        self.limits = limits
+        self.passes = 0
+
+    async def begun(self) -> tuple[Pass, int]:
+        """Return the bank's pass as it is taken now: the one that was cut short, or a new one."""
+        async with self.stand.store.write() as tx:
+            found = await tx.passes.open_of(self.stand.bank.id)
+            if found is None:
+                state = await tx.sleep_states.get(self.stand.bank.id)
+                backlog = await tx.sleep_states.backlog(self.stand.bank.id, state.cursor)
+                self.passes += 1
+                found = Pass(
+                    id=PassId(f"p{self.passes}"), bank_id=self.stand.bank.id, trigger=Trigger.IDLE,
+                    created_at=self.stand.clock.now(), after=state.cursor, upto=max(state.cursor, backlog.last),
+                )  # fmt: skip
+                await tx.passes.add(found)
+            taken = replace(found, status=PassStatus.RUNNING, epoch=found.epoch + 1, owner=f"exe{found.epoch}")
+            assert await tx.passes.save(taken, origin=found)
+        return taken, found.epoch
+
+    async def run(self, *, stop_after: int | None = None) -> Outcome | None:
+        """Run a pass; none if it was stopped before so many steps."""
+        run, _ = await self.begun()
+        left = stop_after
+
+        async def go_on() -> None:
+            nonlocal left
+            if left is not None:
+                left -= 1
+                if left < 0:
+                    raise Yielded
+
+        asking = Asking(self.stand.clock, self.stand.ids, self.stand.store, self.mind, run, self.limits)
+        running = Running(
+            self.stand.clock, self.stand.store, self.stand.publisher, [Reader()], [], asking, go_on
+        )  # fmt: skip
+        try:
+            outcome = await running.work(run, self.stand.bank)
+        except Yielded:
+            return None
+        async with self.stand.store.write() as tx:
+            ended = replace(outcome.run, status=outcome.status, ended_at=self.stand.clock.now(), detail=outcome.detail)
+            assert await tx.passes.save(ended, origin=outcome.run)
+        return outcome
+
+    async def read(self) -> Counter[str]:
+        """Return how often each text stands in a note."""
+        found = await self.stand.notes()
+        return Counter(word for note in found for word in note.text.split())
+
+    async def leftovers(self) -> Sequence[Leftover]:
+        """Return what is to be tried again."""
+        async with self.stand.store.read() as tx:
+            return (await tx.sleep_states.get(self.stand.bank.id)).leftovers
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A bank of Ann's."""
+    made = await Stand.made(tmp_path)
+    yield made
+    await made.store.close()
+
+
+def reading(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
+    """Read all but poison."""
+    texts = prompt.data.split("\n")
+    if any(text.startswith(POISON) for text in texts):
+        return Unusable("prose instead of JSON", used=Used(input_tokens=1, output_tokens=1))
+    return Read(texts=texts)
+
+
+def names(number: int) -> list[str]:
+    return [f"e{at}" for at in range(number)]
+
+
+@pytest.mark.spec("SLEEP-11", "SLEEP-70")
+async def test_a_backlog_of_61_turns_is_read_to_its_last_turn_and_none_twice(stand: Stand) -> None:
+    texts = names(61)
+    await stand.said(*texts)
+    tier = Tier(stand, ScriptedMind(reading))
+    outcome = await tier.run()
+    assert outcome is not None
+    assert (outcome.status, await tier.read()) == (PassStatus.SUCCEEDED, Counter(texts))
+    await stand.said("e61")
+    await tier.run()
+    assert await tier.read() == Counter([*texts, "e61"])
+    last = await tier.run()
+    assert last is not None
+    assert (last.status, len(tier.mind.asked)) == (PassStatus.NO_CHANGE, 10)
+
+
+@pytest.mark.spec("SLEEP-11")
+async def test_what_is_said_during_a_pass_belongs_to_the_next(stand: Stand) -> None:
+    await stand.said(*names(3))
+    tier = Tier(stand, ScriptedMind(reading))
+    assert await tier.run(stop_after=0) is None
+    await stand.said("late")
+    await tier.run()
+    assert await tier.read() == Counter(names(3))
+    await tier.run()
+    assert await tier.read() == Counter([*names(3), "late"])
+
+
+@pytest.mark.spec("SLEEP-11")
+async def test_a_backlog_longer_than_a_page_is_published_page_by_page(stand: Stand) -> None:
+    texts = names(PAGE + 9)
+    async with stand.store.write() as tx:
+        for text in texts:
+            await stand.memory.episodes.remember(
+                tx, stand.bank, NewEpisode(text=text, speaker="ann", trust=Trust.PERSON)
+            )
+    tier = Tier(stand, ScriptedMind(reading))
+    assert await tier.run(stop_after=PAGE // STEP + 3) is None, "in the second page"
+    assert sum((await tier.read()).values()) == PAGE
+    outcome = await tier.run()
+    assert outcome is not None
+    assert await tier.read() == Counter(texts)
+    assert len(tier.mind.asked) == len({prompt.data for prompt in tier.mind.asked}), "no answer is paid for twice"
+
+
+@pytest.mark.spec("SLEEP-04", "SLEEP-10", "SLEEP-70")
+async def test_what_was_asked_before_a_stop_is_not_asked_again(stand: Stand) -> None:
+    await stand.said(*names(30))
+    tier = Tier(stand, ScriptedMind(reading))
+    for steps in (2, 0, 4):
+        assert await tier.run(stop_after=steps) is None
+    assert await tier.read() == Counter(), "nothing is published by half"
+    await tier.run()
+    assert await tier.read() == Counter(names(30))
+    assert len(tier.mind.asked) == 5
+
+
+@pytest.mark.spec("SLEEP-13")
+async def test_a_poisonous_episode_is_found_and_set_apart_and_nothing_else_is_lost(stand: Stand) -> None:
+    texts = [*names(10), POISON, *(f"f{at}" for at in range(10))]
+    await stand.said(*texts)
+    tier = Tier(stand, ScriptedMind(reading))
+    statuses: list[PassStatus] = []
+    for _ in range(9):
+        outcome = await tier.run()
+        assert outcome is not None
+        statuses.append(outcome.status)
+        if not [each for each in await tier.leftovers() if not each.quarantined]:
+            break
+    assert statuses[0] is PassStatus.PARTIAL
+    (left,) = await tier.leftovers()
+    assert (left.quarantined, left.cause) == (True, "prose instead of JSON")
+    assert await tier.read() == Counter(text for text in texts if text != POISON)
+    asked = len(tier.mind.asked)
+    await tier.run()
+    assert len(tier.mind.asked) == asked, "what is set apart is asked about no more"
+
+
+@pytest.mark.spec("SLEEP-13", "SLEEP-40")
+async def test_a_full_budget_in_the_middle_keeps_the_input_and_counts_no_failure(stand: Stand) -> None:
+    await stand.said(*names(30))
+    tier = Tier(stand, ScriptedMind(reading), Limit(scope=Scope.PASS, unit=Unit.CALLS, most=2))
+    outcome = await tier.run()
+    assert outcome is not None
+    assert outcome.status is PassStatus.PARTIAL
+    assert {each.failures for each in await tier.leftovers()} == {0}
+    for _ in range(2):
+        await tier.run()
+    assert await tier.read() == Counter(names(30))
+    assert await tier.leftovers() == ()
+
+
+@pytest.mark.spec("SLEEP-10", "SLEEP-13", "SLEEP-70")
+@pytest.mark.parametrize("seed", range(12))
+async def test_whatever_fails_and_stops_each_episode_is_read_once(stand: Stand, seed: int) -> None:
+    chance = random.Random(seed)
+    texts = [f"{POISON}{at}" if chance.random() < 0.05 else f"e{at}" for at in range(chance.randrange(20, 60))]
+
+    def moody(prompt: Prompt, output: type[BaseModel]) -> Read | Unusable:
+        if chance.random() < 0.3:
+            return Unusable(chance.choice(["429", "500", "no connection"]), passing=True)
+        return reading(prompt, output)
+
+    tier = Tier(stand, ScriptedMind(moody))
+    said = 0
+    for _ in range(300):
+        if said < len(texts) and chance.random() < 0.5:
+            more = texts[said : said + chance.randrange(1, 15)]
+            said += len(more)
+            await stand.said(*more)
+        await tier.run(stop_after=chance.choice([None, None, 0, 1, 2, 5]))
+        stand.clock.advance(timedelta(minutes=1).total_seconds())
+        done = await tier.read()
+        assert max(done.values(), default=0) <= 1, "read twice"
+        open_left = [each for each in await tier.leftovers() if not each.quarantined]
+        if said == len(texts) and not open_left and sum(done.values()) + len(await tier.leftovers()) == len(texts):
+            break
+    assert done == Counter(text for text in texts if not text.startswith(POISON)), "nothing else is lost or set apart"
