@@ -245,7 +245,7 @@ async def test_whatever_fails_and_stops_each_episode_is_read_once(stand: Stand, 
         return reading(prompt, output)
 
     tier = Tier(stand, ScriptedMind(moody))
-    said = 0
+    said, done = 0, Counter[str]()
     for _ in range(300):
         if said < len(texts) and chance.random() < 0.5:
             more = texts[said : said + chance.randrange(1, 15)]

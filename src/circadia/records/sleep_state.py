@@ -16,7 +16,7 @@ class Leftover:
     last: int
     """Number of its last."""
     failures: int
-    """How often it has failed."""
+    """How often just this run of episodes has failed by what it holds, and not by a provider's fault."""
     cause: str
     """What was wrong the last time, in words."""
 

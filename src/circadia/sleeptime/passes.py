@@ -87,8 +87,9 @@ class Running:
         """Work through what failed before, in halves: so one poisonous episode is found and the rest is not lost."""
         episodes = await self._episodes(bank, leftover.first - 1, leftover.last)
         middle = len(episodes) // 2
-        halves = [episodes[:middle], episodes[middle:]] if leftover.failures and middle else [episodes]
-        left = leftover
+        halves, left = [episodes], leftover
+        if leftover.failures and middle:
+            halves, left = [episodes[:middle], episodes[middle:]], replace(leftover, failures=0)
         for half in halves:
             run = await self._page(run, bank, half, replace_from=left, upto=run.after)
             left = replace(left, first=half[-1].number + 1) if half else left
