@@ -8,14 +8,13 @@ from contextlib import AbstractAsyncContextManager
 from datetime import datetime
 from typing import Protocol
 
-from circadia.ids import AgentId, CallId, ConversationId, MessageId, PulseId, SessionId, ThreadId
+from circadia.ids import AgentId, MessageId, PulseId, SessionId, ThreadId
 from circadia.records.agent import Agent
-from circadia.records.call import Call, Spent, UsageGroup
-from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
+from circadia.stores.ledger import Calls, Conversations, ProviderIds
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes
 from circadia.stores.sleeping import Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
@@ -266,62 +265,6 @@ class Events(Protocol):
         ...
 
     async def last_number(self) -> int: ...
-
-
-class Calls(Protocol):
-    """The usage ledger."""
-
-    async def add(self, calls: Sequence[Call]) -> None:
-        """Store calls, or overwrite those with the same id (a reservation that is settled)."""
-        ...
-
-    async def remove(self, call_id: CallId) -> None:
-        """Take back a reservation that was not used."""
-        ...
-
-    async def spent(self, agent_id: AgentId, since: datetime) -> Spent:
-        """Return what the agent used since then, reservations included."""
-        ...
-
-    async def groups(
-        self,
-        by: str,
-        *,
-        since: datetime | None = None,
-        until: datetime | None = None,
-        session: str | None = None,
-        agent: str | None = None,
-    ) -> Sequence[UsageGroup]:
-        """Return sums by `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` or `day` (UTC)."""
-        ...
-
-
-class ProviderIds(Protocol):
-    """Which agent a provider's id was handed out to (GATE-60)."""
-
-    async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
-        """Record it; the first owner stays."""
-        ...
-
-    async def owner(self, upstream: str, provider_id: str) -> AgentId | None: ...
-
-
-class Conversations(Protocol):
-    """Rows of conversations (GATE-67)."""
-
-    async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
-
-    async def latest(self, limit: int) -> Sequence[Conversation]:
-        """Return those of all agents that were seen last, the last one first."""
-        ...
-
-    async def put(self, conversations: Sequence[Conversation]) -> None:
-        """Store them, or overwrite those with the same agent and id; each pair of agent and id once."""
-        ...
-
-    async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
-        """Return them, the last seen first."""
-        ...
 
 
 class Tx(Protocol):

@@ -1,0 +1,65 @@
+"""What the program asks of a database for the usage ledger and what is known of calls. `base.py` has the rest."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Protocol
+
+from circadia.ids import AgentId, CallId, ConversationId
+from circadia.records.call import Call, Spent, UsageGroup
+from circadia.records.conversation import Conversation
+
+
+class Calls(Protocol):
+    """The usage ledger."""
+
+    async def add(self, calls: Sequence[Call]) -> None:
+        """Store calls, or overwrite those with the same id (a reservation that is settled)."""
+        ...
+
+    async def remove(self, call_id: CallId) -> None:
+        """Take back a reservation that was not used."""
+        ...
+
+    async def spent(self, agent_id: AgentId, since: datetime) -> Spent:
+        """Return what the agent used since then, reservations included."""
+        ...
+
+    async def groups(
+        self,
+        by: str,
+        *,
+        since: datetime | None = None,
+        until: datetime | None = None,
+        session: str | None = None,
+        agent: str | None = None,
+    ) -> Sequence[UsageGroup]:
+        """Return sums by `agent`, `model`, `tier`, `session`, `upstream`, `end_user`, `conversation` or `day` (UTC)."""
+        ...
+
+
+class ProviderIds(Protocol):
+    """Which agent a provider's id was handed out to (GATE-60)."""
+
+    async def add(self, upstream: str, provider_id: str, agent_id: AgentId, at: datetime) -> None:
+        """Record it; the first owner stays."""
+        ...
+
+    async def owner(self, upstream: str, provider_id: str) -> AgentId | None: ...
+
+
+class Conversations(Protocol):
+    """Rows of conversations (GATE-67)."""
+
+    async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None: ...
+
+    async def latest(self, limit: int) -> Sequence[Conversation]:
+        """Return those of all agents that were seen last, the last one first."""
+        ...
+
+    async def put(self, conversations: Sequence[Conversation]) -> None:
+        """Store them, or overwrite those with the same agent and id; each pair of agent and id once."""
+        ...
+
+    async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
+        """Return them, the last seen first."""
+        ...
