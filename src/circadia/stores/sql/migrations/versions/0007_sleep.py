@@ -33,7 +33,7 @@ def upgrade() -> None:
         sa.Column("created_at", sa.BigInteger(), nullable=False),
         sa.Column("started_at", sa.BigInteger(), nullable=True),
         sa.Column("ended_at", sa.BigInteger(), nullable=True),
-        sa.Column("run_seconds", sa.Double(), nullable=False),
+        sa.Column("run_seconds", sa.Double, nullable=False),
         sa.Column("after", sa.BigInteger(), nullable=False),
         sa.Column("upto", sa.BigInteger(), nullable=False),
         sa.Column("generation_before", sa.Integer(), nullable=True),
