@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import Conflict
-from circadia.records.change import ChangeKind
+from circadia.records.bank import Bank
+from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_pass import PassStatus
+from circadia.stores.base import Tx
 from tests.sleeptime.stand import Stand
 
 
@@ -121,7 +123,7 @@ async def test_what_breaks_a_rule_is_refused_and_says_why(stand: Stand) -> None:
         stand.note("n2", [gone]),
         stand.rewrite(locked, "rules", "Be rude, always."),
         stand.change(ChangeKind.RETIRE_NOTE, "n9"),
-        rules=[lambda each: "3 is in no source" if "3" in str(each.after) else ""],
+        rules=[_no_three],
     )
     assert await stand.changes(run) == [
         ("refused", "3 is in no source"),
@@ -195,3 +197,7 @@ async def test_a_review_and_a_dry_run_propose_and_change_nothing(stand: Stand, h
     async with stand.store.read() as tx:
         cursor = (await tx.sleep_states.get(stand.bank.id)).cursor
     assert cursor == (0 if how == "dry_run" else sources[-1].number)
+
+
+async def _no_three(_: Tx, __: Bank, change: Change) -> str:
+    return "3 is in no source" if "3" in str(change.after) else ""

@@ -1,12 +1,13 @@
 """What an operation is: it plans steps over new episodes and proposes changes, and writes nothing (SLEEP-50)."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from circadia.ids import EpisodeId
 from circadia.llm.mind import Prompt
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -15,6 +16,14 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 
 T = TypeVar("T", bound=BaseModel)
+
+
+class Look(Protocol):
+    """Reads what a view does not hold: what notes rest on. Episodes never change, so a replay reads the same."""
+
+    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        """Return these episodes of the bank, of those that are there."""
+        ...
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -31,6 +40,8 @@ class View:
     """Notes that are not retired, in order."""
     blocks: Sequence[Block]
     """Blocks, by label."""
+    look: Look
+    """Reads more of the bank."""
     instructions: str = ""
     """What a person wants of this pass in particular."""
     proposed: Sequence[Change] = ()

@@ -6,11 +6,12 @@ A run keeps nothing in memory that matters: killed, pre-empted or taken over, it
 stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
 """
 
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
 from circadia.clock import Clock
+from circadia.ids import EpisodeId
 from circadia.llm.mind import Prompt, Unusable
 from circadia.records.bank import Bank
 from circadia.records.change import Change
@@ -108,7 +109,10 @@ class Running:
             notes = await tx.notes.every(bank.id, limit=NOTES)
             blocks = await tx.blocks.every(bank.id)
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
-        view = View(bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions)
+        view = View(
+            bank=bank, now=now, page=page, notes=notes, blocks=blocks, look=_Looking(self._store, bank),
+            instructions=run.instructions,
+        )  # fmt: skip
         left: list[Leftover] = []
         for operation in self._operations:
             for step in operation.plan(view):
@@ -152,6 +156,19 @@ class Running:
         if done:
             return Outcome(run=run, status=PassStatus.SUCCEEDED, detail="")
         return Outcome(run=run, status=PassStatus.NO_CHANGE, detail="there was nothing to change")
+
+
+class _Looking:
+    """Reads episodes of a bank, in transactions of its own."""
+
+    def __init__(self, store: Store, bank: Bank) -> None:
+        self._store = store
+        self._bank = bank
+
+    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        async with self._store.read() as tx:
+            found = [await tx.episodes.get(self._bank.id, each) for each in ids]
+        return {each.id: each for each in found if each is not None}
 
 
 class _Bound:

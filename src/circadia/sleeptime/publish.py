@@ -4,7 +4,7 @@ One transaction: each change is held to the rules, applied, and written down wit
 the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried again.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -24,8 +24,8 @@ CEILING_NOTES: Final = 20
 SHORTEST: Final = 0.5
 """SLEEP-31: a block that loses more of its text than this in one pass waits for a person."""
 
-Rule = Callable[[Change], str]
-"""Returns what is wrong with a change, empty if nothing is."""
+Rule = Callable[[Tx, Bank, Change], Awaitable[str]]
+"""Returns what is wrong with a change, empty if nothing is; it reads the sources in the publication's transaction."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -67,7 +67,7 @@ class Publisher:
         ceiling = await self._ceiling(tx, bank, run)
         written: list[Change] = []
         for change in numbered:
-            wrong = next((found for rule in rules if (found := rule(change))), "")
+            wrong = await _wrong(tx, bank, change, rules)
             if wrong:
                 written.append(self._now(change, ChangeState.REFUSED, wrong))
                 continue
@@ -140,6 +140,14 @@ class Publisher:
 
     def _now(self, change: Change, state: ChangeState, why: str) -> Change:
         return replace(change, state=state, why=why, at=self._clock.now())
+
+
+async def _wrong(tx: Tx, bank: Bank, change: Change, rules: Sequence[Rule]) -> str:
+    for rule in rules:
+        found = await rule(tx, bank, change)
+        if found:
+            return found
+    return ""
 
 
 def _shrinks(change: Change) -> bool:

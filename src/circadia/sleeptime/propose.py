@@ -1,0 +1,102 @@
+"""Makes the changes that operations propose: ids, trust and time follow from the sources, in one place.
+
+An id is the hash of what the note says and rests on: a pass that is run again proposes the same note, not another.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from typing import Final
+
+from circadia.ids import EpisodeId, PassId
+from circadia.records.bank import Trust
+from circadia.records.block import Block
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.operation import View
+
+INHERITED: Final = 0.9
+"""SLEEP-20: the share of its most important source's importance that a note inherits."""
+STALE_WEIGHT: Final = 0.3
+"""SLEEP-29: what the importance of a stale episode is multiplied with."""
+
+
+def add_note(view: View, operation: str, kind: NoteKind, text: str, sources: Sequence[Episode], *, why: str) -> Change:
+    """Return a change that adds a note resting on these episodes: as trusted as the least trusted of them.
+
+    Raises:
+        ValueError: it rests on nothing.
+    """
+    evidence = sorted({each.id for each in sources})
+    key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
+    judged = [each.importance for each in sources if each.importance is not None]
+    after: dict[str, object] = {
+        "id": key,
+        "kind": kind.value,
+        "text": text,
+        "evidence": evidence,
+        "trust": least_trusted(sources).value,
+        "importance": round(max(judged) * INHERITED, 3) if judged else None,
+        "at": max(each.at for each in sources).isoformat(),
+    }
+    return _change(view, operation, ChangeKind.ADD_NOTE, key, after=after, why=why)
+
+
+def retire_note(view: View, operation: str, note: Note, *, why: str) -> Change:
+    """Return a change that takes a note out of searches."""
+    before = {"text": note.text, "evidence": list(note.evidence)}
+    return _change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, why=why)
+
+
+def demote(view: View, operation: str, episode_id: EpisodeId, *, evidence: str, why: str) -> Change:
+    """Return a change that makes an episode count less; `evidence` is the id of what shows that it is stale."""
+    after: dict[str, object] = {"reason": why, "evidence": evidence, "weight": STALE_WEIGHT}
+    return _change(view, operation, ChangeKind.DEMOTE_EPISODE, episode_id, after=after, why=why)
+
+
+def write_block(
+    view: View, operation: str, label: str, value: str, spans: Sequence[tuple[int, int, Sequence[str]]], *, why: str
+) -> Change:
+    """Return a change that writes a block; `spans` say which of its characters rest on which episodes."""
+    read = block_of(view, label)
+    before = None
+    if read is not None:
+        before = {
+            "version": read.version,
+            "value": read.value,
+            "spans": [[each.start, each.end, list(each.episodes)] for each in read.spans],
+        }
+    after: dict[str, object] = {"value": value, "spans": [[start, end, list(ids)] for start, end, ids in spans]}
+    return _change(view, operation, ChangeKind.WRITE_BLOCK, label, before=before, after=after, why=why)
+
+
+def flag(view: View, operation: str, target: str, said: str, *, why: str) -> Change:
+    """Return a change that tells of two things which contradict each other, where no date decides."""
+    return _change(view, operation, ChangeKind.FLAG, target, after={"text": said}, why=why)
+
+
+def block_of(view: View, label: str) -> Block | None:
+    """Return the block of this label, as the pass has read it."""
+    return next((each for each in view.blocks if each.label == label), None)
+
+
+def least_trusted(sources: Sequence[Episode | Note]) -> Trust:
+    """Return the trust of what is derived from these (MEM-14)."""
+    return max((each.trust for each in sources), key=lambda trust: trust.rank)
+
+
+def _change(
+    view: View, operation: str, kind: ChangeKind, target: str, *, why: str,
+    before: dict[str, object] | None = None, after: dict[str, object] | None = None,
+) -> Change:  # fmt: skip
+    return Change(
+        pass_id=PassId(""), number=0, operation=operation, kind=kind, target=target, before=before, after=after,
+        why=why, at=view.now,
+    )  # fmt: skip
+
+
+def _digest(*parts: str) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part.encode("utf-8", "surrogateescape") + b"\0")
+    return digest.hexdigest()
