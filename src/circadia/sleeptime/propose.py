@@ -59,7 +59,7 @@ def write_block(
 ) -> Change:
     """Return a change that writes a block; `spans` say which of its characters rest on which episodes."""
     read = block_of(view, label)
-    before = None
+    before: dict[str, object] | None = None
     if read is not None:
         before = {
             "version": read.version,
