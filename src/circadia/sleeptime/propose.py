@@ -44,7 +44,7 @@ def add_note(view: View, operation: str, kind: NoteKind, text: str, sources: Seq
 
 def retire_note(view: View, operation: str, note: Note, *, why: str) -> Change:
     """Return a change that takes a note out of searches."""
-    before = {"text": note.text, "evidence": list(note.evidence)}
+    before: dict[str, object] = {"text": note.text, "evidence": list(note.evidence)}
     return _change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, why=why)
 
 
