@@ -4,11 +4,12 @@ from datetime import datetime
 from typing import Final
 
 from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, budgeted
-from circadia.gateway.dialects.base import Meter, Usage
+from circadia.gateway.dialects.base import Meter
 from circadia.gateway.gate import Passage
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.turns import Turn
 from circadia.ids import CallId
+from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 
 _UNKNOWN: Final = Usage()

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 
 from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.paths import Route, Rule
-from circadia.gateway.prices import PriceList
 from circadia.gateway.upstream import Upstream
+from circadia.llm.prices import PriceList
 from circadia.records.agent import Agent
 
 

@@ -36,7 +36,6 @@ from circadia.gateway.model_call import Provider
 from circadia.gateway.model_door import ModelDoor
 from circadia.gateway.owners import Owners
 from circadia.gateway.paths import parse_rules
-from circadia.gateway.prices import PriceList
 from circadia.gateway.relay import Relay
 from circadia.gateway.remember import Exchanges
 from circadia.gateway.seal import Seal
@@ -47,6 +46,7 @@ from circadia.gateway.wire import Origin
 from circadia.gateway.wire_dial import tls_context
 from circadia.gateway.wire_pool import Pool
 from circadia.ids import IdSource, RandomIds, hash_token
+from circadia.llm.prices import PriceList
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects.base import Usage
+from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import RESPONSES, body, bytewise, run, sse
 
 USER = {"role": "user", "content": "Hi"}

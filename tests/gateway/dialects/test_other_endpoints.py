@@ -5,7 +5,7 @@ import base64
 import pytest
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects.base import Usage
+from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import COMPLETIONS, EMBEDDINGS, OPENAI, body, bytewise, run
 
 PLAIN = OPENAI["plain"]

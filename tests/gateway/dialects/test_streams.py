@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.gateway.dialects.base import Usage
 from circadia.gateway.dialects.events import EventSplitter, payload
 from circadia.gateway.dialects.meters import MAX_KEPT_BYTES
+from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import (
     ALL,
     CHAT,

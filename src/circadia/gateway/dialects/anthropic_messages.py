@@ -9,11 +9,12 @@ import orjson
 from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Said, Usage
+from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
+from circadia.llm.usage import Usage
 
 
 class Messages:

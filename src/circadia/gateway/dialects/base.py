@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from circadia.gateway.dialects.prompt import Prompt
+from circadia.llm.usage import Usage
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,24 +30,6 @@ class ModelRequest:
     """Provider-side ids that the body refers to and that must belong to the caller."""
     chain: tuple[str, ...] = ()
     """Rolling hashes of the messages: item k hashes messages 0 … k; the last one stands for the whole request."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Usage:
-    """Counts of tokens as the provider told them; none where it told nothing."""
-
-    input_tokens: int | None = None
-    """Read, cached ones included (Anthropic's input, cache reads and cache writes together)."""
-    output_tokens: int | None = None
-    """Written, reasoning included."""
-    cached_tokens: int | None = None
-    """Of the input, read from the provider's cache."""
-    cache_write_tokens: int | None = None
-    """Of the input, written to the provider's cache."""
-    cache_write_1h_tokens: int | None = None
-    """Of what was written to the cache, what it keeps for an hour, which costs more."""
-    reasoning_tokens: int | None = None
-    """Of the output, reasoning."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,8 +8,9 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import chain
-from circadia.gateway.dialects.base import Said, Usage
+from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.events import EventSplitter, payload
+from circadia.llm.usage import Usage
 
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 """A longer answer, or a longer single event of a stream, is not watched: its usage is unknown."""

@@ -6,12 +6,13 @@ from typing import cast
 from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Said, Usage
+from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_of, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage
+from circadia.llm.usage import Usage
 
 _SIDES = {
     "system": Side.OPERATOR,

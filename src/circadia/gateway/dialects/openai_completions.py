@@ -7,11 +7,12 @@ from typing import cast
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
+from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.usage import completions_usage
+from circadia.llm.usage import Usage
 
 
 class Completions:

@@ -5,10 +5,11 @@ from collections.abc import Sequence
 import orjson
 
 from circadia.gateway.dialects import errors, fields
-from circadia.gateway.dialects.base import Meter, ModelRequest, Usage
+from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import Watched
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dialects.usage import completions_usage
+from circadia.llm.usage import Usage
 
 _EDGE_BYTES = 4096
 

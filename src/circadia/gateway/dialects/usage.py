@@ -1,7 +1,7 @@
 """Counts of tokens as each API tells them. What is not told stays none."""
 
-from circadia.gateway.dialects.base import Usage
 from circadia.gateway.dialects.fields import as_count, as_object
+from circadia.llm.usage import Usage
 
 
 def completions_usage(value: object) -> Usage | None:

@@ -14,7 +14,7 @@ from typing import Literal
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelInfo, ModelPrice, TieredPrices
 
-from circadia.gateway.dialects.base import Usage
+from circadia.llm.usage import Usage
 
 _NANO_PER_TOKEN = 1000
 """A US dollar for a million tokens is a thousand billionths for one."""

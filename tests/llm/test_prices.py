@@ -12,8 +12,8 @@ from genai_prices import Usage as LibraryUsage
 from genai_prices.data_snapshot import get_snapshot
 from genai_prices.types import ModelInfo, Provider, StartDateConstraint
 
-from circadia.gateway.dialects.base import Usage
-from circadia.gateway.prices import PriceList
+from circadia.llm.prices import PriceList
+from circadia.llm.usage import Usage
 
 pytestmark = pytest.mark.spec("GATE-64")
 
