@@ -1,0 +1,64 @@
+"""Episodes, notes and views without a store, for what is a function of them."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+from typing import Any
+
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.memory.episodes import searched_text
+from circadia.memory.terms import stored_terms
+from circadia.records.bank import Bank, Trust
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.operation import View
+
+FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
+"""When things are said."""
+BANK = Bank(id=BankId("bnk_ann"), name="ann", created_at=FRIDAY)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Past:
+    """Looks up what it was given."""
+
+    rows: Mapping[EpisodeId, Episode] = field(default_factory=dict[EpisodeId, Episode])
+
+    async def episodes(self, ids: Any) -> Mapping[EpisodeId, Episode]:
+        return {each: self.rows[each] for each in ids if each in self.rows}
+
+
+def said(
+    text: str, *, speaker: str = "ann", session: str | None = "s", at: timedelta | datetime | None = None, **more: Any
+) -> Episode:
+    """Return an episode; without a time it follows the one before on its page."""
+    when = at if isinstance(at, datetime) else FRIDAY + (at or timedelta())
+    values: dict[str, Any] = {"trust": Trust.PERSON, "importance": 0.5, **more}
+    return Episode(
+        id=EpisodeId(""), number=0, bank_id=BANK.id, at=when, text=text, speaker=speaker, session=session,
+        stored_at=when, terms=stored_terms(searched_text(when, speaker, text)), **values,
+    )  # fmt: skip
+
+
+def numbered(episodes: Sequence[Episode], *, first: int = 1) -> list[Episode]:
+    """Return them as a store numbers them."""
+    return [
+        replace(each, number=number, id=EpisodeId(f"epi_{number}"), at=each.at + timedelta(seconds=number))
+        for number, each in enumerate(episodes, first)
+    ]
+
+
+def note(key: str, text: str, sources: Sequence[Episode], **more: Any) -> Note:
+    """Return a note that rests on these."""
+    values: dict[str, Any] = {"kind": NoteKind.CONSOLIDATION, "trust": Trust.PERSON, "number": int(key), **more}
+    return Note(
+        id=NoteId(f"not_{key}"), bank_id=BANK.id, text=text, evidence=tuple(each.id for each in sources),
+        at=max((each.at for each in sources), default=FRIDAY), created_at=FRIDAY, terms=stored_terms(text), **values,
+    )  # fmt: skip
+
+
+def page(episodes: Sequence[Episode], *, notes: Sequence[Note] = (), past: Sequence[Episode] = (), **more: Any) -> View:
+    """Return the view of a pass over these new episodes."""
+    new = numbered(episodes) if episodes and not episodes[0].number else list(episodes)
+    rows = {each.id: each for each in (*past, *new)}
+    return View(bank=BANK, now=FRIDAY, page=new, notes=notes, blocks=(), look=Past(rows=rows), **more)
