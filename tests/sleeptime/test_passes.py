@@ -1,5 +1,6 @@
 """A pass works through all of its input once, whatever fails, stops or is killed in the middle."""
 
+import asyncio
 import random
 from collections import Counter
 from collections.abc import AsyncIterator, Sequence
@@ -17,9 +18,10 @@ from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.ask import Asking, Limit, Scope, Unit
+from circadia.sleeptime.ask import Asking, Limit, Scope, Unit, Yielded
 from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.passes import PAGE, Outcome, Running, Yielded
+from circadia.sleeptime.passes import PAGE, Outcome, Running
+from circadia.testing import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 
@@ -57,6 +59,13 @@ class Reader:
                 at=view.now,
             )
         ]  # fmt: skip
+
+
+async def time_passes(clock: ManualClock) -> None:
+    """Let time pass for whoever waits."""
+    while True:
+        await clock.until_sleepers(1)
+        clock.advance(60)
 
 
 class Tier:
@@ -101,10 +110,13 @@ class Tier:
         running = Running(
             self.stand.clock, self.stand.store, self.stand.publisher, [Reader()], [], asking, go_on
         )  # fmt: skip
+        passing = asyncio.create_task(time_passes(self.stand.clock))
         try:
             outcome = await running.work(run, self.stand.bank)
         except Yielded:
             return None
+        finally:
+            passing.cancel()
         async with self.stand.store.write() as tx:
             ended = replace(outcome.run, status=outcome.status, ended_at=self.stand.clock.now(), detail=outcome.detail)
             assert await tx.passes.save(ended, origin=outcome.run)

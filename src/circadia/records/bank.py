@@ -49,6 +49,8 @@ class BankPolicy:
     """An exact repetition within this time is linked to the first, not kept as another (MEM-04)."""
     keep_days: float | None = None
     """Episodes older than this are deleted with what is derived from them; none keeps them for ever."""
+    sleeptime: Mapping[str, object] = field(default_factory=dict[str, object])
+    """What this bank states of its passes, as in the file; the rest is what section `sleeptime` says."""
     own: bool = False
     """Whether a person has set it for this bank, so that what the file says changes it no more."""
 

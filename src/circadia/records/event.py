@@ -39,6 +39,7 @@ class EventType(StrEnum):
     BANK_DELETED = "bank_deleted"
     BLOCK = "block"
     FORGOTTEN = "forgotten"
+    PASS = "pass"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -44,6 +44,14 @@ class SleepState:
     """Who has paused it; none if nobody has."""
     succeeded_at: datetime | None = None
     """When a pass last worked through all that there was."""
+    scheduled_at: datetime | None = None
+    """When the last pass was begun because its hour had come."""
+    gate: str = ""
+    """The gate that was closed when it was last looked at; empty if a pass was begun."""
+    gate_detail: str = ""
+    """The same in words."""
+    gate_at: datetime | None = None
+    """Since when it is that gate."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -8,6 +8,7 @@ from pydantic import Field, field_validator
 
 from circadia.records.bank import BankPolicy, Capture
 from circadia.settings.section import Section
+from circadia.settings.sleeptime import SleepPolicySettings
 
 
 class BundledEmbedderSettings(Section):
@@ -98,6 +99,10 @@ class BankSettings(Section):
     keep_days: float | None = Field(
         None, gt=0, description="Episodes older than this are deleted with what is derived; without it, never."
     )
+    sleeptime: SleepPolicySettings = Field(
+        SleepPolicySettings.model_validate({}),
+        description="Passes over this bank: what is stated here holds instead of what section `sleeptime` says.",
+    )
 
     def policy(self) -> BankPolicy:
         """Return the record of these settings."""
@@ -105,4 +110,7 @@ class BankSettings(Section):
 
     def over(self, before: BankPolicy) -> BankPolicy:
         """Return a policy with what is stated here; a key that is left out stays as it is."""
-        return replace(before, **{name: getattr(self, name) for name in self.model_fields_set - {"description"}})
+        stated = {name: getattr(self, name) for name in self.model_fields_set - {"description"}}
+        if "sleeptime" in stated:
+            stated["sleeptime"] = self.sleeptime.model_dump(mode="json", exclude_unset=True)
+        return replace(before, **stated)

@@ -9,6 +9,7 @@ from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.section import Section
 from circadia.settings.server import ServerSettings
+from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
 
 
@@ -30,6 +31,9 @@ class Settings(Section):
     banks: dict[str, BankSettings] = Field(
         default_factory=dict,
         description="Memory banks, by name; one whose name has `{user}` in it is a template: each end user has a bank.",
+    )
+    sleeptime: SleeptimeSettings = Field(
+        SleeptimeSettings.model_validate({}), description="What is worked out over banks while nobody waits."
     )
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."

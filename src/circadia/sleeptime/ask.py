@@ -5,8 +5,10 @@ with the most that it can cost, and settled after, with the answer. So a pass th
 again from its beginning, over the same input, and finds each answer that was paid for.
 """
 
+import asyncio
 import hashlib
-from collections.abc import Sequence
+import random
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -27,6 +29,12 @@ T = TypeVar("T", bound=BaseModel)
 
 BYTES_A_TOKEN: Final = 3
 """As `memory/context.py` counts: more than tokenizers make of English, so that a reservation is never too small."""
+TRIES: Final = 3
+"""How often a provider is asked that is at fault; each one counts as a call (SLEEP-13)."""
+PAUSE_SECONDS: Final = 2.0
+"""Before the second try; doubled for the third, unless the provider says how long."""
+LONGEST_PAUSE_SECONDS: Final = 60.0
+"""A provider that wants a longer pause is asked again by a later pass."""
 ENDPOINT: Final = "sleep"
 """What the ledger has in the place of an API's name."""
 
@@ -58,6 +66,8 @@ class Limit:
     most: float
     window: timedelta | None = None
     """None counts all that there ever was of the scope."""
+    operation: str | None = None
+    """The operation that it holds for; none holds for all."""
 
 
 class OverBudget(Exception):
@@ -69,18 +79,29 @@ class OverBudget(Exception):
         self.limit = limit
 
 
+class Yielded(Exception):
+    """Somebody waits: the pass goes on later (SLEEP-04)."""
+
+
 class Asking:
-    """Asks for one pass."""
+    """Asks for one pass. Once `stop` is set, who asks is told to yield; what was asked is still heard and kept."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit]
-    ) -> None:
+        self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit], *,
+        others: Mapping[str, Mind] | None = None, stop: asyncio.Event | None = None,
+    ) -> None:  # fmt: skip
+        """`others` are models of single operations."""
         self._clock = clock
         self._ids = ids
         self._store = store
         self._mind = mind
         self._run = run
         self._limits = limits
+        self._others = others or {}
+        self._stop = stop or asyncio.Event()
+        self._draw = random.Random(run.id)
+        self.flying: set[asyncio.Task[BaseModel]] = set()
+        """Questions that are not answered yet."""
 
     async def ask(self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
         """Return the model's answer, or the one that was paid for before.
@@ -88,7 +109,8 @@ class Asking:
         Raises:
             Unusable: the model gave none. OverBudget: it was not asked. StorageUnavailable: ask again.
         """
-        key = self._key(operation, prompt, output, most_tokens)
+        mind = self._others.get(operation, self._mind)
+        key = _key(mind, operation, prompt, output, most_tokens)
         async with self._store.read() as tx:
             found = await tx.sleep_calls.answered(self._run.bank_id, key)
         if found is not None and found.answer is not None:
@@ -96,42 +118,73 @@ class Asking:
                 return output.model_validate_json(found.answer)
             except ValidationError:
                 pass  # a schema of the same name that has changed: an answer of before is none
-        line, call = await self._reserve(operation, prompt, key, most_tokens)
+        asked = asyncio.create_task(self._tried(mind, operation, prompt, output, key, most_tokens))
+        self.flying.add(asked)
+        asked.add_done_callback(self._landed)
+        stopped = asyncio.create_task(self._stop.wait())
+        try:
+            await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
+        except asyncio.CancelledError:
+            asked.cancel()
+            raise
+        finally:
+            stopped.cancel()
+        if not asked.done():
+            raise Yielded
+        return asked.result()
+
+    def _landed(self, asked: asyncio.Task[T]) -> None:
+        self.flying.discard(asked)
+        if not asked.cancelled():
+            asked.exception()  # read: who asked may have yielded, and what it says is in the journal
+
+    async def _tried(
+        self, mind: Mind, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int
+    ) -> T:
+        """Ask, and ask again after a pause where the provider is at fault."""
+        for tried in range(1, TRIES + 1):
+            try:
+                return await self._once(mind, operation, prompt, output, key, most_tokens)
+            except Unusable as error:
+                pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
+                if not error.passing or tried == TRIES or pause > LONGEST_PAUSE_SECONDS or self._stop.is_set():
+                    raise
+                await self._clock.sleep(pause * self._draw.uniform(1.0, 1.25))
+        raise AssertionError("the last try returns or raises")
+
+    async def _once(self, mind: Mind, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int) -> T:
+        line, call = await self._reserve(mind, operation, prompt, key, most_tokens)
         began = self._clock.monotonic()
         try:
-            answer, used = await self._mind.ask(prompt, output, most_tokens=most_tokens)
+            answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
         except Unusable as error:
-            await self._settle(line, replace(call, error=error.cause), error.used, began, CallStatus.FAILED)
+            await self._settle(mind, line, replace(call, error=error.cause), error.used, began, CallStatus.FAILED)
             raise
         except BaseException:
-            await self._settle(line, replace(call, error="dropped"), None, began, CallStatus.FAILED)
+            await self._settle(mind, line, replace(call, error="dropped"), None, began, CallStatus.FAILED)
             raise
-        await self._settle(line, replace(call, answer=answer.model_dump_json()), used, began, CallStatus.DONE)
+        await self._settle(mind, line, replace(call, answer=answer.model_dump_json()), used, began, CallStatus.DONE)
         return answer
 
-    def _key(self, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
-        schema = orjson.dumps(output.model_json_schema(), option=orjson.OPT_SORT_KEYS)
-        parts = (self._mind.upstream, self._mind.name, operation, prompt.rules, prompt.data, str(most_tokens))
-        digest = hashlib.sha256(schema)
-        for part in parts:
-            digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
-        return digest.hexdigest()
-
-    async def _reserve(self, operation: str, prompt: Prompt, key: str, most_tokens: int) -> tuple[Call, SleepCall]:
+    async def _reserve(
+        self, mind: Mind, operation: str, prompt: Prompt, key: str, most_tokens: int
+    ) -> tuple[Call, SleepCall]:
         """Write the ledger's line with the most that the question can cost, if no limit forbids it."""
         read = -(-prompt.bytes // BYTES_A_TOKEN)
         now = self._clock.now()
         call_id = CallId(self._ids.new("call"))
         line = Call(
-            id=call_id, at=now, agent_id=AgentId(""), session="", agent="", tier="sleep", upstream=self._mind.upstream,
-            endpoint=ENDPOINT, model=self._mind.name, status=CallStatus.RESERVED, reserved_tokens=read + most_tokens,
-            reserved_nanousd=self._mind.worst_price(read, most_tokens) or 0,
+            id=call_id, at=now, agent_id=AgentId(""), session="", agent="", tier="sleep", upstream=mind.upstream,
+            endpoint=ENDPOINT, model=mind.name, status=CallStatus.RESERVED, reserved_tokens=read + most_tokens,
+            reserved_nanousd=mind.worst_price(read, most_tokens) or 0,
         )  # fmt: skip
         call = SleepCall(
             id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now
         )
         async with self._store.write() as tx:
             for limit in self._limits:
+                if limit.operation not in (None, operation):
+                    continue
                 spent = await self._spent(tx, limit, operation, now)
                 if _of(limit.unit, spent) + _needed(limit.unit, line) > limit.most:
                     raise OverBudget(limit)
@@ -147,18 +200,28 @@ class Asking:
             operation=operation if limit.scope is Scope.OPERATION else None,
         )
 
-    async def _settle(self, line: Call, call: SleepCall, used: Used | None, began: float, status: CallStatus) -> None:
+    async def _settle(
+        self, mind: Mind, line: Call, call: SleepCall, used: Used | None, began: float, status: CallStatus
+    ) -> None:
         """Write what it has cost. A charge that is not known counts as what was reserved."""
         settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
         if used is not None:
             settled = replace(
                 settled, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
                 cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
-                cost_nanousd=self._mind.price(used),
+                cost_nanousd=mind.price(used),
             )  # fmt: skip
         async with self._store.write() as tx:
             await tx.calls.add([settled])
             await tx.sleep_calls.put(call)
+
+
+def _key(mind: Mind, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
+    schema = orjson.dumps(output.model_json_schema(), option=orjson.OPT_SORT_KEYS)
+    digest = hashlib.sha256(schema)
+    for part in (mind.upstream, mind.name, operation, prompt.rules, prompt.data, str(most_tokens)):
+        digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
+    return digest.hexdigest()
 
 
 def _of(unit: Unit, spent: SleepSpent) -> float:

@@ -14,8 +14,6 @@ from circadia.records.sleep_state import Backlog, SleepState
 
 IDLE_SECONDS: Final = 60.0
 """SLEEP-01."""
-CODING_IDLE_SECONDS: Final = 600.0
-"""SLEEP-01, preset `coding`: whoever writes code thinks for minutes between turns."""
 FREQUENCY_TURNS: Final = 5
 """SLEEP-01."""
 PASSES_AN_HOUR: Final = 12
@@ -57,6 +55,8 @@ class Rules:
     """Sum of importance that makes a pass due; 0 switches this off."""
     passes_an_hour: int = PASSES_AN_HOUR
     """Passes that may begin within an hour."""
+    fleet_passes_an_hour: int = 600
+    """The same over all banks."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +75,16 @@ class Known:
     """Passes that began within the last hour."""
     begun_at: datetime | None = None
     """When the first of them began."""
+    fleet_begun: int = 0
+    """Passes over all banks that began within the last hour."""
+    turn_at: datetime | None = None
+    """When the last turn began, as far as this process has seen."""
+    ended: bool = False
+    """Whether a pulse of one of its agents has ended since it was last looked at."""
+    scheduled_at: datetime | None = None
+    """The last hour of its schedules for which no pass was begun; none if there is none."""
+    next_at: datetime | None = None
+    """The next hour of its schedules."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -105,22 +115,27 @@ def due(rules: Rules, known: Known, now: datetime) -> Verdict:
     if known.begun >= rules.passes_an_hour:
         again = None if known.begun_at is None else known.begun_at + timedelta(hours=1)
         return _closed(Gate.PASSES, f"{known.begun} passes have begun within the hour", again)
+    if known.fleet_begun >= rules.fleet_passes_an_hour:
+        return _closed(Gate.PASSES, f"{known.fleet_begun} passes over all banks have begun within the hour")
+    if known.scheduled_at is not None:
+        return Verdict(trigger=Trigger.SCHEDULE, gate=None, detail=f"its hour came at {known.scheduled_at}", at=None)
     if not backlog.episodes or backlog.oldest_at is None or backlog.newest_at is None:
         tried = [left for left in state.leftovers if not left.quarantined]
         if tried:
             return Verdict(trigger=Trigger.IDLE, gate=None, detail="what failed before is tried again", at=None)
-        return _closed(Gate.EMPTY, "nothing was said since the last pass")
+        return _closed(Gate.EMPTY, "nothing was said since the last pass", known.next_at)
     return _triggered(rules, known, backlog.oldest_at, backlog.newest_at, now)
 
 
 def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, now: datetime) -> Verdict:
     """Return what the triggers say; the first whose time has come, or when the first one's time will come."""
     backlog = known.backlog
-    idle_at = newest + timedelta(seconds=rules.idle_seconds)
+    idle_at = max(newest, known.turn_at or newest) + timedelta(seconds=rules.idle_seconds)
     lag_at = oldest + timedelta(seconds=rules.max_lag_seconds)
     fired = [
         (Trigger.ASLEEP, known.asleep_since is not None, "all its agents sleep"),
         (Trigger.LAG, now >= lag_at, f"the oldest turn has waited for {rules.max_lag_seconds:g} s"),
+        (Trigger.ENDED, known.ended, "a pulse of one of its agents has ended"),
         (Trigger.IDLE, now >= idle_at, f"nothing was said for {rules.idle_seconds:g} s"),
         (Trigger.CADENCE, 0 < rules.frequency_turns <= backlog.turns, f"{backlog.turns} turns were completed"),
         (
@@ -135,7 +150,7 @@ def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, n
     return _closed(
         Gate.NOBODY_DUE,
         f"{backlog.episodes} episodes wait; {backlog.turns} of {rules.frequency_turns} turns are completed",
-        min(idle_at, lag_at),
+        min(idle_at, lag_at, known.next_at or lag_at),
     )
 
 

@@ -77,6 +77,8 @@ class Effects:
         strangers = [each for each in evidence if homes.get(each) != bank.id]
         if strangers:
             return Done(change=change, why_not=f"{len(strangers)} of its sources are not in this bank any more")
+        if await tx.notes.get(bank.id, NoteId(change.target)) is not None:
+            return Done(change=change, why_not="there is this note already")
         at = datetime.fromisoformat(str(after["at"]))
         note = Note(
             id=NoteId(str(after["id"])), number=0, bank_id=bank.id, kind=NoteKind(str(after["kind"])),
@@ -85,6 +87,7 @@ class Effects:
             created_at=self._clock.now(), terms=stored_terms(str(after["text"])),
         )  # fmt: skip
         await tx.notes.add(note)
+        await self._memory.episodes.touch(tx, bank)
         return Done(change=change)
 
     async def _drop_note(self, tx: Tx, bank: Bank, change: Change) -> str:

@@ -13,9 +13,13 @@ from typing import Final
 from circadia.clock import Clock
 from circadia.ids import EpisodeId
 from circadia.llm.mind import Prompt, Unusable
+from circadia.memory.index import Question
+from circadia.memory.retrieval import Retrieval
+from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
+from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.ask import Asking, OverBudget
@@ -27,10 +31,12 @@ PAGE: Final = 500
 """Episodes that are read and published together."""
 NOTES: Final = 5_000
 """Notes that a page is worked through with, the newest."""
+BEYOND: Final = 4
+"""How many times more is searched for than is wanted, since what is found may be new."""
 
 
-class Yielded(Exception):
-    """Somebody waits: the pass goes on later (SLEEP-04)."""
+class _Away(Exception):
+    """The provider is at fault: the pass ends here, and its input waits."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -57,7 +63,9 @@ class Running:
         rules: Sequence[Rule],
         asking: Asking,
         go_on: Callable[[], Awaitable[None]],
+        retrieval: Retrieval | None = None,
     ) -> None:
+        """`retrieval` finds what was said earlier about the same; without it operations see new episodes only."""
         self._clock = clock
         self._store = store
         self._publisher = publisher
@@ -65,6 +73,7 @@ class Running:
         self._rules = rules
         self._asking = asking
         self._go_on = go_on
+        self._retrieval = retrieval
         self._failed: list[str] = []
 
     async def work(self, run: Pass, bank: Bank) -> Outcome:
@@ -75,13 +84,18 @@ class Running:
         """
         async with self._store.read() as tx:
             state = await tx.sleep_states.get(bank.id)
-        for leftover in state.leftovers:
-            if not leftover.quarantined:
-                run = await self._tried_again(run, bank, leftover)
-        while run.after < run.upto:
-            page = await self._episodes(bank, run.after, run.upto)
-            upto = page[-1].number if len(page) == PAGE else run.upto
-            run = await self._page(run, bank, page, replace_from=None, upto=upto)
+        try:
+            for leftover in state.leftovers:
+                if not leftover.quarantined:
+                    run = await self._tried_again(run, bank, leftover)
+            worked = bool(state.leftovers)
+            while run.after < run.upto or not worked:  # what was asked for is done though nothing is new
+                worked = True
+                page = await self._episodes(bank, run.after, run.upto)
+                upto = page[-1].number if len(page) == PAGE else run.upto
+                run = await self._page(run, bank, page, replace_from=None, upto=upto)
+        except _Away as error:
+            self._failed.append(str(error))
         return self._outcome(run)
 
     async def _tried_again(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
@@ -110,7 +124,7 @@ class Running:
             blocks = await tx.blocks.every(bank.id)
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
         view = View(
-            bank=bank, now=now, page=page, notes=notes, blocks=blocks, look=_Looking(self._store, bank),
+            bank=bank, now=now, page=page, notes=notes, blocks=blocks, look=_Looking(self._store, bank, self._retrieval),
             instructions=run.instructions,
         )  # fmt: skip
         left: list[Leftover] = []
@@ -139,7 +153,9 @@ class Running:
             return await operation.propose(step, view, _Bound(self._asking, operation.name)), ()
         except Unusable as error:
             cause = error.cause
-            failures += not error.passing
+            if error.passing:
+                raise _Away(f"{operation.name}: {step.name}: {cause}") from error
+            failures += 1
         except OverBudget as error:
             cause = str(error)
         self._failed.append(f"{operation.name}: {step.name}: {cause}")
@@ -161,14 +177,28 @@ class Running:
 class _Looking:
     """Reads episodes of a bank, in transactions of its own."""
 
-    def __init__(self, store: Store, bank: Bank) -> None:
+    def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None) -> None:
         self._store = store
         self._bank = bank
+        self._retrieval = retrieval
 
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         async with self._store.read() as tx:
             found = [await tx.episodes.get(self._bank.id, each) for each in ids]
         return {each.id: each for each in found if each is not None}
+
+    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
+        if self._retrieval is None:
+            return ()
+        # By words alone: vectors come when they come, and a pass that is run again must ask the same.
+        question = Question(
+            terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit * BEYOND
+        )
+        async with self._store.read() as tx:
+            bank = await tx.banks.get(self._bank.id)
+            found = () if bank is None else await self._retrieval.find(tx, bank, question)
+        rows = [each.item for each in found]
+        return [each for each in rows if isinstance(each, Episode) and each.number < before][:limit]
 
 
 class _Bound:

@@ -127,9 +127,8 @@ class Publisher:
             await tx.banks.bump(bank.id)
             after = await tx.banks.get(bank.id)
             generation = None if after is None else after.generation
-        now = replace(run, counts=counts, generation_after=generation)
+        now = replace(run, counts=counts, generation_after=generation, after=page.upto)
         if not run.dry_run:
-            now = replace(now, after=page.upto)
             state = await tx.sleep_states.get(bank.id)
             await tx.sleep_states.put(
                 replace(state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers))

@@ -1,6 +1,6 @@
 """What the program asks of a database for sleep-time work: passes, changes, states, calls. `base.py` has the rest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -85,6 +85,10 @@ class SleepStates(Protocol):
 
     async def backlog(self, bank_id: BankId, after: int) -> Backlog:
         """Return what waits behind an episode's number."""
+        ...
+
+    async def asleep_since(self, names: Collection[str]) -> datetime | None:
+        """Return since when all agents bound to these names of banks sleep; none if one is awake, or there is none."""
         ...
 
     async def waiting(self) -> Sequence[BankId]:

@@ -1,7 +1,8 @@
 """How far sleep-time work has come in each bank, and what waits there."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from sqlalchemy import Row, and_, bindparam, func, or_, select
@@ -12,6 +13,7 @@ from circadia.records.episode import EpisodeKind
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes
+from circadia.stores.sql.schema import agents
 from circadia.stores.sql.sleep_tables import sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -35,6 +37,15 @@ _BACKLOG = Statement(
         func.max(episodes.c.stored_at).label("newest_at"),
         func.coalesce(func.max(episodes.c.number), 0).label("last"),
     ).where(episodes.c.bank_id == bindparam("bank"), episodes.c.number > bindparam("behind"))
+)
+_ASLEEP = select(
+    func.count().label("agents"),
+    func.count().filter(agents.c.asleep.is_(True)).label("asleep"),
+    func.max(agents.c.since).label("since"),
+).where(
+    agents.c.deleted_at.is_(None),
+    agents.c.enabled.is_(True),
+    agents.c.policy["bank"].as_string().in_(bindparam("names", expanding=True)),
 )
 _NEWEST = select(episodes.c.bank_id, func.max(episodes.c.number).label("last")).group_by(episodes.c.bank_id).subquery()
 _WAITING = (
@@ -70,6 +81,11 @@ class SqlSleepStates:
             oldest_at=row.oldest_at, newest_at=row.newest_at, last=int(row.last),
         )  # fmt: skip
 
+    async def asleep_since(self, names: Collection[str]) -> datetime | None:
+        """Return since when all agents bound to these names of banks sleep; none if one is awake, or there is none."""
+        row = await self._run(lambda connection: connection.execute(_ASLEEP, {"names": list(names)}).one())
+        return row.since if row.agents and row.agents == row.asleep else None
+
     async def waiting(self) -> Sequence[BankId]:
         """Return the banks that have episodes behind their cursor, or leftovers."""
         rows = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
@@ -87,4 +103,8 @@ def _state(row: Row[Any]) -> SleepState:
         not_before=row.not_before,
         paused_by=row.paused_by,
         succeeded_at=row.succeeded_at,
+        scheduled_at=row.scheduled_at,
+        gate=row.gate,
+        gate_detail=row.gate_detail,
+        gate_at=row.gate_at,
     )

@@ -74,6 +74,10 @@ sleep_states = Table(
     Column("not_before", Instant),
     Column("paused_by", String),
     Column("succeeded_at", Instant),
+    Column("scheduled_at", Instant),
+    Column("gate", String, nullable=False),
+    Column("gate_detail", Text, nullable=False),
+    Column("gate_at", Instant),
 )
 
 sleep_calls = Table(

@@ -81,6 +81,10 @@ def _states() -> None:
         sa.Column("not_before", sa.BigInteger(), nullable=True),
         sa.Column("paused_by", sa.String(), nullable=True),
         sa.Column("succeeded_at", sa.BigInteger(), nullable=True),
+        sa.Column("scheduled_at", sa.BigInteger(), nullable=True),
+        sa.Column("gate", sa.String(), nullable=False),
+        sa.Column("gate_detail", sa.Text(), nullable=False),
+        sa.Column("gate_at", sa.BigInteger(), nullable=True),
         sa.ForeignKeyConstraint(["bank_id"], ["banks.id"]),
         sa.PrimaryKeyConstraint("bank_id"),
     )

@@ -1,0 +1,146 @@
+"""Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` states what differs there."""
+
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from pydantic import Field, field_validator, model_validator
+
+from circadia.errors import CircadiaError
+from circadia.records.schedule import Recurrence
+from circadia.settings.section import Section
+
+Operation = Literal["consolidate", "contradictions", "reflect", "compress", "dedupe", "collect", "rethink"]
+"""What passes do; dates are resolved, and episodes grouped, in all of them."""
+
+IDLE_SECONDS: Mapping[str, float] = {"chat": 60.0, "coding": 600.0}
+"""SLEEP-01: whoever writes code thinks for minutes between turns."""
+
+
+class SpendSettings(Section):
+    """Limits of one window; what is left out has none."""
+
+    calls: int | None = Field(None, ge=0, description="Model calls, failed ones too.")
+    tokens: int | None = Field(None, ge=0, description="Input and output tokens.")
+    usd: float | None = Field(None, ge=0, description="US dollars, at list prices.")
+    seconds: float | None = Field(None, ge=0, description="Seconds that models took.")
+
+
+class BudgetSettings(Section):
+    """What may be spent: a call reserves the most that it can cost, and none begins beyond a limit."""
+
+    per_pass: SpendSettings = Field(SpendSettings.model_validate({}), description="In one pass.")
+    per_hour: SpendSettings = Field(SpendSettings.model_validate({}), description="Within an hour.")
+    per_day: SpendSettings = Field(SpendSettings.model_validate({}), description="Within 24 hours.")
+
+
+class OperationSettings(Section):
+    """One operation."""
+
+    enabled: bool = Field(True, description="Whether passes do it.")
+    model: str | None = Field(None, description="A model of its own, of the tier's upstream.")
+    budget: BudgetSettings = Field(BudgetSettings.model_validate({}), description="Limits of its own, over all banks.")
+
+
+class SleepScheduleSettings(Section):
+    """Hours at which a pass begins even if nothing is new."""
+
+    cron: str = Field(description="Five fields of cron, such as `0 3 * * *` for each night at three.")
+    zone: str = Field("UTC", description="IANA name of the zone whose clock counts.")
+
+    @model_validator(mode="after")
+    def _sound(self) -> "SleepScheduleSettings":
+        try:
+            self.recurrence()
+        except CircadiaError as error:
+            raise ValueError(error.message) from error
+        return self
+
+    def recurrence(self) -> Recurrence:
+        """Return when it is due."""
+        return Recurrence(cron=self.cron, zone=self.zone)
+
+
+class SleepPolicySettings(Section):
+    """When passes over a bank begin, what they do, and what they may spend."""
+
+    enabled: bool = Field(True, description="Whether there are passes at all.")
+    preset: Literal["chat", "coding"] = Field(
+        "chat", description="`coding` waits ten minutes instead of one until a bank counts as idle."
+    )
+    idle_seconds: float | None = Field(
+        None, ge=0, description="Time without a turn after which a bank counts as idle; without it, the preset's."
+    )
+    frequency_turns: int = Field(
+        5, ge=0, description="Completed turns after which a pass is due though the bank is not idle; 0: never."
+    )
+    max_lag_minutes: float = Field(
+        60.0, gt=0, description="Longest time that a turn waits, however busy the bank is; a pass is slowed down then."
+    )
+    importance: float = Field(
+        5.0, ge=0, description="Sum of the importance of what was said that makes a pass due; 0: never."
+    )
+    at_end: bool = Field(True, description="Whether the end of a pulse of the bank's agents makes a pass due.")
+    schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Hours at which a pass begins anyway.")
+    passes_per_hour: int = Field(12, ge=0, description="Passes that may begin within an hour.")
+    review: bool = Field(False, description="What passes propose waits for a person.")
+    tell: bool = Field(True, description="The agent is told in one line what changed while it slept.")
+    max_rethinks: int = Field(10, ge=0, description="Edits of blocks in one pass.")
+    operations: dict[Operation, OperationSettings] = Field(
+        default_factory=dict[Operation, OperationSettings],
+        description="Operations, by name: each can be switched off and has its own budget.",
+    )
+    budget: BudgetSettings = Field(
+        BudgetSettings.model_validate(
+            {"per_pass": {"calls": 100, "tokens": 300_000}, "per_day": {"tokens": 3_000_000, "usd": 1.0}}
+        ),
+        description="What passes over the bank may spend.",
+    )
+
+    @property
+    def idle(self) -> float:
+        """Return the seconds of quiet after which a bank counts as idle."""
+        return IDLE_SECONDS[self.preset] if self.idle_seconds is None else self.idle_seconds
+
+    def does(self, operation: Operation) -> bool:
+        """Return whether passes do it."""
+        stated = self.operations.get(operation)
+        return stated is None or stated.enabled
+
+
+class SleepModelSettings(Section):
+    """The tier's own model."""
+
+    upstream: str = Field(description="Name of one of `upstreams`; its address and key are used.")
+    name: str | None = Field(None, description="Model; without it a cheap one of the provider, where that is known.")
+    timeout_seconds: float = Field(120.0, gt=0, description="Longest wait for an answer.")
+    reasoning: Literal["off", "low", "medium", "high"] = Field(
+        "off", description="How much a thinking model may think, where the provider lets one say."
+    )
+    local: bool = Field(False, description="It runs on this machine: one call at a time.")
+
+
+class SleeptimeSettings(SleepPolicySettings):
+    """The whole tier; its policy holds for banks that state nothing of their own."""
+
+    model: SleepModelSettings | Literal["none"] | None = Field(
+        None,
+        description="The tier's model; without it a cheap one of the first upstream whose provider is known, and "
+        "`none` for passes that ask no model.",
+    )
+    max_concurrent_passes: int = Field(2, ge=1, le=64, description="Passes that one process runs at the same time.")
+    fleet_budget: BudgetSettings = Field(
+        BudgetSettings.model_validate({"per_day": {"usd": 5.0}}),
+        description="What passes over all banks may spend together.",
+    )
+    max_passes_per_hour: int = Field(600, ge=0, description="Passes over all banks that may begin within an hour.")
+    keep_days: int = Field(30, ge=1, description="Passes that ended, and answers of the model, are kept for so long.")
+
+    @field_validator("model", mode="before")
+    @classmethod
+    def _named(cls, value: object) -> object:
+        return {"upstream": value} if isinstance(value, str) and value != "none" else value
+
+    def policy_of(self, stated: Mapping[str, Any]) -> SleepPolicySettings:
+        """Return the policy of a bank that states these keys, nested as in the file."""
+        base = self.model_dump(include=set(SleepPolicySettings.model_fields), exclude_unset=True)
+        return SleepPolicySettings.model_validate({**base, **stated})

@@ -1,0 +1,155 @@
+"""Moves passes from state to state, with what belongs to each move, in the caller's transaction (SLEEP-10 … SLEEP-13).
+
+pending --take--> running --end--> succeeded | no_change | partial | failed
+^                 |
++-- yield, died --+       pending | running --cancel--> cancelled; pending --> skipped
+"""
+
+import random
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import timedelta
+from typing import Any, Final
+
+from circadia.clock import Clock
+from circadia.errors import Conflict
+from circadia.ids import IdSource, PassId
+from circadia.records.bank import Bank
+from circadia.records.event import Event, EventType
+from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
+from circadia.stores.base import Tx
+from circadia.stores.signals.base import Signals
+
+TOPIC: Final = "pass"
+"""The signal that a pass has moved; its key is the bank's id."""
+LEASE_SECONDS: Final = 15.0
+"""A process that says nothing for so long counts as dead; as for pulses."""
+ATTEMPTS: Final = 4
+"""Starts of a pass after deaths of the processes that ran it."""
+BACK_OFF_SECONDS: Final = 30.0
+"""Pause after a pass that failed; doubled for each that fails in a row."""
+LONGEST_BACK_OFF_SECONDS: Final = 3600.0
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class NewPass:
+    """What a pass is asked for with."""
+
+    trigger: Trigger
+    """What for."""
+    by: str = ""
+    """Who asks, as people read it."""
+    instructions: str = ""
+    """What a person wants of it in particular."""
+    operations: Sequence[str] = ()
+    """Which operations; empty are those of the bank's policy."""
+    dry_run: bool = False
+    """Whether it only proposes."""
+    review: bool = False
+    """Whether what it proposes waits for a person."""
+
+
+class PassRows:
+    """The only writer of where passes stand."""
+
+    def __init__(self, clock: Clock, ids: IdSource, signals: Signals, *, draw: random.Random | None = None) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._signals = signals
+        self._draw = draw or random.Random()
+
+    async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
+        """Store a pass over all that waits now. Raises Conflict if the bank has one that has not ended."""
+        state = await tx.sleep_states.get(bank.id)
+        backlog = await tx.sleep_states.backlog(bank.id, state.cursor)
+        now = self._clock.now()
+        run = Pass(
+            id=PassId(self._ids.new("pas")), bank_id=bank.id, trigger=new.trigger, by=new.by,
+            instructions=new.instructions, operations=tuple(new.operations), dry_run=new.dry_run, review=new.review,
+            created_at=now, after=state.cursor, upto=max(state.cursor, backlog.last),
+            generation_before=bank.generation,
+        )  # fmt: skip
+        await tx.passes.add(run)
+        scheduled = now if new.trigger is Trigger.SCHEDULE else state.scheduled_at
+        await tx.sleep_states.put(replace(state, gate="", gate_detail="", gate_at=now, scheduled_at=scheduled))
+        await self._tell(tx, bank, run)
+        return run
+
+    async def take(self, tx: Tx, bank: Bank, run: Pass, owner: str) -> Pass:
+        """Take a pending pass for a process; what was said since it was asked for belongs to it too.
+
+        Raises:
+            Conflict: another process was first.
+        """
+        upto = run.upto
+        if run.attempt == 0:
+            upto = max(upto, (await tx.sleep_states.backlog(bank.id, run.after)).last)
+        now = self._clock.now()
+        return await self._moved(
+            tx, bank, run, PassStatus.RUNNING, owner=owner, epoch=run.epoch + 1, attempt=run.attempt + 1,
+            lease_until=now + timedelta(seconds=LEASE_SECONDS), started_at=now, not_before=None, upto=upto,
+        )  # fmt: skip
+
+    async def put_back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, seconds: float, died: bool = False) -> Pass:
+        """Let a pass go on later: it has yielded, or its process has died, which happens so often at most.
+
+        Raises:
+            Conflict: it is no longer as it was.
+        """
+        if died and run.attempt >= ATTEMPTS:
+            return await self.end(tx, bank, run, PassStatus.FAILED, f"{why}, {run.attempt} times")
+        later = self._clock.now() + timedelta(seconds=seconds)
+        return await self._moved(
+            tx, bank, run, PassStatus.PENDING, owner=None, lease_until=None, not_before=later, detail=why,
+            attempt=run.attempt if died else max(1, run.attempt - 1), run_seconds=self._ran(run),
+        )  # fmt: skip
+
+    async def wait(self, tx: Tx, run: Pass, why: str, *, seconds: float) -> None:
+        """Let a pending pass wait: what it was asked for does not hold any more, or something forbids it for now."""
+        later = replace(run, not_before=self._clock.now() + timedelta(seconds=seconds), detail=why)
+        await tx.passes.save(later, origin=run)
+
+    async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
+        """End a pass; after failures in a row the bank's next one waits, longer each time.
+
+        Raises:
+            Conflict: it is no longer as it was.
+        """
+        ended = await self._moved(
+            tx, bank, run, status, ended_at=self._clock.now(), lease_until=None, detail=detail,
+            run_seconds=self._ran(run),
+        )  # fmt: skip
+        if run.dry_run or status in (PassStatus.CANCELLED, PassStatus.SKIPPED):
+            return ended
+        state = await tx.sleep_states.get(bank.id)
+        if status is PassStatus.FAILED or (status is PassStatus.PARTIAL and state.leftovers):
+            failures = state.failures + (status is PassStatus.FAILED)
+            pause = min(LONGEST_BACK_OFF_SECONDS, BACK_OFF_SECONDS * 2.0 ** max(0, failures - 1))
+            later = self._clock.now() + timedelta(seconds=pause * self._draw.uniform(0.75, 1.25))
+            await tx.sleep_states.put(replace(state, failures=failures, not_before=later))
+        else:
+            now = self._clock.now()
+            await tx.sleep_states.put(replace(state, failures=0, not_before=None, succeeded_at=now))
+        return ended
+
+    def _ran(self, run: Pass) -> float:
+        if run.status is not PassStatus.RUNNING or run.started_at is None:
+            return run.run_seconds
+        return run.run_seconds + max(0.0, (self._clock.now() - run.started_at).total_seconds())
+
+    async def _moved(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, **more: Any) -> Pass:
+        if status not in PASS_MOVES[run.status]:
+            raise Conflict(f"pass {run.id!r} is {run.status.value}; it cannot become {status.value}")
+        now = replace(run, status=status, **more)
+        if not await tx.passes.save(now, origin=run):
+            raise Conflict(f"pass {run.id!r} has moved meanwhile")
+        await self._tell(tx, bank, now)
+        return now
+
+    async def _tell(self, tx: Tx, bank: Bank, run: Pass) -> None:
+        data: dict[str, object] = {
+            "pass": run.id, "bank": bank.name, "status": run.status.value, "trigger": run.trigger.value,
+            **({"detail": run.detail} if run.detail else {}), **({"counts": dict(run.counts)} if run.counts else {}),
+        }  # fmt: skip
+        await tx.events.add([Event(type=EventType.PASS, at=self._clock.now(), data=data)])
+        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id, data))
