@@ -8,7 +8,8 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.ids import BankId
-from circadia.llm.mind import Mind, Prompt, Unusable, Used
+from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.usage import Usage
 from circadia.records.sleep_call import SleepSpent
 from circadia.sleeptime.ask import Asking, Limit, OverBudget, Scope, Unit
 from circadia.stores.base import Store
@@ -72,7 +73,7 @@ async def test_an_answer_is_paid_for_once_also_by_another_pass(store: Store) -> 
 
 @pytest.mark.spec("SLEEP-13", "SLEEP-40")
 async def test_a_failure_counts_and_is_asked_again(store: Store) -> None:
-    desk = Desk(store, ScriptedMind([Unusable("prose", used=Used(input_tokens=7)), Unusable("429"), Word(word="ok")]))
+    desk = Desk(store, ScriptedMind([Unusable("prose", used=Usage(input_tokens=7)), Unusable("429"), Word(word="ok")]))
     for cause in ("prose", "429"):
         with pytest.raises(Unusable) as found:
             await desk.ask()
@@ -115,7 +116,7 @@ async def test_what_a_kill_or_a_wake_cut_short_counts_as_reserved(store: Store) 
     ],
 )
 async def test_no_limit_is_passed(store: Store, limit: Limit, asked: int) -> None:
-    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Used(input_tokens=100, output_tokens=10)))
+    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Usage(input_tokens=100, output_tokens=10)))
     desk = Desk(store, mind, limit)
     for _ in range(asked):
         with pytest.raises(Unusable):
@@ -128,7 +129,7 @@ async def test_no_limit_is_passed(store: Store, limit: Limit, asked: int) -> Non
 
 @pytest.mark.spec("SLEEP-40")
 async def test_calls_are_exact_however_many_ask_at_once(store: Store) -> None:
-    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Used(input_tokens=1)))
+    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Usage(input_tokens=1)))
     desk = Desk(store, mind, Limit(scope=Scope.BANK, unit=Unit.CALLS, most=5))
     outcomes = await asyncio.gather(*(desk.ask(f"p{n}") for n in range(20)), return_exceptions=True)
     assert [type(each) for each in outcomes].count(Unusable) == len(mind.asked) == 5
@@ -136,7 +137,7 @@ async def test_calls_are_exact_however_many_ask_at_once(store: Store) -> None:
 
 @pytest.mark.spec("SLEEP-40")
 async def test_a_window_moves_on_and_a_scope_counts_its_own(store: Store) -> None:
-    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Used(input_tokens=1)))
+    mind = ScriptedMind(lambda _, __: Unusable("bad JSON", used=Usage(input_tokens=1)))
     hourly = Limit(scope=Scope.OPERATION, unit=Unit.CALLS, most=1, window=timedelta(hours=1))
     desk = Desk(store, mind, hourly)
     seen: list[str] = []

@@ -12,7 +12,8 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.ids import PassId
-from circadia.llm.mind import Prompt, Unusable, Used
+from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.usage import Usage
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
@@ -145,7 +146,7 @@ def reading(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
     """Read all but poison."""
     texts = prompt.data.split("\n")
     if any(text.startswith(POISON) for text in texts):
-        return Unusable("prose instead of JSON", used=Used(input_tokens=1, output_tokens=1))
+        return Unusable("prose instead of JSON", used=Usage(input_tokens=1, output_tokens=1))
     return Read(texts=texts)
 
 

@@ -5,21 +5,9 @@ from typing import Protocol, TypeVar
 
 from pydantic import BaseModel
 
+from circadia.llm.usage import Usage
+
 T = TypeVar("T", bound=BaseModel)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Used:
-    """What a question cost; a count that the provider did not give is none."""
-
-    input_tokens: int | None = None
-    """Tokens read, cached ones included."""
-    output_tokens: int | None = None
-    """Tokens written, reasoning included."""
-    cached_tokens: int | None = None
-    """Of the input, those read from the provider's cache."""
-    reasoning_tokens: int | None = None
-    """Of the output, those of reasoning."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -44,7 +32,7 @@ class Unusable(Exception):
     """
 
     def __init__(
-        self, cause: str, *, used: Used | None = None, passing: bool = False, retry_after_seconds: float | None = None
+        self, cause: str, *, used: Usage | None = None, passing: bool = False, retry_after_seconds: float | None = None
     ) -> None:
         """`cause` is for people and holds nothing that was said; `used` is none where it is not known.
 
@@ -65,7 +53,7 @@ class Mind(Protocol):
     upstream: str
     """Name of the provider in the configuration."""
 
-    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Used]:
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return the answer and what it used. `most_tokens` limits the output, reasoning included.
 
         Raises:
@@ -73,7 +61,7 @@ class Mind(Protocol):
         """
         ...
 
-    def price(self, used: Used) -> int | None:
+    def price(self, used: Usage) -> int | None:
         """Return the price in billionths of a US dollar; none if it is not known."""
         ...
 

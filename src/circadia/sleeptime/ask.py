@@ -19,7 +19,8 @@ from pydantic import BaseModel, ValidationError
 
 from circadia.clock import Clock
 from circadia.ids import AgentId, CallId, IdSource
-from circadia.llm.mind import Mind, Prompt, Unusable, Used
+from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 from circadia.records.sleep_call import SleepCall, SleepSpent
 from circadia.records.sleep_pass import Pass
@@ -197,11 +198,11 @@ class Asking:
             since=None if limit.window is None else now - limit.window,
             bank_id=self._run.bank_id if limit.scope is Scope.BANK else None,
             pass_id=self._run.id if limit.scope is Scope.PASS else None,
-            operation=operation if limit.scope is Scope.OPERATION else None,
+            operation=limit.operation or (operation if limit.scope is Scope.OPERATION else None),
         )
 
     async def _settle(
-        self, mind: Mind, line: Call, call: SleepCall, used: Used | None, began: float, status: CallStatus
+        self, mind: Mind, line: Call, call: SleepCall, used: Usage | None, began: float, status: CallStatus
     ) -> None:
         """Write what it has cost. A charge that is not known counts as what was reserved."""
         settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)

@@ -5,7 +5,8 @@ from typing import TypeVar, cast
 
 from pydantic import BaseModel
 
-from circadia.llm.mind import Prompt, Unusable, Used
+from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.usage import Usage
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -16,15 +17,15 @@ Script = Callable[[Prompt, type[BaseModel]], Answer | Awaitable[Answer]]
 class ScriptedMind:
     """Answers each question by a function, or by a list in its order; keeps what it was asked."""
 
-    def __init__(self, script: Script | Iterable[Answer], *, name: str = "scripted", used: Used | None = None) -> None:
+    def __init__(self, script: Script | Iterable[Answer], *, name: str = "scripted", used: Usage | None = None) -> None:
         self.name = name
         self.upstream = "scripted"
         self.asked: list[Prompt] = []
-        self._used = used or Used(input_tokens=100, output_tokens=10)
+        self._used = used or Usage(input_tokens=100, output_tokens=10)
         answers = None if callable(script) else iter(script)
         self._script: Script = script if callable(script) else lambda _, __: next(cast("Iterable[Answer]", answers))  # type: ignore[call-overload]
 
-    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Used]:
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return what the script says. Raises what the script gives, if that is an exception."""
         self.asked.append(prompt)
         answer = self._script(prompt, output)
@@ -34,7 +35,7 @@ class ScriptedMind:
             raise answer
         return cast("T", answer), self._used
 
-    def price(self, used: Used) -> int | None:
+    def price(self, used: Usage) -> int | None:
         """Return a billionth of a dollar for each token."""
         return (used.input_tokens or 0) + (used.output_tokens or 0)
 
