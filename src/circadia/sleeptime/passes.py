@@ -61,7 +61,7 @@ class Running:
         publisher: Publisher,
         operations: Sequence[Operation],
         rules: Sequence[Rule],
-        asking: Asking,
+        asking: Asking | None,
         go_on: Callable[[], Awaitable[None]],
         retrieval: Retrieval | None = None,
     ) -> None:
@@ -204,11 +204,13 @@ class _Looking:
 class _Bound:
     """Asks for one operation."""
 
-    def __init__(self, asking: Asking, operation: str) -> None:
+    def __init__(self, asking: Asking | None, operation: str) -> None:
         self._asking = asking
         self._operation = operation
 
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+        if self._asking is None:
+            raise Unusable("there is no model")
         return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens)
 
 

@@ -1,0 +1,1 @@
+"""What durable work has in common, whatever is worked on."""

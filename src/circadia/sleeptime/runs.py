@@ -1,0 +1,174 @@
+"""Runs passes that this process has taken, each in a task: it yields to whoever waits, and its end is written."""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.ids import IdSource
+from circadia.llm.mind import Mind
+from circadia.memory.retrieval import Retrieval
+from circadia.records.bank import Bank
+from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.ask import Asking, Yielded
+from circadia.sleeptime.operation import Operation
+from circadia.sleeptime.passes import Outcome, Running
+from circadia.sleeptime.publish import Rule
+from circadia.sleeptime.tier import Sleeptime
+from circadia.stores.base import Store, Tx
+from circadia.stores.signals.base import Signals
+
+_logger = logging.getLogger(__name__)
+
+THROTTLE_SECONDS: Final = 1.0
+"""Pause before each step of a pass that goes on though somebody waits, since its turns have waited for too long."""
+RESUME_SECONDS: Final = 1.0
+"""Least pause of a pass that has yielded."""
+RETRY_SECONDS: Final = 1.0
+"""Time until the end of a pass is written again when the database was away."""
+
+Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
+"""Returns what a pass does: by the bank's policy, whether there is a model, and what was asked for (empty: all)."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepParts:
+    """What the worker works with."""
+
+    store: Store
+    """The database."""
+    signals: Signals
+    """Hints."""
+    ids: IdSource
+    """Ids of calls."""
+    tier: Sleeptime
+    """What decides."""
+    operations: Operations
+    """What passes do."""
+    rules: Sequence[Rule] = ()
+    """What each proposed change is held to."""
+    retrieval: Retrieval
+    """Searches of banks."""
+    mind: Mind | None = None
+    """The tier's model; none for passes that ask no model."""
+    minds: Mapping[str, Mind] = field(default_factory=dict[str, Mind])
+    """Models of single operations."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Run:
+    """A pass that this process runs."""
+
+    run: Pass
+    bank: Bank
+    newest: int
+    """Number of the newest episode that was seen; a newer one is a turn that came meanwhile."""
+    asleep: bool
+    """Whether all agents of the bank slept when it was last looked at."""
+    stop: asyncio.Event = field(default_factory=asyncio.Event)
+    late: bool = False
+    """Whether turns have waited for too long, so that the pass is slowed down instead of stopped."""
+    slowed: bool = False
+    task: asyncio.Task[None] = field(init=False)
+
+    def disturb(self) -> None:
+        """Somebody waits."""
+        if self.late:
+            self.slowed = True
+        else:
+            self.stop.set()
+
+
+class Runs:
+    """Runs passes."""
+
+    def __init__(self, clock: Clock, parts: SleepParts) -> None:
+        self._clock = clock
+        self._parts = parts
+        self._tier = parts.tier
+        self._flying: set[asyncio.Task[object]] = set()
+        self._draining = False
+
+    async def drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
+        """Put back what runs, and ask nothing more: the next process goes on with it."""
+        self._draining = True
+        for task in tasks:
+            task.cancel("the server is stopping")
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for asked in tuple(self._flying):
+            asked.cancel()
+        await asyncio.gather(*self._flying, return_exceptions=True)
+
+    async def work(self, each: Run) -> None:
+        """Run it to its end, or until it is to go on later; what became of it is written, whatever befalls."""
+        run, bank = each.run, each.bank
+        try:
+            outcome = await self._outcome(each)
+        except Yielded:
+            await self._settled(each, lambda tx, now: self._back(tx, bank, now, "it yields to whoever waits"))
+        except asyncio.CancelledError:
+            await asyncio.shield(self._settled(each, lambda tx, now: self._back(tx, bank, now, "the server stopped")))
+            raise
+        except (Conflict, StorageUnavailable) as error:
+            why = error.message
+            await self._settled(each, lambda tx, now: self._back(tx, bank, now, why))
+        except Exception:
+            _logger.exception("pass %s over bank %r has failed", run.id, bank.name)
+            detail = "a fault of Circadia's own; the log says more"
+            await self._settled(each, lambda tx, now: self._ends(tx, bank, now, PassStatus.FAILED, detail))
+        else:
+            await self._settled(each, lambda tx, now: self._ends(tx, bank, now, outcome.status, outcome.detail))
+
+    async def _outcome(self, each: Run) -> Outcome:
+        parts, run, bank = self._parts, each.run, each.bank
+        operations = parts.operations(self._tier.policy(bank), parts.mind is not None, run.operations)
+        asking = None
+        if parts.mind is not None:
+            asking = Asking(
+                self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=parts.minds,
+                stop=each.stop,
+            )  # fmt: skip
+        running = Running(
+            self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
+            lambda: self._go_on(each), retrieval=parts.retrieval,
+        )  # fmt: skip
+        try:
+            return await running.work(run, bank)
+        finally:
+            for asked in () if asking is None else asking.flying:  # what was asked is heard, and kept
+                self._flying.add(asked)
+                asked.add_done_callback(self._flying.discard)
+
+    async def _go_on(self, each: Run) -> None:
+        """Let the next step begin. Raises Yielded: somebody waits."""
+        if each.stop.is_set():
+            raise Yielded
+        if each.slowed:
+            await self._clock.sleep(THROTTLE_SECONDS)
+
+    async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str) -> None:
+        await self._tier.rows.put_back(tx, bank, run, why, seconds=RESUME_SECONDS)
+
+    async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> None:
+        await self._tier.rows.end(tx, bank, run, status, detail)
+
+    async def _settled(self, each: Run, act: Callable[[Tx, Pass], Awaitable[None]]) -> None:
+        """Write what became of a pass as it stands, if it is still ours; try again until that is written."""
+        while True:
+            try:
+                async with self._parts.store.write() as tx:
+                    present = await tx.passes.get(each.run.id)
+                    if present is not None and present.epoch == each.run.epoch and present.status is PassStatus.RUNNING:
+                        await act(tx, present)
+                return
+            except CircadiaError as error:
+                _logger.warning("what became of pass %s is not written yet: %s", each.run.id, error)
+            except Exception:  # a pass that never ends would keep its bank for ever
+                _logger.exception("what became of pass %s is not written yet", each.run.id)
+            if self._draining:
+                return  # the next process puts it back
+            await self._clock.sleep(RETRY_SECONDS)

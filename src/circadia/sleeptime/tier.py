@@ -1,0 +1,236 @@
+"""The tier's service: what entrances ask, and what the worker decides by. One function of what is known: `due.due`."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from typing import Final
+
+import orjson
+
+from circadia.clock import Clock
+from circadia.errors import Conflict, NotFound
+from circadia.ids import BankId, EpisodeId, NoteId, PassId
+from circadia.records.bank import Bank
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.records.note import Note
+from circadia.records.sleep_call import SleepSpent
+from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_state import Backlog, SleepState
+from circadia.settings.sleeptime import BudgetSettings, SleepPolicySettings, SleeptimeSettings
+from circadia.sleeptime.ask import Limit, Scope, Unit
+from circadia.sleeptime.due import Known, Rules, Verdict, due
+from circadia.sleeptime.publish import Publisher
+from circadia.sleeptime.rows import NewPass, PassRows
+from circadia.stores.base import Tx
+from circadia.wake.recurrence import last_between, next_after
+
+HOUR: Final = timedelta(hours=1)
+DAY: Final = timedelta(days=1)
+_NANOUSD: Final = 1e9
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Status:
+    """How sleep-time work stands in a bank."""
+
+    bank: Bank
+    """Whose memory."""
+    policy: SleepPolicySettings
+    """What holds for it."""
+    state: SleepState
+    """How far the work has come."""
+    backlog: Backlog
+    """What waits."""
+    verdict: Verdict
+    """Whether a pass would begin now, and why not."""
+    running: Pass | None
+    """The pass that has not ended."""
+    spent: SleepSpent
+    """What its passes have spent within a day."""
+    lag_seconds: float
+    """How long the oldest turn has waited; 0 if none does."""
+    red: str
+    """What is wrong with it, in words; empty if all is well."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Explained:
+    """Where a note comes from."""
+
+    note: Note
+    """The note."""
+    evidence: Sequence[Episode]
+    """What it rests on, of what is still there."""
+    changes: Sequence[Change]
+    """What passes did to it, the oldest first."""
+
+
+class Sleeptime:
+    """Decides, tells and does what people ask of passes, in the caller's transaction."""
+
+    def __init__(self, clock: Clock, settings: SleeptimeSettings, rows: PassRows, publisher: Publisher) -> None:
+        self._clock = clock
+        self.settings = settings
+        self.rows = rows
+        self.publisher = publisher
+        self.turns: dict[BankId, datetime] = {}
+        """When a turn last began at this process' gateway, by bank; a hint."""
+        self.ended: set[BankId] = set()
+        """Banks of whose agents a pulse has ended since they were looked at; a hint."""
+        self._policies: dict[bytes, SleepPolicySettings] = {}
+
+    def policy(self, bank: Bank) -> SleepPolicySettings:
+        """Return what holds for the bank's passes."""
+        key = orjson.dumps(dict(bank.policy.sleeptime))
+        found = self._policies.get(key)
+        if found is None:
+            found = self._policies[key] = self.settings.policy_of(bank.policy.sleeptime)
+        return found
+
+    def limits(self, bank: Bank) -> Sequence[Limit]:
+        """Return all that a pass over the bank must keep to."""
+        policy = self.policy(bank)
+        found = [*_limits(policy.budget, Scope.BANK), *_limits(self.settings.fleet_budget, Scope.FLEET)]
+        for name, each in policy.operations.items():
+            found += [replace(limit, operation=name) for limit in _limits(each.budget, Scope.OPERATION)]
+        return found
+
+    async def verdict(self, tx: Tx, bank: Bank, *, own: Pass | None = None) -> Verdict:
+        """Return whether a pass over the bank begins now, and why or why not; `own` is one that waits to begin."""
+        return (await self._looked(tx, bank, own))[1]
+
+    async def status(self, tx: Tx, bank: Bank) -> Status:
+        """Return how the work stands."""
+        known, verdict = await self._looked(tx, bank, None)
+        now, policy = self._clock.now(), self.policy(bank)
+        oldest = known.backlog.oldest_at
+        lag = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
+        red = ""
+        if policy.enabled and known.state.paused_by is None and lag > 2 * policy.max_lag_minutes * 60:
+            red = (
+                f"the oldest turn has waited for {lag / 60:.0f} minutes; passes begin after {policy.max_lag_minutes:g}"
+            )
+        elif known.state.failures >= 3:
+            red = f"{known.state.failures} passes failed in a row"
+        return Status(
+            bank=bank, policy=policy, state=known.state, backlog=known.backlog, verdict=verdict,
+            running=await tx.passes.open_of(bank.id),
+            spent=await tx.sleep_calls.spent(since=now - DAY, bank_id=bank.id), lag_seconds=lag, red=red,
+        )  # fmt: skip
+
+    async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
+        """Ask for a pass over all that waits now.
+
+        Raises:
+            Conflict: the bank has one that has not ended.
+        """
+        policy = self.policy(bank)
+        return await self.rows.ask(tx, bank, replace(new, review=new.review or policy.review))
+
+    async def pass_of(self, tx: Tx, bank: Bank, pass_id: str) -> Pass:
+        """Return a pass of the bank. Raises NotFound."""
+        run = await tx.passes.get(PassId(pass_id))
+        if run is None or run.bank_id != bank.id:
+            raise NotFound(f"bank {bank.name!r} has no pass {pass_id!r}; `circadia sleeptime passes` lists them")
+        return run
+
+    async def pause(self, tx: Tx, bank: Bank, *, by: str) -> None:
+        """Let no more pass begin until `resume`; one that runs ends at its next step."""
+        state = await tx.sleep_states.get(bank.id)
+        await tx.sleep_states.put(replace(state, paused_by=by))
+
+    async def resume(self, tx: Tx, bank: Bank) -> None:
+        """Let passes begin again, at once if they waited after failures; what was set apart is tried again."""
+        state = await tx.sleep_states.get(bank.id)
+        again = tuple(replace(each, failures=0) for each in state.leftovers)
+        await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again))
+
+    async def cancel(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Pass:
+        """End a pass; what it has published stays. Raises Conflict: it has ended."""
+        return await self.rows.end(tx, bank, run, PassStatus.CANCELLED, f"cancelled by {by}")
+
+    async def accept(self, tx: Tx, bank: Bank, run: Pass) -> Sequence[Change]:
+        """Publish what waits for a person; return it with what came of it.
+
+        Raises:
+            Conflict: the pass has not ended, or only proposed.
+        """
+        _require_ended(run)
+        if run.dry_run:
+            raise Conflict(f"pass {run.id!r} was a dry run; run it again without one")
+        return await self.publisher.accept(tx, run, bank)
+
+    async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
+        """Take back all that a pass did; return it with what came of it. Raises Conflict: it has not ended."""
+        _require_ended(run)
+        return await self.publisher.undo(tx, run, bank, by=by)
+
+    async def explain(self, tx: Tx, bank: Bank, note_id: str) -> Explained:
+        """Return where a note comes from. Raises NotFound."""
+        note = await tx.notes.get(bank.id, NoteId(note_id))
+        if note is None:
+            raise NotFound(f"bank {bank.name!r} has no note {note_id!r}")
+        found = [await tx.episodes.get(bank.id, EpisodeId(each)) for each in note.evidence]
+        return Explained(
+            note=note, evidence=[each for each in found if each is not None],
+            changes=await tx.passes.changes_of(bank.id, note.id),
+        )  # fmt: skip
+
+    async def _looked(self, tx: Tx, bank: Bank, own: Pass | None) -> tuple[Known, Verdict]:
+        policy, now = self.policy(bank), self._clock.now()
+        state = await tx.sleep_states.get(bank.id)
+        running = await tx.passes.open_of(bank.id)
+        scheduled_at, next_at = _hours(policy, state.scheduled_at or bank.created_at, now, bank.id)
+        if own is not None:  # it was begun for its hour, which counts as served
+            scheduled_at = None
+        known = Known(
+            state=state,
+            backlog=await tx.sleep_states.backlog(bank.id, state.cursor),
+            asleep_since=await tx.sleep_states.asleep_since([each for each in (bank.name, bank.template) if each]),
+            busy=running is not None and (own is None or running.id != own.id),
+            begun=await tx.passes.begun_since(bank.id, now - HOUR),
+            fleet_begun=await tx.passes.begun_since(None, now - HOUR),
+            turn_at=self.turns.get(bank.id),
+            ended=bank.id in self.ended and policy.at_end,
+            scheduled_at=scheduled_at,
+            next_at=next_at,
+        )
+        rules = Rules(
+            enabled=policy.enabled, idle_seconds=policy.idle, frequency_turns=policy.frequency_turns,
+            max_lag_seconds=policy.max_lag_minutes * 60, importance=policy.importance,
+            passes_an_hour=policy.passes_per_hour, fleet_passes_an_hour=self.settings.max_passes_per_hour,
+        )  # fmt: skip
+        return known, due(rules, known, now)
+
+
+def _hours(
+    policy: SleepPolicySettings, since: datetime, now: datetime, seed: str
+) -> tuple[datetime | None, datetime | None]:
+    """Return the last hour of the schedules since then, and the next one."""
+    rules = [each.recurrence() for each in policy.schedules]
+    past = [
+        found for each in rules if (found := last_between(each, since, now, seed=seed)) is not None and found > since
+    ]
+    ahead = [found for each in rules if (found := next_after(each, now, seed=seed)) is not None]
+    return max(past, default=None), min(ahead, default=None)
+
+
+def _limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:
+    found: list[Limit] = []
+    for spend, window in ((budget.per_pass, None), (budget.per_hour, HOUR), (budget.per_day, DAY)):
+        most: Mapping[Unit, float | None] = {
+            Unit.CALLS: spend.calls, Unit.TOKENS: spend.tokens, Unit.SECONDS: spend.seconds,
+            Unit.NANOUSD: None if spend.usd is None else spend.usd * _NANOUSD,
+        }  # fmt: skip
+        found += [
+            Limit(scope=Scope.PASS if window is None else scope, unit=unit, most=limit, window=window)
+            for unit, limit in most.items()
+            if limit is not None
+        ]
+    return found
+
+
+def _require_ended(run: Pass) -> None:
+    if run.open:
+        raise Conflict(f"pass {run.id!r} is {run.status.value}; wait for its end, or cancel it")

@@ -1,0 +1,273 @@
+"""Begins the passes that are due, runs them, lets them yield to whoever waits, and recovers what died.
+
+The rows say what is due and whose it is; signals say it sooner. A signal that is lost costs some seconds. A pass that
+this process has taken is its own until its lease runs out; whoever writes with an older epoch is refused.
+"""
+
+import asyncio
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError, Conflict, StorageUnavailable
+from circadia.ids import AgentId, BankId, PassId
+from circadia.jobs.leases import StandingLeases
+from circadia.records.bank import Bank
+from circadia.records.pulse import PULSE_MOVES, PulseStatus
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.sleeptime.due import Gate, Verdict
+from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
+from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
+
+_logger = logging.getLogger(__name__)
+
+EVERY_SECONDS: Final = 1.0
+"""SLEEP-04: a pass yields within a second, also where the wake's signal is lost."""
+BEAT_SECONDS: Final = LEASE_SECONDS / 3
+LOOK_SECONDS: Final = 10.0
+"""A bank that waits is looked at again after so long, whatever signals say."""
+SCHEDULES_SECONDS: Final = 60.0
+"""Banks with schedules and nothing new are looked at so often."""
+FORGET_SECONDS: Final = 3600.0
+
+
+class SleepWorker:
+    """One per process. `owner` names it in the rows; `alone` says that no other process works on this database."""
+
+    def __init__(self, clock: Clock, parts: SleepParts, *, owner: str, alone: bool) -> None:
+        self._clock = clock
+        self._parts = parts
+        self._tier = parts.tier
+        self._owner = owner
+        self._alone = alone
+        self._took_over = False
+        self._leases = StandingLeases[tuple[PassId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
+        self._bell = asyncio.Event()
+        self._look_at: dict[BankId, float] = {}
+        self._names: dict[str, set[BankId]] = {}
+        self._moved: set[AgentId] = set()
+        self._ended: set[AgentId] = set()
+        self._schedules_at = 0.0
+        self._forget_at = 0.0
+        self._beat_at = 0.0
+        self._runs = Runs(clock, parts)
+        self._running: dict[PassId, Run] = {}
+        self._draining = False
+        for topic, heard in (
+            ("memory", self._bank_moved), ("turn", self._turn_began), ("sleep", self._agent_moved),
+            ("pulse", self._pulse_moved), (TOPIC, self._bank_moved),
+        ):  # fmt: skip
+            parts.signals.listen(topic, heard)
+
+    @property
+    def running(self) -> int:
+        """Return how many passes this process runs."""
+        return len(self._running)
+
+    async def run(self) -> None:
+        """Work until cancelled; a failing step is told and tried again."""
+        while True:
+            await self.step()
+            timer = asyncio.ensure_future(self._clock.sleep(EVERY_SECONDS))
+            bell = asyncio.ensure_future(self._bell.wait())
+            try:
+                await asyncio.wait((timer, bell), return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                timer.cancel()
+                bell.cancel()
+                self._bell.clear()
+
+    async def step(self) -> None:
+        """Do all that is due now, once."""
+        for work in (self._recover, self._disturb, self._decide, self._start, self._beat, self._forget):
+            try:
+                await work()
+            except CircadiaError as error:
+                _logger.warning("sleep-time work waits: %s", error)
+            except Exception:  # the next look may pass, and nobody else does this work
+                _logger.exception("sleep-time work failed in a step")
+
+    async def drain(self) -> None:
+        """Begin nothing more, and put back what runs: the next process goes on with it."""
+        self._draining = True
+        await self._runs.drain([each.task for each in self._running.values()])
+
+    def _bank_moved(self, key: str, _: Mapping[str, object]) -> None:
+        self._look_at.pop(BankId(key), None)
+        self._bell.set()
+
+    def _turn_began(self, key: str, _: Mapping[str, object]) -> None:
+        self._tier.turns[BankId(key)] = self._clock.now()
+        for each in self._running.values():
+            if each.bank.id == key:
+                each.disturb()
+
+    def _agent_moved(self, key: str, _: Mapping[str, object]) -> None:
+        self._moved.add(AgentId(key))
+        self._bell.set()
+
+    def _pulse_moved(self, _: str, data: Mapping[str, object]) -> None:
+        if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
+            self._ended.add(AgentId(str(data["agent"])))
+            self._bell.set()
+
+    async def _recover(self) -> None:
+        """Put back what dead processes had taken; who works alone on the database needs to look once."""
+        if self._alone and self._took_over:
+            return
+        try:
+            async with self._parts.store.read() as tx:
+                others = [run for run in await tx.passes.taken() if run.owner != self._owner]
+        except StorageUnavailable:
+            self._leases.forget()
+            raise
+        seen = {(run.id, run.epoch, run.lease_until): run for run in others}
+        dead = list(seen) if self._alone else self._leases.dead(seen)
+        for key in dead:
+            with suppress(Conflict):  # somebody else was first
+                async with self._parts.store.write() as tx:
+                    bank = await tx.banks.get(seen[key].bank_id)
+                    if bank is not None:
+                        why = "its process died"
+                        await self._tier.rows.put_back(tx, bank, seen[key], why, seconds=0, died=True)
+        self._took_over = True
+
+    async def _disturb(self) -> None:
+        """Look for whoever waits for a bank whose pass runs here, and for a pass that was taken away."""
+        for each in tuple(self._running.values()):
+            async with self._parts.store.read() as tx:
+                run, policy = await tx.passes.get(each.run.id), self._tier.policy(each.bank)
+                newer = await tx.sleep_states.backlog(each.bank.id, each.newest)
+                since = await tx.sleep_states.asleep_since(_names(each.bank))
+                state = await tx.sleep_states.get(each.bank.id)
+                waiting = await tx.sleep_states.backlog(each.bank.id, state.cursor)
+            if run is None or run.epoch != each.run.epoch or not run.open:
+                each.task.cancel("it is no longer this process'")
+                continue
+            lag = 0.0 if waiting.oldest_at is None else (self._clock.now() - waiting.oldest_at).total_seconds()
+            each.late = lag > policy.max_lag_minutes * 60
+            if state.paused_by is not None:
+                each.stop.set()
+            elif newer.episodes or (each.asleep and since is None):
+                each.newest, each.asleep = max(each.newest, newer.last), since is not None
+                each.disturb()
+
+    async def _decide(self) -> None:
+        """Begin the passes that are due, and write down which gate keeps the others."""
+        if self._draining:
+            return
+        await self._hear_agents()
+        now = self._clock.monotonic()
+        async with self._parts.store.read() as tx:
+            waiting = list(await tx.sleep_states.waiting())
+            if now >= self._schedules_at:
+                self._schedules_at = now + SCHEDULES_SECONDS
+                waiting += [bank.id for bank in await tx.banks.every() if self._tier.policy(bank).schedules]
+        for bank_id in dict.fromkeys(waiting):
+            if self._look_at.get(bank_id, now) <= now:
+                await self._decide_bank(bank_id)
+
+    async def _hear_agents(self) -> None:
+        moved, self._moved = self._moved, set()
+        ended, self._ended = self._ended, set()
+        for agent_id in moved | ended:
+            async with self._parts.store.read() as tx:
+                agent = await tx.agents.get(agent_id)
+            if agent is None or agent.policy.bank is None:
+                continue
+            banks = self._names.get(agent.policy.bank, set())
+            if agent_id in ended:
+                self._tier.ended |= banks
+            for bank_id in banks:
+                self._look_at.pop(bank_id, None)
+
+    async def _decide_bank(self, bank_id: BankId) -> None:
+        async with self._parts.store.read() as tx:
+            bank = await tx.banks.get(bank_id)
+            if bank is None:
+                return
+            verdict = await self._tier.verdict(tx, bank)
+            state = await tx.sleep_states.get(bank.id)
+        for name in _names(bank):
+            self._names.setdefault(name, set()).add(bank.id)
+        if verdict.trigger is not None:
+            self._tier.ended.discard(bank.id)
+            with suppress(Conflict):
+                async with self._parts.store.write() as tx:
+                    await self._tier.ask(tx, bank, NewPass(trigger=verdict.trigger, by="circadia"))
+        else:
+            self._look_at[bank_id] = self._clock.monotonic() + self._until(verdict)
+            if verdict.gate is not None and state.gate != verdict.gate.value:
+                await self._note(bank, verdict.gate, verdict.detail)
+
+    def _until(self, verdict: Verdict) -> float:
+        if verdict.at is None:
+            return LOOK_SECONDS
+        return min(LOOK_SECONDS, max(0.0, (verdict.at - self._clock.now()).total_seconds()))
+
+    async def _note(self, bank: Bank, gate: Gate, detail: str) -> None:
+        async with self._parts.store.write() as tx:
+            state = await tx.sleep_states.get(bank.id)
+            noted = replace(state, gate=gate.value, gate_detail=detail, gate_at=self._clock.now())
+            await tx.sleep_states.put(noted)
+
+    async def _start(self) -> None:
+        room = self._tier.settings.max_concurrent_passes - len(self._running)
+        if self._draining or room <= 0:
+            return
+        async with self._parts.store.read() as tx:
+            found = await tx.passes.startable(self._clock.now(), limit=room)
+        for run in found:
+            with suppress(Conflict):  # another process was first
+                await self._take(run)
+
+    async def _take(self, run: Pass) -> None:
+        """Take a pass if what it was asked for still holds (SLEEP-03), and run it."""
+        async with self._parts.store.write() as tx:
+            bank = await tx.banks.get(run.bank_id)
+            if bank is None:
+                return
+            if run.trigger is not Trigger.HAND or run.attempt:
+                verdict = await self._tier.verdict(tx, bank, own=run)
+                if verdict.gate is Gate.EMPTY and not run.attempt and run.trigger is not Trigger.SCHEDULE:
+                    await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
+                    return
+                if verdict.gate not in (None, Gate.EMPTY):
+                    seconds = max(RESUME_SECONDS, self._until(verdict))
+                    await self._tier.rows.wait(tx, run, verdict.detail, seconds=seconds)
+                    return
+            taken = await self._tier.rows.take(tx, bank, run, self._owner)
+            since = await tx.sleep_states.asleep_since(_names(bank))
+            newest = (await tx.sleep_states.backlog(bank.id, 0)).last
+        each = Run(run=taken, bank=bank, newest=newest, asleep=since is not None)
+        each.task = asyncio.create_task(self._runs.work(each))
+        self._running[run.id] = each
+        each.task.add_done_callback(lambda _: self._running.pop(run.id, None))
+
+    async def _beat(self) -> None:
+        """Say that this process lives."""
+        now = self._clock.monotonic()
+        if not self._running or now < self._beat_at:
+            return
+        self._beat_at = now + BEAT_SECONDS
+        async with self._parts.store.write() as tx:
+            await tx.passes.beat(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
+
+    async def _forget(self) -> None:
+        """Take out the answers of models that no pass can need any more."""
+        now = self._clock.monotonic()
+        if now < self._forget_at:
+            return
+        before = self._clock.now() - timedelta(days=self._tier.settings.keep_days)
+        async with self._parts.store.write() as tx:
+            await tx.sleep_calls.forget(before)
+        self._forget_at = now + FORGET_SECONDS
+
+
+def _names(bank: Bank) -> Sequence[str]:
+    """Return by which names agents are bound to the bank."""
+    return [each for each in (bank.name, bank.template) if each is not None]
