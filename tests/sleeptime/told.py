@@ -7,11 +7,12 @@ from typing import Any
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.episodes import searched_text
-from circadia.memory.terms import stored_terms
+from circadia.memory.terms import asked_terms, stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.operation import View
+from circadia.sleeptime.similar import telling
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
 """When things are said."""
@@ -26,6 +27,11 @@ class Past:
 
     async def episodes(self, ids: Any) -> Mapping[EpisodeId, Episode]:
         return {each: self.rows[each] for each in ids if each in self.rows}
+
+    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
+        asked = set(asked_terms(text))
+        older = [each for each in self.rows.values() if each.number < before and asked & set(telling(each))]
+        return sorted(older, key=lambda each: -len(asked & set(telling(each))))[:limit]
 
 
 def said(
