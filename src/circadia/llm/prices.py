@@ -92,6 +92,10 @@ class PriceList:
             most = max(most, rates.request + read * input_estimate + written * output_limit)
         return int(most.to_integral_value(ROUND_CEILING))
 
+    def knows(self, model: str) -> bool:
+        """Return whether the list has the model."""
+        return 0 < len(model) <= _LONGEST_NAME and self._find(model) is not None
+
     def _rates(self, prices: ModelPrice, input_tokens: int) -> _Rates:
         """Return the rates at this size of input, remembered where the size does not matter."""
         key = id(prices)  # the list lives as long as the process, so an id stays what it is

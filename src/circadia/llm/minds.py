@@ -1,0 +1,65 @@
+"""Opens the models of the sleep tier."""
+
+import asyncio
+import contextlib
+import importlib
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from typing import Any, Final, Literal
+
+from circadia.clock import Clock
+from circadia.llm.mind import Mind
+from circadia.llm.prices import PriceList
+from circadia.llm.providers import Api, api_root
+
+Reasoning = Literal["off", "low", "medium", "high"]
+
+_MODULES: Final[dict[Api, str]] = {
+    "openai": "circadia.llm.openai_model",
+    "anthropic": "circadia.llm.anthropic_model",
+}
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class MindAt:
+    """A model, and where it is asked."""
+
+    upstream: str
+    """Name of the provider in the configuration."""
+    base_url: str
+    """The upstream's address, as the gateway has it."""
+    api: Api
+    """The upstream's API."""
+    key: str | None
+    """The upstream's key; none sends none."""
+    model: str
+    """The model's name."""
+    timeout_seconds: float = 120.0
+    """Longest wait for an answer."""
+    connect_timeout_seconds: float = 10.0
+    """Longest wait for a connection."""
+    reasoning: Reasoning = "off"
+    """How much a thinking model may think, where the provider lets one say; `off` is the least that it accepts."""
+
+    def __repr__(self) -> str:
+        """Return all but the key."""
+        return f"MindAt(upstream={self.upstream!r}, base_url={self.base_url!r}, model={self.model!r})"
+
+
+@contextlib.asynccontextmanager
+async def opened(at: MindAt, clock: Clock) -> AsyncGenerator[Mind]:
+    """Give the model until the block ends; its connections are closed then.
+
+    What speaks to providers takes seconds to load, so it is loaded here, in a thread, and only where there is a model.
+    """
+    http, mind = await asyncio.to_thread(_made, at, clock)
+    async with http:
+        yield mind
+
+
+def _made(at: MindAt, clock: Clock) -> tuple[Any, Mind]:
+    wire: Any = importlib.import_module("circadia.llm.provider_mind")
+    provider: Any = importlib.import_module(_MODULES[at.api])
+    http = wire.connections(at)
+    model = provider.made(at, api_root(at.base_url, at.api), http)
+    return http, wire.ProviderMind(at, model, PriceList(base_url=at.base_url, api=at.api), clock)

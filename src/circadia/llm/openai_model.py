@@ -1,0 +1,73 @@
+"""Models behind OpenAI's API: OpenAI's own, and what other providers and local servers say of themselves."""
+
+from typing import Final
+
+import httpx2
+from openai import AsyncOpenAI
+from pydantic_ai.models import Model
+from pydantic_ai.models.openai import OpenAIChatModel
+from pydantic_ai.models.openrouter import OpenRouterModel
+from pydantic_ai.profiles import ModelProfile, merge_profile
+from pydantic_ai.profiles.openai import OpenAIModelProfile
+from pydantic_ai.providers.deepseek import DeepSeekProvider
+from pydantic_ai.providers.openai import OpenAIProvider
+from pydantic_ai.providers.openai_compatible import OpenAICompatibleProvider
+from pydantic_ai.providers.openrouter import OpenRouterProvider
+
+from circadia.llm.minds import MindAt
+from circadia.llm.prices import PriceList
+from circadia.llm.provider_mind import PLACEHOLDER, limits, schema_first
+from circadia.llm.providers import provider_at
+
+_GROQ_WITH_SCHEMAS: Final = ("openai/gpt-oss", "moonshotai/kimi", "meta-llama/llama-4")
+"""https://console.groq.com/docs/structured-outputs lists who keeps to a schema; others answer it with a 400."""
+
+
+def made(at: MindAt, root: str, http: httpx2.AsyncClient) -> Model:
+    """Return the model at `root`, asked through `http`, which signs."""
+    client = AsyncOpenAI(base_url=root, api_key=PLACEHOLDER, http_client=http, timeout=limits(at), max_retries=0)
+    provider = provider_at(at.base_url)
+    if provider == "openrouter":
+        return OpenRouterModel(at.model, provider=OpenRouterProvider(openai_client=client), profile=schema_first)
+    if provider == "deepseek":
+        return OpenAIChatModel(at.model, provider=DeepSeekProvider(openai_client=client), profile=schema_first)
+    if provider == "openai" or _relayed(at):
+        return OpenAIChatModel(at.model, provider=OpenAIProvider(openai_client=client), profile=schema_first)
+    known = _known(provider, at.model)
+
+    def profile(default: ModelProfile) -> ModelProfile:
+        return schema_first(merge_profile(default, known))
+
+    named = OpenAICompatibleProvider(provider or at.upstream, openai_client=client)
+    return OpenAIChatModel(at.model, provider=named, profile=profile)
+
+
+def _relayed(at: MindAt) -> bool:
+    """Return whether an address of nobody known has one of OpenAI's own models, and so passes its API on."""
+    return (
+        provider_at(at.base_url) is None
+        and "/" not in at.model
+        and not at.model.startswith("gpt-oss")
+        and PriceList(base_url="https://api.openai.com", api="openai").knows(at.model)
+    )
+
+
+def _known(provider: str | None, model: str) -> ModelProfile:
+    """Return what a provider says of its models and the library does not know."""
+    # Newer than `max_tokens`, and where it is unknown, either ignored, so that nothing limits an answer, or refused.
+    known = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    if provider == "google":
+        # https://ai.google.dev/gemini-api/docs/openai: only the flash models of 2.5 can stop thinking.
+        known["supports_thinking"] = True
+        known["openai_reasoning_efforts"] = frozenset(
+            ("none", "low", "medium", "high")
+            if model.startswith("gemini-2.5-flash")
+            else ("minimal", "low", "medium", "high")
+        )
+    if provider == "groq":
+        known["supports_json_schema_output"] = model.startswith(_GROQ_WITH_SCHEMAS)
+        if model.startswith("openai/gpt-oss"):
+            # https://console.groq.com/docs/reasoning
+            known["supports_thinking"] = known["thinking_always_enabled"] = True
+            known["openai_reasoning_efforts"] = frozenset(("low", "medium", "high"))
+    return known

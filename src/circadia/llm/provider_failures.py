@@ -1,0 +1,61 @@
+"""What the failures of a provider mean for a question."""
+
+from typing import Final
+
+from pydantic_ai.exceptions import (
+    AgentRunError,
+    ModelAPIError,
+    ModelAuthenticationError,
+    ModelConnectionError,
+    ModelContextWindowExceededError,
+    ModelHTTPError,
+    ModelNotFoundError,
+    ModelQuotaExceededError,
+    ModelRateLimitError,
+    ModelTimeoutError,
+)
+
+from circadia.llm.mind import Unusable
+from circadia.llm.usage import Usage
+
+_ABOUT_THE_QUESTION: Final = frozenset({400, 413, 422})
+"""Statuses that another question may not get; all others would have met any question."""
+_NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
+
+
+def unusable(error: AgentRunError) -> Unusable:
+    """Return what to raise in the place of `error`.
+
+    A refused request costs nothing, nor does one that never went out; what one has cost whose answer was lost on the
+    way, or that the provider broke off, is not known.
+    """
+    if isinstance(error, ModelHTTPError):
+        status = error.status_code
+        cause = f"the provider answered with status {status}{_why(error)}"
+        return Unusable(
+            cause, used=_NOTHING if 400 <= status < 500 else None, passing=status not in _ABOUT_THE_QUESTION,
+            retry_after_seconds=error.retry_after,
+        )  # fmt: skip
+    if isinstance(error, ModelConnectionError):
+        slow = isinstance(error, ModelTimeoutError)
+        if error.phase in ("pool", "connect"):
+            return Unusable(f"no connection to the provider{' in time' * slow}", used=_NOTHING, passing=True)
+        return Unusable("no answer in time" if slow else "the connection to the provider broke off", passing=True)
+    if isinstance(error, ModelAPIError):
+        return Unusable("the provider's answer was not of its API", passing=True)
+    return Unusable("the provider's answer could not be read", passing=True)
+
+
+def _why(error: ModelHTTPError) -> str:
+    """Return what is to be done, where it is known."""
+    if isinstance(error, ModelQuotaExceededError):
+        return ": the account's quota or credit is used up"
+    if isinstance(error, ModelRateLimitError):
+        return ": too many requests"
+    if isinstance(error, ModelAuthenticationError):
+        return ": check the upstream's key"
+    if isinstance(error, ModelNotFoundError):
+        return ": it does not know the model, or `base_url` is wrong"
+    if isinstance(error, ModelContextWindowExceededError):
+        return ": the question is longer than the model can read"
+    return ""

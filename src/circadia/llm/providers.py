@@ -1,0 +1,108 @@
+"""What is known of model providers: where their API lies, and which of their models is cheap (SLEEP-41)."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Final, Literal
+
+from genai_prices.data_snapshot import get_snapshot
+
+from circadia.llm.mind import Mind
+from circadia.llm.prices import PriceList
+
+Api = Literal["openai", "anthropic"]
+
+SIZE_INPUT_TOKENS: Final = 10_000
+SIZE_OUTPUT_TOKENS: Final = 1_000
+"""The size of a question at which two models' prices are compared."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Known:
+    """One provider."""
+
+    cheap: str
+    """The model for work that nobody waits for."""
+    root: str = "/v1"
+    """What stands before the endpoint in its OpenAI-shaped API, below the host."""
+
+
+# Chosen on 2026-11-21 from the prices in genai-prices 0.2.3, in US dollars for a million tokens read / written. Each is
+# the cheapest of its provider's present generation that keeps to a JSON schema and reads at least 100,000 tokens;
+# older ones that cost as much or less are left out, since providers retire them.
+KNOWN: Final[Mapping[str, Known]] = {
+    # 0.10 / 0.50; gpt-5-nano and gpt-4.1-nano are two generations older and as dear, or cannot stop thinking.
+    "openai": Known(cheap="gpt-6-luna"),
+    # 0.10 / 0.50; claude-haiku-4-5 costs ten times as much.
+    "anthropic": Known(cheap="claude-haiku-5-5"),
+    # 0.25 / 1.50; gemini-2.5-flash-lite costs less and is a generation older, gemini-3.5-flash-lite costs more.
+    "google": Known(cheap="gemini-3.1-flash-lite", root="/v1beta/openai"),
+    # 0.15 / 0.60; deepseek-chat is its older name for a smaller window.
+    "deepseek": Known(cheap="deepseek-flash"),
+    # 0.15 / 0.60; the ministral models cost less and lose facts.
+    "mistral": Known(cheap="mistral-small-latest"),
+    # 0.075 / 0.30; its cheaper models keep to no schema, or read 8,192 tokens.
+    "groq": Known(cheap="openai/gpt-oss-20b", root="/openai/v1"),
+    # OpenAI's cheap model at OpenAI's price: its host is the same each time, so its answers are, too.
+    "openrouter": Known(cheap="openai/gpt-6-luna", root="/api/v1"),
+}
+
+
+def provider_at(base_url: str) -> str | None:
+    """Return the provider's id in genai-prices, told by its address; none for an address that is not on the list."""
+    try:
+        return get_snapshot().find_provider(None, None, base_url).id
+    except LookupError:
+        return None
+
+
+def api_root(base_url: str, api: Api) -> str:
+    """Return the address that the provider's SDK takes: for OpenAI's with the version, for Anthropic's without.
+
+    An upstream's `base_url` may end anywhere before the endpoint, since its callers send the rest.
+    """
+    base = base_url.rstrip("/")
+    if api == "anthropic":
+        return base.removesuffix("/v1")
+    known = KNOWN.get(provider_at(base) or "")
+    steps = (known.root if known else "/v1").split("/")[1:]
+    for shared in range(len(steps), 0, -1):
+        if base.endswith("/" + "/".join(steps[:shared])):
+            return "/".join((base, *steps[shared:]))
+    return "/".join((base, *steps))
+
+
+def cheap_model(base_url: str, api: Api) -> str | None:
+    """Return the name of the provider's cheap model; none for an address that is not known to be a provider's."""
+    provider = provider_at(base_url)
+    known = KNOWN.get(provider or "")
+    if known is None or (api == "anthropic") != (provider == "anthropic"):
+        return None
+    return known.cheap
+
+
+def warning(mind: Mind, foreground: Mapping[str, PriceList], at: datetime) -> str:
+    """Return why `mind` is too dear for work that nobody waits for; an empty text if it is not.
+
+    `foreground` has the models that agents use, each with the prices of its upstream.
+    """
+    if mind.name in foreground:
+        return (
+            f"the sleep tier's model {mind.name!r} is one that agents use; a cheaper one does its work as well: "
+            "name it at `sleeptime.model.name`"
+        )
+    own = mind.worst_price(SIZE_INPUT_TOKENS, SIZE_OUTPUT_TOKENS)
+    prices = {
+        name: price
+        for name, listed in foreground.items()
+        if (price := listed.worst_price(name, SIZE_INPUT_TOKENS, SIZE_OUTPUT_TOKENS, at)) is not None
+    }
+    if own is None or not prices:
+        return ""
+    dearest = max(prices, key=lambda name: prices[name])
+    if own <= prices[dearest]:
+        return ""
+    return (
+        f"the sleep tier's model {mind.name!r} costs more than {dearest!r}, the dearest that agents use; a cheaper one "
+        "does its work as well: name it at `sleeptime.model.name`"
+    )
