@@ -28,9 +28,12 @@ from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Trust
 from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
 
 _logger = logging.getLogger(__name__)
 
+TURN: Final = "turn"
+"""The signal that somebody waits for an answer; its key is the agent's bank, or template."""
 LOOK_UP_SECONDS: Final = 2.0
 """How long a call waits for its context at most; then it goes without."""
 BOUND: Final = 10_000
@@ -61,8 +64,9 @@ class Exchanges(Backlog[Exchange]):
 class Remembering:
     """The sleep tier's part of a call: memory, where the agent is bound to a bank."""
 
-    def __init__(self, clock: Clock, injection: Injection, exchanges: Exchanges) -> None:
+    def __init__(self, clock: Clock, signals: Signals, injection: Injection, exchanges: Exchanges) -> None:
         self._clock = clock
+        self._signals = signals
         self._injection = injection
         self._exchanges = exchanges
         self._awaited: OrderedDict[tuple[AgentId, str], tuple[str, str | None]] = OrderedDict()
@@ -81,6 +85,7 @@ class Remembering:
         if turn.user is None and (policy.multi_user or USER in policy.bank):
             self.strangers += 1
             return Prepared(body=body)
+        self._signals.publish(TURN, policy.bank, {"user": turn.user})
         told = None
         try:
             prompt = call.dialect.prompt(body)

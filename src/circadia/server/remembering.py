@@ -103,10 +103,10 @@ def made_embedder(
             return None
 
 
-def at_gateway(clock: Clock, store: Store, memory: Memory) -> tuple[Exchanges, Remembering]:
+def at_gateway(clock: Clock, store: Store, signals: Signals, memory: Memory) -> tuple[Exchanges, Remembering]:
     """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
     exchanges = Exchanges(clock, store, Capturing(clock, memory.banks, memory.episodes))
-    return exchanges, Remembering(clock, Injection(store, memory), exchanges)
+    return exchanges, Remembering(clock, signals, Injection(store, memory), exchanges)
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:

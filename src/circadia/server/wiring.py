@@ -50,12 +50,14 @@ from circadia.llm.prices import PriceList
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
+from circadia.server.dreaming import sleep_minds, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
 from circadia.server.reload import Reload
 from circadia.server.remembering import at_gateway, file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
+from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
@@ -171,6 +173,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
     memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
+    dreams = sleep_tier(settings, clock, basis.ids, signals, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(
         McpParts(
@@ -192,16 +195,22 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
+    minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
+    dreamer = sleep_worker(dreams, settings, minds, clock, basis.ids, store, signals, memory)
     _gauge(metrics, gate, parking, journal, exchanges, worker, signals)
     sweeps, alerts = Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis))
-    works = [ticker.run(), sweeps.run(), worker.run(), alerts.run(), *(each.run() for each in embedding)]
+    works = [ticker.run(), sweeps.run(), worker.run(), dreamer.run(), alerts.run(), *(each.run() for each in embedding)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
     await _started(stack, own, stdio, (journal, exchanges), works)
     return Server(
         app=front, journal=journal, exchanges=exchanges, stop=presence.stop,
-        waiting=lambda: gate.held_in_all + ticker.waiting, drain=lambda: worker.drain(settings.fleet.drain_seconds),
+        waiting=lambda: gate.held_in_all + ticker.waiting, drain=lambda: _drained(worker, dreamer, settings),
     )  # fmt: skip
+
+
+async def _drained(worker: Worker, dreamer: SleepWorker, settings: Settings) -> None:
+    await asyncio.gather(worker.drain(settings.fleet.drain_seconds), dreamer.drain())
 
 
 def _gauge(
@@ -255,7 +264,7 @@ async def _model_door(
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
-    exchanges, remembering = at_gateway(clock, store, memory)
+    exchanges, remembering = at_gateway(clock, store, basis.signals, memory)
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering)
     door = ModelDoor(
         clock,

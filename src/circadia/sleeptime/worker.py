@@ -16,6 +16,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, BankId, PassId
 from circadia.jobs.leases import StandingLeases
+from circadia.memory.banks import USER
 from circadia.records.bank import Bank
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
@@ -49,6 +50,7 @@ class SleepWorker:
         self._bell = asyncio.Event()
         self._look_at: dict[BankId, float] = {}
         self._names: dict[str, set[BankId]] = {}
+        self._bound: dict[tuple[str, str | None], BankId] = {}
         self._moved: set[AgentId] = set()
         self._ended: set[AgentId] = set()
         self._schedules_at = 0.0
@@ -100,10 +102,13 @@ class SleepWorker:
         self._look_at.pop(BankId(key), None)
         self._bell.set()
 
-    def _turn_began(self, key: str, _: Mapping[str, object]) -> None:
-        self._tier.turns[BankId(key)] = self._clock.now()
+    def _turn_began(self, key: str, data: Mapping[str, object]) -> None:
+        bank_id = self._bound.get((key, str(data["user"]) if USER in key else None))
+        if bank_id is None:
+            return
+        self._tier.turns[bank_id] = self._clock.now()
         for each in self._running.values():
-            if each.bank.id == key:
+            if each.bank.id == bank_id:
                 each.disturb()
 
     def _agent_moved(self, key: str, _: Mapping[str, object]) -> None:
@@ -194,6 +199,7 @@ class SleepWorker:
             state = await tx.sleep_states.get(bank.id)
         for name in _names(bank):
             self._names.setdefault(name, set()).add(bank.id)
+        self._bound[bank.template or bank.name, bank.end_user] = bank.id
         if verdict.trigger is not None:
             self._tier.ended.discard(bank.id)
             with suppress(Conflict):

@@ -1,0 +1,150 @@
+"""Joins sleep-time compute: the part of `wiring` that picks its classes."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import Final, TypeVar
+
+from pydantic import BaseModel
+
+from circadia.agents.directory import nearest
+from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.ids import IdSource
+from circadia.llm.mind import Mind, Prompt
+from circadia.llm.minds import MindAt, opened
+from circadia.llm.prices import PriceList
+from circadia.llm.providers import cheap_model
+from circadia.llm.usage import Usage
+from circadia.memory.tier import Memory
+from circadia.settings import Settings
+from circadia.settings.sleeptime import SleepModelSettings
+from circadia.sleeptime.effects import Effects
+from circadia.sleeptime.operations.registry import chosen
+from circadia.sleeptime.publish import Publisher, Rule
+from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.runs import SleepParts
+from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.worker import SleepWorker
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+
+_logger = logging.getLogger(__name__)
+
+T = TypeVar("T", bound=BaseModel)
+
+Secret = Callable[[str, str | None], str | None]
+"""Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
+
+RULES: Final[Sequence[Rule]] = ()
+"""What each proposed change is held to."""
+AT_ONCE: Final = 16
+"""Questions to a provider at the same time; to a model on this machine it is one (SLEEP-14)."""
+
+
+def sleep_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals, memory: Memory) -> Sleeptime:
+    """Build what decides and tells."""
+    rows = PassRows(clock, ids, signals)
+    return Sleeptime(clock, settings.sleeptime, rows, Publisher(clock, Effects(clock, memory)))
+
+
+def sleep_worker(
+    tier: Sleeptime,
+    settings: Settings,
+    minds: tuple[Mind | None, Mapping[str, Mind]],
+    clock: Clock,
+    ids: IdSource,
+    store: Store,
+    signals: Signals,
+    memory: Memory,
+) -> SleepWorker:
+    """Build what runs passes; `minds` are the tier's model and those of single operations."""
+    parts = SleepParts(
+        store=store, signals=signals, ids=ids, tier=tier, operations=chosen, rules=RULES, retrieval=memory.retrieval,
+        mind=minds[0], minds=minds[1],
+    )  # fmt: skip
+    return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+
+
+def sleep_minds(
+    settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack
+) -> tuple[Mind | None, Mapping[str, Mind]]:
+    """Return the tier's model, if there is one, and those of operations that have their own (SLEEP-41).
+
+    Raises:
+        ConfigError: the upstream is none, its provider's cheap model is not known, or its key is not set.
+    """
+    at = _mind_at(settings, secret)
+    if at is None:
+        return None, {}
+    _logger.info("passes ask %s of upstream %r", at.model, at.upstream)
+    one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
+    turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
+    mind = LateMind(at, clock, stack, turn)
+    others = {
+        name: LateMind(replace(at, model=each.model), clock, stack, turn)
+        for name, each in settings.sleeptime.operations.items()
+        if each.model is not None
+    }
+    return mind, others
+
+
+def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
+    wanted = settings.sleeptime.model
+    if wanted == "none":
+        return None
+    if wanted is None:
+        found = ((name, cheap_model(each.base_url, each.api)) for name, each in settings.upstreams.items())
+        first = next(((name, model) for name, model in found if model is not None), None)
+        if first is None:
+            return None
+        wanted = SleepModelSettings.model_validate({"upstream": first[0], "name": first[1]})
+    upstream = settings.upstreams.get(wanted.upstream)
+    if upstream is None:
+        hint = nearest(wanted.upstream, list(settings.upstreams))
+        raise ConfigError(f"sleeptime.model.upstream: there is no upstream {wanted.upstream!r}{hint}")
+    model = wanted.name or cheap_model(upstream.base_url, upstream.api)
+    if model is None:
+        raise ConfigError(
+            f"sleeptime.model.name: the cheap model of {upstream.base_url} is not known; name one, or write "
+            "`sleeptime: {model: none}`"
+        )
+    return MindAt(
+        upstream=wanted.upstream, base_url=upstream.base_url, api=upstream.api,
+        key=secret(f"upstreams.{wanted.upstream}", upstream.key_env), model=model,
+        timeout_seconds=wanted.timeout_seconds, connect_timeout_seconds=upstream.connect_timeout_seconds,
+        reasoning=wanted.reasoning,
+    )  # fmt: skip
+
+
+class LateMind:
+    """A model that is opened when it is first asked: what speaks to providers takes seconds to load."""
+
+    def __init__(self, at: MindAt, clock: Clock, stack: AsyncExitStack, turn: asyncio.Semaphore) -> None:
+        self.name = at.model
+        self.upstream = at.upstream
+        self._at = at
+        self._clock = clock
+        self._stack = stack
+        self._turn = turn
+        self._opening = asyncio.Lock()
+        self._mind: Mind | None = None
+        self._prices = PriceList(base_url=at.base_url, api=at.api)
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return the model's answer and what it used. Raises Unusable."""
+        async with self._opening:
+            if self._mind is None:
+                self._mind = await self._stack.enter_async_context(opened(self._at, self._clock))
+        async with self._turn:
+            return await self._mind.ask(prompt, output, most_tokens=most_tokens)
+
+    def price(self, used: Usage) -> int | None:
+        """Return the price in billionths of a US dollar; none if it is not known."""
+        return self._prices.price(self.name, used, self._clock.now())
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return the most that a question of this size can cost; none if no price is known."""
+        return self._prices.worst_price(self.name, input_tokens, output_tokens, self._clock.now())

@@ -1,0 +1,33 @@
+"""Which operations a pass does, in their order. A new one is a file here, a name in the settings and a line below."""
+
+from collections.abc import Sequence
+
+from circadia.errors import InvalidRequest
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.operation import Operation
+from circadia.sleeptime.operations.compress import Compress
+from circadia.sleeptime.operations.consolidate import Consolidate
+from circadia.sleeptime.operations.contradictions import Contradictions
+from circadia.sleeptime.operations.reflect import Reflect
+from circadia.sleeptime.operations.rethink import Rethink
+
+
+def chosen(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
+    """Return what a pass over a bank of this policy does: all that is on, or what is `wanted` of it.
+
+    Raises:
+        InvalidRequest: what is wanted is none, or is switched off.
+    """
+    every: Sequence[Operation] = (
+        Consolidate(),
+        Contradictions(),
+        Reflect(),
+        Compress(),
+        Rethink(max_rethinks=policy.max_rethinks),
+    )
+    on = [each for each in every if policy.does(each.name)]  # type: ignore[arg-type]
+    names = [each.name for each in on]
+    for name in wanted:
+        if name not in names:
+            raise InvalidRequest(f"there is no operation {name!r} that is on; choose from {', '.join(names)}")
+    return [each for each in on if (not wanted or each.name in wanted) and (model or not each.asks)]
