@@ -1,8 +1,8 @@
 """What each kind of change does to a bank, and how it is taken back. Both return why not, or none if it is done.
 
 What stands in `after` of a change, by kind:
-    add_note        id, kind, text, evidence (episode ids), importance, trust, at
-    retire_note     (nothing)
+    add_note        id, kind, text, evidence (episode ids), importance, trust, at, ended (ids that it says are over)
+    retire_note     instead (id of the note that takes its place; nothing if none does)
     demote_episode  reason, evidence, weight
     write_block     value, spans [[start, end, [episode ids]]], version (of the block that was written; set when it is)
 and in `before`:
@@ -29,6 +29,8 @@ from circadia.stores.base import Tx
 
 BY: Final = "pass"
 """Writer of what passes write, before the pass' id."""
+NOTE: Final = "not_"
+"""What ids of notes begin with."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -99,6 +101,8 @@ class Effects:
         note = await tx.notes.get(bank.id, NoteId(change.target))
         if note is None or note.retired_at is not None:
             return Done(change=change, why_not="there is no such note any more")
+        if not await _stands(tx, bank, str(_after(change).get("instead", ""))):
+            return Done(change=change, why_not="what was to take its place is not there")
         await tx.notes.retire(note.id, self._clock.now())
         return Done(change=change)
 
@@ -110,6 +114,8 @@ class Effects:
 
     async def _demote(self, tx: Tx, bank: Bank, change: Change) -> Done:
         after = _after(change)
+        if not await _stands(tx, bank, str(after["evidence"])):
+            return Done(change=change, why_not="the note that shows it is not there")
         try:
             new = await self._memory.episodes.demote(
                 tx, bank, EpisodeId(change.target), by=f"{BY} {change.pass_id}", reason=str(after["reason"]),
@@ -179,6 +185,14 @@ class Effects:
 
     async def _unflag(self, tx: Tx, bank: Bank, change: Change) -> str:
         return ""
+
+
+async def _stands(tx: Tx, bank: Bank, key: str) -> bool:
+    """Return whether this note is there, if it is a note that is named."""
+    if not key.startswith(NOTE):
+        return True
+    found = await tx.notes.get(bank.id, NoteId(key))
+    return found is not None and found.retired_at is None
 
 
 def _after(change: Change) -> Mapping[str, object]:

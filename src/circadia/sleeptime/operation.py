@@ -25,6 +25,10 @@ class Look(Protocol):
         """Return these episodes of the bank, of those that are there."""
         ...
 
+    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
+        """Return the episodes numbered less than `before` that a search for these words finds, the best first."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:

@@ -21,13 +21,21 @@ STALE_WEIGHT: Final = 0.3
 """SLEEP-29: what the importance of a stale episode is multiplied with."""
 
 
-def add_note(view: View, operation: str, kind: NoteKind, text: str, sources: Sequence[Episode], *, why: str) -> Change:
+def add_note(
+    view: View, operation: str, kind: NoteKind, text: str, sources: Sequence[Episode], *, why: str,
+    ended: Sequence[str] = (), strangers: Sequence[str] = (),
+) -> Change:  # fmt: skip
     """Return a change that adds a note resting on these episodes: as trusted as the least trusted of them.
+
+    `ended` are ids of episodes and notes of which it says that they do not hold any more. `strangers` are ids that a
+    model named and was not shown: the publication refuses the note for them, on record.
 
     Raises:
         ValueError: it rests on nothing.
     """
-    evidence = sorted({each.id for each in sources})
+    if not sources and not strangers:
+        raise ValueError("a note rests on episodes")
+    evidence = [*sorted({each.id for each in sources}), *(f"unknown {each}" for each in strangers)]
     key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
     judged = [each.importance for each in sources if each.importance is not None]
     after: dict[str, object] = {
@@ -35,21 +43,29 @@ def add_note(view: View, operation: str, kind: NoteKind, text: str, sources: Seq
         "kind": kind.value,
         "text": text,
         "evidence": evidence,
-        "trust": least_trusted(sources).value,
+        "trust": least_trusted(sources).value if sources else Trust.EXTERNAL.value,
         "importance": round(max(judged) * INHERITED, 3) if judged else None,
-        "at": max(each.at for each in sources).isoformat(),
+        "at": max((each.at for each in sources), default=view.now).isoformat(),
+        **({"ended": list(ended)} if ended else {}),
     }
     return _change(view, operation, ChangeKind.ADD_NOTE, key, after=after, why=why)
 
 
-def retire_note(view: View, operation: str, note: Note, *, why: str) -> Change:
-    """Return a change that takes a note out of searches."""
+def retire_note(view: View, operation: str, note: Note, *, why: str, instead: str | None = None) -> Change:
+    """Return a change that takes a note out of searches; `instead` is the note that takes its place, if one does.
+
+    With `instead` it is no removal, and comes about only if that note is there.
+    """
     before: dict[str, object] = {"text": note.text, "evidence": list(note.evidence)}
-    return _change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, why=why)
+    after: dict[str, object] | None = {"instead": instead} if instead else None
+    return _change(view, operation, ChangeKind.RETIRE_NOTE, note.id, before=before, after=after, why=why)
 
 
 def demote(view: View, operation: str, episode_id: EpisodeId, *, evidence: str, why: str) -> Change:
-    """Return a change that makes an episode count less; `evidence` is the id of what shows that it is stale."""
+    """Return a change that makes an episode count less; `evidence` is the id of what shows that it is stale.
+
+    If that is a note, it comes about only if the note is there.
+    """
     after: dict[str, object] = {"reason": why, "evidence": evidence, "weight": STALE_WEIGHT}
     return _change(view, operation, ChangeKind.DEMOTE_EPISODE, episode_id, after=after, why=why)
 

@@ -61,9 +61,7 @@ class Publisher:
             raise Conflict(f"pass {run.id!r} is no longer this process'")
         first = len(await tx.passes.changes(run.id)) + 1
         numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
-        removed = sum(
-            each.kind is ChangeKind.RETIRE_NOTE for each in await tx.passes.changes(run.id, state=ChangeState.PUBLISHED)
-        )
+        removed = sum(_removes(each) for each in await tx.passes.changes(run.id, state=ChangeState.PUBLISHED))
         ceiling = await self._ceiling(tx, bank, run)
         written: list[Change] = []
         for change in numbered:
@@ -71,7 +69,7 @@ class Publisher:
             if wrong:
                 written.append(self._now(change, ChangeState.REFUSED, wrong))
                 continue
-            retires = change.kind is ChangeKind.RETIRE_NOTE
+            retires = _removes(change)
             if run.dry_run or run.review or _shrinks(change) or (retires and removed >= ceiling):
                 written.append(self._now(change, ChangeState.STAGED, change.why))
                 continue
@@ -147,6 +145,11 @@ async def _wrong(tx: Tx, bank: Bank, change: Change, rules: Sequence[Rule]) -> s
         if found:
             return found
     return ""
+
+
+def _removes(change: Change) -> bool:
+    """Return whether something goes and nothing takes its place."""
+    return change.kind is ChangeKind.RETIRE_NOTE and not (change.after or {}).get("instead")
 
 
 def _shrinks(change: Change) -> bool:

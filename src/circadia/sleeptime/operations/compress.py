@@ -1,0 +1,101 @@
+"""Compress: a long span of a memory gets a summary beside what it covers, never instead of it (SLEEP-23).
+
+A span is a run of notes that no summary covers, older than those of the present page, with what they rest on: the
+model reads notes and not the conversations again.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field
+
+from circadia.records.change import Change
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime import standing
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.propose import add_note
+from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.wording import one_line
+
+LONG: Final = 40
+"""Episodes from which on a span is long."""
+MOST_NOTES: Final = 40
+"""Notes of a span, however little each rests on."""
+
+Id = Annotated[str, Field(max_length=40)]
+
+
+class Compressed(BaseModel):
+    """A summary."""
+
+    text: str = Field(max_length=2_500, description="The summary; empty if none is worth it.")
+    ids: list[Id] = Field(max_length=MOST_NOTES, description="The notes that it covers.")
+
+
+class Compress:
+    """Summaries of long spans."""
+
+    name = "compress"
+    asks = True
+
+    def __init__(self, *, long: int = LONG) -> None:
+        self._long = long
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return a step for each long span."""
+        there = standing.notes(view)
+        covered = {key for each in there if each.kind is NoteKind.SUMMARY for key in each.evidence}
+        open_ends = _last(view)
+        notes = [
+            each
+            for each in sorted(there, key=lambda each: (each.at, each.id))
+            if each.kind is NoteKind.CONSOLIDATION
+            and each.id not in open_ends
+            and not covered.issuperset(each.evidence)
+        ]
+        return [
+            Step(name=_named(span), notes=span, tokens=sum(len(each.text) // 4 + 12 for each in span) + 250)
+            for span in self._spans(notes)
+        ]
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the summary of one span, resting on all that its notes rest on."""
+        sheet = Sheet()
+        sheet.head("Notes")
+        sheet.notes(step.notes)
+        answer = await ask(prompt(self.name, view, sheet.text), Compressed, most_tokens=900)
+        text, named = one_line(answer.text), sheet.named(answer.ids)
+        if not text or not (named.notes or named.strangers):
+            return ()
+        ids = sorted({key for note in named.notes for key in note.evidence})
+        sources = list((await view.look.episodes(ids)).values())
+        if len(sources) < 2 and not named.strangers:
+            return ()
+        why = f"the short of {_named(step.notes)}"
+        return [add_note(view, self.name, NoteKind.SUMMARY, text, sources, why=why, strangers=named.strangers)]
+
+    def _spans(self, notes: Sequence[Note]) -> Iterator[Sequence[Note]]:
+        """Return runs of notes that rest on so much together; what is left over waits for more."""
+        span: list[Note] = []
+        rests: set[str] = set()
+        for note in notes:
+            span.append(note)
+            rests.update(note.evidence)
+            if len(rests) > self._long or len(span) == MOST_NOTES:
+                yield span
+                span, rests = [], set()
+
+
+def _last(view: View) -> set[str]:
+    """Return the notes that rest on the conversation that the page ends with: it may go on."""
+    if not view.page:
+        return set()
+    last = view.page[-1]
+    going_on = {each.id for each in view.page if each.session == last.session}
+    return {note.id for note in standing.notes(view) if not going_on.isdisjoint(note.evidence)}
+
+
+def _named(span: Sequence[Note]) -> str:
+    first, last = span[0].at.date().isoformat(), span[-1].at.date().isoformat()
+    return f"{len(span)} notes, {first}" + ("" if first == last else f" to {last}")

@@ -1,0 +1,162 @@
+"""Consolidate: what was said about one subject becomes a note with its sources (SLEEP-20).
+
+The model reads each new episode once, with the few notes and earlier episodes that are about the same.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Final, cast
+
+from pydantic import BaseModel, Field
+
+from circadia.memory.context import tokens
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime import standing
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.propose import add_note, retire_note
+from circadia.sleeptime.related import Related
+from circadia.sleeptime.segments import Segment, segments
+from circadia.sleeptime.sheet import Sheet, size
+from circadia.sleeptime.wording import one_line
+
+MOST_EPISODES: Final = 50
+"""SLEEP-20, `recent_window`: new episodes of a step."""
+MOST_TOKENS: Final = 3_000
+"""About how many tokens of new episodes a step has, unless one segment alone has more."""
+SHOWN: Final = 12
+"""Notes that are shown with a step, and earlier episodes, at most; fewer with a small step."""
+FEWEST_SHOWN: Final = 4
+ALIKE: Final = 0.12
+"""Cosine from which on a note counts as being about the same; below it they share a name at most."""
+ANSWER_TOKENS: Final = 90
+"""Most output for each new episode: a note of each second one."""
+LEAST_KEPT: Final = 0.6
+"""A note that is shorter than this share of the note that it is to replace has lost something."""
+
+Id = Annotated[str, Field(max_length=40)]
+
+
+class Written(BaseModel):
+    """A note that the model writes."""
+
+    text: str = Field(max_length=1_000, description="The note.")
+    ids: list[Id] = Field(max_length=40, description="Its sources, two or more.")
+    replaces: list[Id] = Field(default=[], max_length=6, description="Earlier notes that it takes the place of.")
+    ended: list[Id] = Field(default=[], max_length=20, description="Sources that do not hold any more.")
+
+
+class Consolidated(BaseModel):
+    """What the model makes of a step."""
+
+    notes: list[Written] = Field(max_length=40)
+
+
+class Consolidate:
+    """Notes from episodes."""
+
+    name = "consolidate"
+    asks = True
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return the segments, as many in a step as one question can hold; without what is in a note already."""
+        kept = standing.notes(view)
+        done = {each for note in kept if note.kind is not NoteKind.SUMMARY for each in note.evidence}
+        found = [each for each in segments(view) if any(one.id not in done for one in each.episodes)]
+        steps = [_step(part) for part in _packed(found)]
+        return [step for step in steps if kept or view.page[0].number > 1 or len(step.episodes) > 1]
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the notes that the model writes of a step, and the end of those that they replace."""
+        parts = cast("Sequence[Segment]", step.data["segments"])
+        kept = [each for each in standing.notes(view) if each.kind is NoteKind.CONSOLIDATION]
+        shown = max(FEWEST_SHOWN, min(SHOWN, len(step.episodes) // 2))
+        notes = Related(kept).to(step.episodes, shown, least=ALIKE)
+        sheet = Sheet()
+        if notes:
+            sheet.head("Earlier notes")
+            sheet.notes(notes)
+        earlier = await _earlier(view, parts, notes, shown)
+        if earlier:
+            sheet.head("Said earlier")
+            sheet.episodes(earlier)
+        for part in parts:
+            sheet.head("Said now")
+            sheet.episodes(part.episodes)
+        most = max(400, ANSWER_TOKENS * len(step.episodes))
+        answer = await ask(prompt(self.name, view, sheet.text), Consolidated, most_tokens=most)
+        return await self._made(view, parts, sheet, answer)
+
+    async def _made(self, view: View, parts: Sequence[Segment], sheet: Sheet, answer: Consolidated) -> Sequence[Change]:
+        said = {each.id for part in parts for each in part.episodes}
+        there = {each.text for each in standing.notes(view)}
+        retired: set[str] = set()
+        changes: list[Change] = []
+        for written in answer.notes:
+            text = one_line(written.text)
+            named, old = sheet.named(written.ids), sheet.named(written.replaces)
+            strangers = [*named.strangers, *old.strangers]
+            new = [same for each in named.episodes for same in _with_duplicates(parts, each)]
+            ids = {each for note in (*named.notes, *old.notes) for each in note.evidence}
+            sources = list({each.id: each for each in (*new, *(await view.look.episodes(ids)).values())}.values())
+            if not text or text in there or not (strangers or (len(sources) > 1 and said & {e.id for e in new})):
+                continue
+            there.add(text)
+            about = f"what was said about one subject, {len(sources)} times"
+            over = sheet.named(each for each in written.ended if each not in strangers)
+            note = add_note(
+                view, self.name, NoteKind.CONSOLIDATION, text, sources, why=about, strangers=strangers,
+                ended=[each.id for each in (*over.episodes, *over.notes)],
+            )  # fmt: skip
+            changes.append(note)
+            for each in old.notes if not strangers else ():
+                if each.id not in retired and _may_replace(text, named.episodes, each):
+                    retired.add(each.id)
+                    why = f"note {note.target} says it and more"
+                    changes.append(retire_note(view, self.name, each, why=why, instead=note.target))
+        return changes
+
+
+def _packed(found: Sequence[Segment]) -> Iterator[Sequence[Segment]]:
+    """Return the segments in runs that are not too large together."""
+    run: list[Segment] = []
+    episodes = used = 0
+    for segment in found:
+        more = size(segment.episodes)
+        if run and (episodes + len(segment.episodes) > MOST_EPISODES or used + more > MOST_TOKENS):
+            yield run
+            run, episodes, used = [], 0, 0
+        run.append(segment)
+        episodes, used = episodes + len(segment.episodes), used + more
+    if run:
+        yield run
+
+
+def _step(parts: Sequence[Segment]) -> Step:
+    episodes = sorted((each for part in parts for each in part.every), key=lambda each: each.number)
+    read = sum(size(part.episodes) for part in parts)
+    name = "; ".join(part.name for part in parts)[:200]
+    return Step(name=name, episodes=episodes, tokens=read, data={"segments": parts})
+
+
+async def _earlier(view: View, parts: Sequence[Segment], notes: Sequence[Note], most: int) -> Sequence[Episode]:
+    """Return what was said before the page about the same, and is in no note that is shown."""
+    known = {each for note in notes for each in note.evidence}
+    before = view.page[0].number
+    found: dict[str, Episode] = {}
+    for part in parts:
+        words = " ".join(each.text for each in part.episodes)[:2_000]
+        for each in await view.look.about(words, before=before, limit=max(2, most // len(parts))):
+            if each.id not in known and not each.stale and tokens(each.text) > 4:
+                found[each.id] = each
+    return sorted(found.values(), key=lambda each: each.number)[:most]
+
+
+def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episode]:
+    return [read, *(same for part in parts for same in part.duplicates.get(read.id, ()))]
+
+
+def _may_replace(text: str, sources: Sequence[Episode], old: Note) -> bool:
+    """Return whether a note that rests on all that the old one does may take its place."""
+    return len(text) >= LEAST_KEPT * len(old.text) and standing.outweighs(sources, [old])

@@ -1,0 +1,214 @@
+"""Contradictions: found among notes, decided by date, or told to the agent where no date decides (SLEEP-22, SLEEP-29).
+
+What holds now comes first and what was before stays in the same note, so that both can be asked for. Nothing is ended
+by what comes from less trusted hands, nor by what was said before it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import datetime
+from typing import Annotated, Final, Literal, cast
+
+from pydantic import BaseModel, Field
+
+from circadia.ids import EpisodeId, NoteId
+from circadia.memory.terms import stored_terms
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime import standing
+from circadia.sleeptime.dates import local
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.propose import add_note, demote, flag, retire_note
+from circadia.sleeptime.related import Related
+from circadia.sleeptime.sheet import Named, Sheet
+from circadia.sleeptime.wording import one_line
+
+PAIRS: Final = 12
+"""Pairs of notes that one question compares."""
+PARTNERS: Final = 2
+"""Notes that a new one is compared with."""
+ALIKE: Final = 0.25
+"""Cosine from which on two notes may be about the same."""
+EVIDENCE: Final = 3
+"""Episodes that are shown of each note, the newest."""
+LONGEST: Final = 200
+"""Characters of each of them."""
+SAYS: Final = 0.75
+"""A text says what another does if it has so much of its words."""
+
+Id = Annotated[str, Field(max_length=40)]
+Pair = tuple[Note, Note]
+
+
+class Contradiction(BaseModel):
+    """Two statements that cannot both hold."""
+
+    now: str = Field(max_length=600, description="What holds, with full names.")
+    before: str = Field(max_length=400, description="What held before.")
+    holds: list[Id] = Field(max_length=20, description="What says what holds.")
+    ended: list[Id] = Field(max_length=20, description="What says what does not hold any more.")
+    verdict: Literal["replaced", "unclear"]
+
+
+class Compared(BaseModel):
+    """What the model finds."""
+
+    found: list[Contradiction] = Field(max_length=PAIRS)
+
+
+class Contradictions:
+    """What replaces what."""
+
+    name = "contradictions"
+    asks = True
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return a step for what new notes have found to be over, and steps that compare them with others."""
+        new = [each for each in standing.news(view) if each.kind is NoteKind.CONSOLIDATION]
+        over = standing.ended(view, "consolidate")
+        steps = [Step(name="what new notes say is over", notes=new)] if over else []
+        pairs = list(_pairs(view, new, over)) if new else []
+        page = {each.id: each for each in view.page}
+        for at in range(0, len(pairs), PAIRS):
+            part = pairs[at : at + PAIRS]
+            rest = {page[each].number: page[each] for note, _ in part for each in note.evidence if each in page}
+            notes = list({each.id: each for pair in part for each in pair}.values())
+            steps.append(
+                Step(
+                    name=f"{len(part)} pairs of notes", episodes=[rest[number] for number in sorted(rest)], notes=notes,
+                    tokens=sum(len(each.text) // 4 + 60 for each in notes), data={"pairs": part},
+                )
+            )  # fmt: skip
+        return steps
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return what follows from one step."""
+        pairs = cast("Sequence[Pair]", step.data.get("pairs", ()))
+        if not pairs:
+            return await self._over(step.notes, view)
+        sheet = await _sheet(view, step.notes, pairs)
+        answer = await ask(prompt(self.name, view, sheet.text), Compared, most_tokens=300 + 150 * len(pairs))
+        changes: list[Change] = []
+        gone: set[str] = set()
+        for each in answer.found:
+            changes += await self._decided(view, sheet, each, gone)
+        return changes
+
+    async def _over(self, new: Sequence[Note], view: View) -> Sequence[Change]:
+        """Demote the episodes of which a new note says that they do not hold any more, if what says so is later."""
+        changes: list[Change] = []
+        by_id = {each.id: each for each in new}
+        for key, ids in standing.ended(view, "consolidate").items():
+            note = by_id.get(key)
+            if note is None:
+                continue
+            rows = await view.look.episodes(note.evidence)
+            over = [each for each in rows.values() if each.id in ids]
+            for old in over:
+                later = [each for each in rows.values() if each not in over and each.at > old.at]
+                if later and any(standing.outweighs([each], [old]) for each in later):
+                    changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
+                else:
+                    said = f"Not decided by date or source: {note.text}"
+                    changes.append(flag(view, self.name, old.id, said, why="nothing later and as trusted ends it"))
+        return changes
+
+    async def _decided(self, view: View, sheet: Sheet, found: Contradiction, gone: set[str]) -> Sequence[Change]:
+        """Return what one contradiction leads to; `gone` grows by the notes that are retired for it."""
+        holds, over = sheet.named(found.holds), sheet.named(found.ended)
+        now, before = one_line(found.now).rstrip(" ."), one_line(found.before).rstrip(" .")
+        held, ended = await _rows(view, holds), await _rows(view, over)
+        strangers = [*holds.strangers, *over.strangers]
+        if strangers:
+            why = "two statements contradict each other"
+            return [add_note(view, self.name, NoteKind.CONSOLIDATION, now, held, why=why, strangers=strangers)]
+        if not now or not before or not held or not ended or gone & {each.id for each in over.notes}:
+            return ()
+        shown = [*over.episodes, *over.notes]
+        newest = max(held, key=lambda each: (each.at, each.number))
+        if found.verdict == "unclear" or newest.at <= _newest(over) or not standing.outweighs([newest], shown):
+            said = f"{now}; but also: {before}. Which one holds is not decided"
+            return [flag(view, self.name, shown[0].id, said, why="no date decides between them")]
+        return self._replaced(view, holds, over, newest, now, before, [*held, *ended], gone)
+
+    def _replaced(
+        self, view: View, holds: Named, over: Named, newest: Episode, now: str, before: str,
+        sources: Sequence[Episode], gone: set[str],
+    ) -> Sequence[Change]:  # fmt: skip
+        text = f"{now}; before (until {local(newest).date().isoformat()}): {before}."
+        changes: list[Change] = []
+        says_both = [each for each in holds.notes if _says(each.text, f"{now} {before}")]
+        if says_both:
+            key = says_both[0].id
+        else:
+            ids = [each.id for each in (*over.episodes, *over.notes)]
+            why = "a later statement replaces an earlier one"
+            changes.append(add_note(view, self.name, NoteKind.CONSOLIDATION, text, sources, why=why, ended=ids))
+            key = NoteId(changes[0].target)
+        standing_now = {each.id for each in standing.notes(view)}
+        told = [] if says_both else [each for each in holds.notes if _says(text, each.text)]
+        for note in (*over.notes, *told):
+            if note.id in standing_now and note.id not in gone:
+                gone.add(note.id)
+                why = f"note {key} says what holds and what did"
+                changes.append(retire_note(view, self.name, note, why=why, instead=key))
+        already = standing.demoted(view)
+        stale = [each.id for each in over.episodes if each.id not in already]
+        return [*changes, *(demote(view, self.name, each, evidence=key, why=f"over: {now[:200]}") for each in stale)]
+
+
+def _pairs(view: View, new: Sequence[Note], over: Mapping[NoteId, Sequence[str]]) -> Iterator[Pair]:
+    """Return each new note with those that may contradict it: what it ends, then what is about the same."""
+    known = {each.id: each for each in view.notes}
+    others = [each for each in standing.notes(view) if each.kind is NoteKind.CONSOLIDATION]
+    near = Related(others)
+    seen: set[frozenset[str]] = set()
+    for note in new:
+        ends = [known[NoteId(key)] for key in over.get(note.id, ()) if NoteId(key) in known]
+        for other in (*ends, *near.to([note], PARTNERS, least=ALIKE)):
+            pair = frozenset((note.id, other.id))
+            if pair not in seen:
+                seen.add(pair)
+                yield note, other
+
+
+async def _sheet(view: View, notes: Sequence[Note], pairs: Sequence[Pair]) -> Sheet:
+    wanted = [key for note in notes for key in _shown(note)]
+    rows = await view.look.episodes(list(dict.fromkeys(wanted)))
+    sheet = Sheet()
+    sheet.head("What the notes rest on")
+    sheet.episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
+    sheet.head("Notes")
+    sheet.notes(sorted(notes, key=lambda each: (each.at, each.id)), evidence=rows)
+    compared = "; ".join(f"{sheet.id_of(one)} with {sheet.id_of(other)}" for one, other in pairs)
+    sheet.head(f"Compare {compared}")
+    return sheet
+
+
+def _shown(note: Note) -> Sequence[EpisodeId]:
+    """Return the evidence that is shown: its first and its last, since ids of one bank ascend with time."""
+    ids = sorted(note.evidence)
+    return ids if len(ids) <= EVIDENCE else [ids[0], *ids[1 - EVIDENCE :]]
+
+
+async def _rows(view: View, named: Named) -> list[Episode]:
+    """Return the episodes that are named, and those that the named notes rest on."""
+    ids = {key for note in named.notes for key in note.evidence}
+    found = {each.id: each for each in (*named.episodes, *(await view.look.episodes(ids)).values())}
+    return sorted(found.values(), key=lambda each: each.number)
+
+
+def _newest(named: Named) -> datetime:
+    """Return when what is named was said last; episodes that are named say it more exactly than notes."""
+    return max(each.at for each in (named.episodes or named.notes))
+
+
+def _says(text: str, other: str) -> bool:
+    """Return whether a text has nearly all of the words of another."""
+    wanted = set(_words(other))
+    return bool(wanted) and len(wanted.intersection(_words(text))) >= SAYS * len(wanted)
+
+
+def _words(text: str) -> Sequence[int]:
+    return memoryview(stored_terms(text)).cast("I").tolist()

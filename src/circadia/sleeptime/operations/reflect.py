@@ -1,0 +1,173 @@
+"""Reflect: what follows from several notes, with the words that they rest on; checked again when those fall (SLEEP-21).
+
+Not at each page: once so many notes are new. The notes themselves say how many, and nothing else is remembered.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Final, cast
+
+from pydantic import BaseModel, Field
+
+from circadia.ids import EpisodeId
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime import standing
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.propose import add_note, retire_note
+from circadia.sleeptime.related import Related
+from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.wording import one_line
+
+EACH: Final = 10
+"""Notes after which it is time to reflect again."""
+MOST_NOTES: Final = 20
+"""Notes of a question; a long backlog has more than one question."""
+EVIDENCE: Final = 2
+"""Episodes that are shown of each note, its first and its last."""
+BELIEF_EVIDENCE: Final = 6
+"""The same of each belief."""
+LONGEST: Final = 160
+"""Characters of each of them."""
+BELIEFS: Final = 8
+"""Earlier beliefs that are shown: those about the same, and those whose evidence has changed."""
+
+Id = Annotated[str, Field(max_length=40)]
+
+
+class Belief(BaseModel):
+    """What follows."""
+
+    text: str = Field(max_length=600)
+    ids: list[Id] = Field(max_length=20, description="Lines (e…) that show it, two or more.")
+
+
+class Checked(BaseModel):
+    """Whether an earlier belief still holds."""
+
+    id: Id
+    holds: bool
+
+
+class Reflected(BaseModel):
+    """What the model makes of it."""
+
+    beliefs: list[Belief] = Field(max_length=10)
+    checked: list[Checked] = Field(default=[], max_length=BELIEFS)
+
+
+class Reflect:
+    """Beliefs from notes."""
+
+    name = "reflect"
+    asks = True
+
+    def __init__(self, *, each: int = EACH) -> None:
+        self._each = each
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return steps if the page has brought so many notes together, and one for beliefs whose evidence fell."""
+        there = standing.notes(view)
+        beliefs = [each for each in there if each.kind is NoteKind.BELIEF]
+        notes = _since(there, beliefs)
+        new = {each.id for each in standing.news(view)}
+        before = sum(each.id not in new for each in notes)
+        fell = _fell(view, beliefs)
+        if before // self._each == len(notes) // self._each:
+            return [_step("beliefs whose evidence has changed", (), fell)] if fell else []
+        due = notes[-(len(notes) - before // self._each * self._each) :]
+        parts = [due[at : at + MOST_NOTES] for at in range(0, len(due), MOST_NOTES)]
+        near = Related(beliefs)
+        steps: list[Step] = []
+        for at, part in enumerate(parts):
+            asked = [*(fell if at == 0 else ()), *near.to(part, BELIEFS)][:BELIEFS]
+            steps.append(_step(f"{len(part)} notes", part, list({each.id: each for each in asked}.values())))
+        return steps
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the beliefs that the model comes to, and the end of those that it gives up."""
+        beliefs = cast("Sequence[Note]", step.data["beliefs"])
+        gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
+        beliefs = [each for each in beliefs if each.id not in gone]
+        if not beliefs and not step.notes:
+            return ()
+        sheet = await _sheet(view, step.notes, beliefs)
+        answer = await ask(prompt(self.name, view, sheet.text), Reflected, most_tokens=1_200)
+        changes = self._given_up(view, sheet, answer.checked, beliefs)
+        there = {each.text for each in standing.notes(view)}
+        for belief in answer.beliefs:
+            text, named = one_line(belief.text), sheet.named(belief.ids)
+            if not text or text in there or not (named.strangers or len(named.episodes) > 1):
+                continue
+            there.add(text)
+            why = f"follows from {len(named.episodes)} things that were said"
+            changes.append(
+                add_note(view, self.name, NoteKind.BELIEF, text, named.episodes, why=why, strangers=named.strangers)
+            )
+        return changes
+
+    def _given_up(self, view: View, sheet: Sheet, checked: Sequence[Checked], beliefs: Sequence[Note]) -> list[Change]:
+        """Return the end of beliefs that do not hold, of those that were to be checked."""
+        over = {note.id for each in checked if not each.holds for note in sheet.named([each.id]).notes}
+        why = "it does not follow from its evidence any more"
+        return [retire_note(view, self.name, each, why=why) for each in beliefs if each.id in over]
+
+
+def _since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
+    """Return the notes that are newer than the newest belief, the oldest first."""
+    newest = max((each.created_at for each in beliefs), default=None)
+    notes = [each for each in there if each.kind is NoteKind.CONSOLIDATION]
+    return [each for each in notes if newest is None or each.created_at > newest or not each.number]
+
+
+def _fell(view: View, beliefs: Sequence[Note]) -> Sequence[Note]:
+    """Return the beliefs that rest on what this page shows to be stale."""
+    stale = standing.demoted(view).keys()
+    return [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)][:BELIEFS]
+
+
+def _step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> Step:
+    size = 130 * len(notes) + 300 * len(beliefs) + 300
+    return Step(name=name, notes=notes, tokens=size, data={"beliefs": beliefs})
+
+
+async def _sheet(view: View, notes: Sequence[Note], beliefs: Sequence[Note]) -> Sheet:
+    """Return notes and beliefs with their evidence, and what is known to be stale of it."""
+    wanted = [*_shown(notes, EVIDENCE), *_shown(beliefs, BELIEF_EVIDENCE)]
+    rows = await view.look.episodes(list(dict.fromkeys(wanted)))
+    sheet = Sheet()
+    sheet.head("What was said")
+    sheet.episodes(sorted(rows.values(), key=lambda each: each.number), longest=LONGEST)
+    if notes:
+        sheet.head("Notes")
+        sheet.notes(notes, evidence=rows)
+    if beliefs:
+        sheet.head("Earlier beliefs")
+        sheet.notes(beliefs, evidence=rows)
+    stale = _stale(view, rows.values(), sheet)
+    if stale:
+        sheet.head("Does not hold any more")
+        for text in stale:
+            sheet.line(text)
+    return sheet
+
+
+def _stale(view: View, rows: Iterable[Episode], sheet: Sheet) -> Sequence[str]:
+    reasons = {
+        EpisodeId(each.target): str((each.after or {}).get("reason", ""))
+        for each in view.proposed
+        if each.kind is ChangeKind.DEMOTE_EPISODE
+    }
+    found: list[str] = []
+    for row in rows:
+        why = reasons.get(row.id) or (row.stale[-1].reason if row.stale else "")
+        if why:
+            found.append(f"{sheet.id_of(row)}: {why[:LONGEST]}")
+    return found
+
+
+def _shown(notes: Sequence[Note], most: int) -> Iterator[EpisodeId]:
+    for note in notes:
+        ids = sorted(note.evidence)
+        yield from (ids if len(ids) <= most else [*ids[: most // 2], *ids[most // 2 - most :]])

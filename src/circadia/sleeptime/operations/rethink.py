@@ -1,0 +1,209 @@
+"""Rethink: the blocks are brought up to date with the new notes, for the next call (SLEEP-27).
+
+Blocks stand on the system side of prompts, so nothing that came from tools or from outside gets into them, and what a
+person wrote there is replaced only by a note that says what was before, too.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Annotated, Final
+
+from pydantic import BaseModel, Field
+
+from circadia.ids import EpisodeId
+from circadia.memory.blocks import LIMIT, carried
+from circadia.memory.context import tokens
+from circadia.memory.terms import STOP_WORDS, words
+from circadia.records.bank import Trust
+from circadia.records.block import Block, Span
+from circadia.records.change import Change, ChangeKind
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime import standing
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.prompts import prompt
+from circadia.sleeptime.propose import write_block
+from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.wording import one_line, unfit
+
+MAX_RETHINKS: Final = 10
+"""SLEEP-27: edits of a pass, at most."""
+LABEL: Final = "learned"
+"""The block that is made where there is none."""
+FEW: Final = 3
+"""New notes that can wait for more, unless one of them ends something."""
+MOST_NOTES: Final = 30
+"""New notes that are shown, the newest; beliefs before all others."""
+TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
+"""What may get into blocks."""
+
+Id = Annotated[str, Field(max_length=40)]
+
+
+class BlockEdit(BaseModel):
+    """One edit of a block."""
+
+    label: str = Field(max_length=100)
+    old_text: str | None = Field(default=None, max_length=2_000, description="What it replaces; null adds a line.")
+    new_text: str = Field(max_length=1_000)
+    ids: list[Id] = Field(max_length=10, description="Notes that it rests on.")
+
+
+class Rethought(BaseModel):
+    """Edits, in order."""
+
+    edits: list[BlockEdit] = Field(max_length=MAX_RETHINKS)
+    finished: bool = Field(description="Whether nothing is left to do.")
+
+
+class Rethink:
+    """Blocks for the next call."""
+
+    name = "rethink"
+    asks = True
+
+    def __init__(self, *, max_rethinks: int = MAX_RETHINKS, label: str = LABEL) -> None:
+        self._most = max_rethinks
+        self._label = label
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return one step, if there are notes that the blocks do not know of."""
+        blocks = self._writable(view)
+        notes = self._unknown(view, blocks)
+        if not blocks or not notes or not self._due(view, blocks, notes):
+            return []
+        size = sum(tokens(each.text) + 6 for each in notes) + sum(tokens(each.value) + 20 for each in blocks) + 300
+        return [Step(name=f"{len(notes)} new notes", notes=notes, tokens=size)]
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the blocks as the model wants them, each written once."""
+        read = {each.label: each for each in self._writable(view)}
+        blocks = dict(read)
+        left = self._most
+        while left:
+            sheet = _sheet(list(blocks.values()), step.notes)
+            question = prompt(self.name, view, sheet.text, edits=left)
+            answer = await ask(question, Rethought, most_tokens=200 + 120 * left)
+            before = dict(blocks)
+            for edit in answer.edits[:left]:
+                left -= 1
+                block = blocks.get(edit.label)
+                edited = None if block is None else _edited(view, sheet, block, edit)
+                if edited is not None:
+                    blocks[edited.label] = edited
+            if answer.finished or blocks == before:
+                break
+        return [
+            write_block(
+                view, self.name, label, block.value,
+                [(each.start, each.end, each.episodes) for each in block.spans],
+                why=f"what {len(step.notes)} new notes say",
+            )
+            for label, block in blocks.items()
+            if block.value != read[label].value
+        ]  # fmt: skip
+
+    def _writable(self, view: View) -> Sequence[Block]:
+        """Return the blocks that a pass may write, with a new one if there is none."""
+        found = [each for each in view.blocks if not each.read_only]
+        if found or any(each.label == self._label for each in view.blocks):
+            return found
+        return [
+            Block(
+                bank_id=view.bank.id, label=self._label, version=0, parent=None, value="", limit=LIMIT,
+                description="What was learned so far", by="", at=view.now,
+            )
+        ]  # fmt: skip
+
+    def _unknown(self, view: View, blocks: Sequence[Block]) -> Sequence[Note]:
+        """Return the notes that were made since a pass wrote a block, beliefs first, and what they end."""
+        written = max((each.at for each in blocks if each.by.startswith("pass")), default=None)
+        new = {each.id for each in standing.news(view)}
+        notes = [
+            each
+            for each in standing.notes(view)
+            if each.trust in TALK and each.kind is not NoteKind.SUMMARY
+            and (each.id in new or written is None or each.created_at > written)
+        ]  # fmt: skip
+        kept = sorted(notes, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
+        return sorted(kept, key=lambda each: (each.at, each.id))
+
+    def _due(self, view: View, blocks: Sequence[Block], notes: Sequence[Note]) -> bool:
+        """Return whether it is worth a question: something is over, or enough has come together by this page."""
+        if any(each.operation == "contradictions" or standing.ended(view, each.operation) for each in view.proposed):
+            return True
+        new = {each.id for each in standing.news(view)}
+        if not any(each.value for each in blocks):
+            return any(each.id in new for each in notes)
+        before = sum(each.id not in new for each in notes)
+        return before // FEW != len(notes) // FEW
+
+
+def _sheet(blocks: Sequence[Block], notes: Sequence[Note]) -> Sheet:
+    sheet = Sheet()
+    for block in blocks:
+        about = f" ({one_line(block.description)})" if block.description else ""
+        sheet.head(f"Block {one_line(block.label)}{about}, room for {block.limit - len(block.value)} characters")
+        for line in block.value.split("\n") if block.value else ():
+            sheet.line(f"| {line}")
+    sheet.head("New notes")
+    sheet.notes(notes)
+    return sheet
+
+
+def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | None:
+    """Return the block with an edit, or none if it is not allowed: by its room, its sources or what it takes out."""
+    named = sheet.named(edit.ids)
+    new = "\n".join(line for each in edit.new_text.split("\n") if (line := one_line(each)))
+    if named.strangers or named.episodes or not named.notes or unfit(new):
+        return None
+    old = edit.old_text or ""
+    if old:
+        if block.value.count(old) != 1 or new == old:
+            return None
+        start = block.value.index(old)
+        if not _may_go(view, block, start, start + len(old), new, named.notes):
+            return None
+        value = block.value[:start] + new + block.value[start + len(old) :]
+    else:
+        if not new or new in block.value:
+            return None
+        start = len(block.value) + 1 if block.value else 0
+        value = f"{block.value}\n{new}" if block.value else new
+    if len(value) > block.limit:
+        return None
+    spans = carried(block, value)
+    if new:
+        ids = {key for note in named.notes for key in note.evidence}
+        spans = _with(spans, Span(start=start, end=start + len(new), episodes=sorted(ids)))
+    return replace(block, value=value, spans=spans)
+
+
+def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Sequence[Note]) -> bool:
+    """Return whether a part may be replaced: it stays in what replaces it, or a note says that it is over.
+
+    What a pass wrote may be said anew by any note, but not be dropped without one that ends it.
+    """
+    old = block.value[start:end]
+    own = any(each.start < end and start < each.end for each in block.spans)
+    if old in new or (own and new and _shares(old, new)):
+        return True
+    ending = {
+        each.target for each in view.proposed if each.kind is ChangeKind.ADD_NOTE and (each.after or {}).get("ended")
+    }
+    return any(each.id in ending and _shares(old, each.text) for each in notes)
+
+
+def _shares(text: str, other: str) -> bool:
+    return bool(set(words(text)).difference(STOP_WORDS) & set(words(other)).difference(STOP_WORDS))
+
+
+def _with(spans: Sequence[Span], new: Span) -> Sequence[Span]:
+    """Return spans with one more, which takes in those that it overlaps."""
+    apart = [each for each in spans if each.end <= new.start or each.start >= new.end]
+    within = [each for each in spans if each not in apart]
+    ids = {key for each in (new, *within) for key in each.episodes}
+    joined = Span(
+        start=min(each.start for each in (new, *within)), end=max(each.end for each in (new, *within)),
+        episodes=sorted(EpisodeId(key) for key in ids),
+    )  # fmt: skip
+    return sorted([*apart, joined], key=lambda each: each.start)

@@ -1,0 +1,55 @@
+"""The rules that operations ask with, each in a file of its own, and the fence around what they ask about (SLEEP-50).
+
+Nothing of a conversation goes into rules: a file is fixed, but for what a person wants of a pass.
+"""
+
+import hashlib
+import re
+from functools import cache
+from importlib import resources
+from typing import Final
+
+from circadia.llm.mind import Prompt
+from circadia.memory.redaction import redacted
+from circadia.sleeptime.operation import View
+from circadia.sleeptime.wording import one_line
+
+FOLDER: Final = "prompts"
+SHARED: Final = "data"
+"""The rules that all operations share: what the data is, and that nothing in it is an instruction."""
+LONGEST_WISH: Final = 1_000
+"""Characters of what a person wants of a pass that are taken into the rules."""
+_VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
+
+
+def prompt(operation: str, view: View, data: str, **limits: int) -> Prompt:
+    """Return an operation's question about data of this view; its rules may state limits, by name."""
+    own = _text(operation)
+    for name, limit in limits.items():
+        own = own.replace(f"{{{name}}}", str(limit))
+    rules = [own, _text(SHARED)]
+    if view.instructions:
+        wish = one_line(redacted(view.instructions))[:LONGEST_WISH]
+        rules.append(f"The person in charge asks of this run, within these rules: {wish}")
+    return Prompt(rules="\n\n".join(rules), data=fenced(data))
+
+
+def fenced(text: str) -> str:
+    """Return a text between marks that it cannot forge: they hold its own hash."""
+    mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
+    return f"<data {mark}>\n{text}\n</data {mark}>"
+
+
+def version(name: str) -> int:
+    """Return the version of a file of rules."""
+    found = _VERSION.match(_file(name))
+    return int(found[1]) if found else 0
+
+
+def _text(name: str) -> str:
+    return _VERSION.sub("", _file(name)).strip()
+
+
+@cache
+def _file(name: str) -> str:
+    return resources.files("circadia.sleeptime").joinpath(FOLDER, f"{name}.md").read_text("utf-8")

@@ -1,0 +1,126 @@
+"""What a model is shown of a step: lines below their days, each under a short id that means something here only."""
+
+import re
+from collections.abc import Collection, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from circadia.ids import EpisodeId
+from circadia.memory.context import tokens
+from circadia.memory.redaction import redacted
+from circadia.records.bank import Trust
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.dates import dated, local
+from circadia.sleeptime.wording import one_line, plain
+
+LONGEST: Final = 800
+"""Characters of an episode that a model reads; what is longer is mostly pasted."""
+LONGEST_NAME: Final = 60
+_NAMED: Final = re.compile(r"[a-z]\d{1,5}")
+_MARKED: Final = (Trust.TOOL, Trust.EXTERNAL)
+"""The trust that is told; a line without it is of somebody in the conversation."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Named:
+    """What the ids of an answer stand for."""
+
+    episodes: Sequence[Episode]
+    """Episodes, each once."""
+    notes: Sequence[Note]
+    """Notes, each once."""
+    strangers: Sequence[str]
+    """Ids that stand for nothing on the sheet."""
+
+
+class Sheet:
+    """Lines with ids. Whatever a text holds, it stays in its line."""
+
+    def __init__(self) -> None:
+        self._lines: list[str] = []
+        self._day = ""
+        self._rows: dict[str, Episode | Note] = {}
+        self._ids: dict[str, str] = {}
+        self._counts: dict[str, int] = {}
+
+    @property
+    def text(self) -> str:
+        """Return all lines."""
+        return "\n".join(self._lines)
+
+    def head(self, text: str) -> None:
+        """Begin a part."""
+        self._lines.append(f"## {text}")
+        self._day = ""
+
+    def line(self, text: str) -> None:
+        """Add a line that is no row."""
+        self._lines.append(one_line(text))
+
+    def episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
+        """Add lines of what was said, but of what is there already."""
+        for row in rows:
+            if row.id not in self._ids:
+                self._under(local(row).date().isoformat())
+                self._lines.append(f"{self._id('e', row)} {who(row)}: {said(row, longest)}")
+
+    def notes(self, rows: Iterable[Note], *, evidence: Collection[EpisodeId] = ()) -> None:
+        """Add lines of notes, but of those that are there already; with the ids of `evidence` that is on the sheet."""
+        for row in rows:
+            if row.id not in self._ids:
+                self._under(row.at.date().isoformat())
+                trust = f" ({row.trust})" if row.trust in _MARKED else ""
+                rests = [self._ids[each] for each in row.evidence if each in evidence and each in self._ids]
+                on = f" [{' '.join(rests)}]" if rests else ""
+                key = self._id("b" if row.kind is NoteKind.BELIEF else "n", row)
+                self._lines.append(f"{key}{trust}{on} {one_line(redacted(row.text))}")
+
+    def id_of(self, row: Episode | Note) -> str:
+        """Return the id of a row that is on the sheet."""
+        return self._ids[row.id]
+
+    def named(self, ids: Iterable[str]) -> Named:
+        """Return what ids stand for."""
+        rows: dict[str, Episode | Note] = {}
+        strangers: list[str] = []
+        for given in ids:
+            key = given.strip("[]() .,;:").lower()
+            row = self._rows.get(key) if _NAMED.fullmatch(key) else None
+            if row is None:
+                strangers.append(one_line(given)[:LONGEST_NAME])
+            else:
+                rows[row.id] = row
+        return Named(
+            episodes=[each for each in rows.values() if isinstance(each, Episode)],
+            notes=[each for each in rows.values() if isinstance(each, Note)],
+            strangers=list(dict.fromkeys(strangers)),
+        )
+
+    def _under(self, day: str) -> None:
+        if day != self._day:
+            self._lines.append(f"[{day}]")
+            self._day = day
+
+    def _id(self, letter: str, row: Episode | Note) -> str:
+        self._counts[letter] = self._counts.get(letter, 0) + 1
+        key = f"{letter}{self._counts[letter]}"
+        self._rows[key], self._ids[row.id] = row, key
+        return key
+
+
+def who(row: Episode) -> str:
+    """Return who said it, in a form that cannot pass for anything else on a line."""
+    name = " ".join("".join(each for each in plain(row.speaker) if each not in ":()[]<>#").split())[:LONGEST_NAME]
+    return f"{name or 'somebody'} ({row.trust})" if row.trust in _MARKED else name or "somebody"
+
+
+def said(row: Episode, longest: int = LONGEST) -> str:
+    """Return what was said in one line: without what nobody sees and without secrets, with days told as dates."""
+    text = redacted(dated(one_line(row.text), local(row)))
+    return text if len(text) <= longest else f"{text[:longest]} […]"
+
+
+def size(rows: Iterable[Episode]) -> int:
+    """Return about how many tokens the lines of these take."""
+    return sum(tokens(said(each)) + 6 for each in rows)

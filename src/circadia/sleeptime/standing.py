@@ -1,0 +1,68 @@
+"""What stands once all that was proposed so far is done: what the next operation works with."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import Any, cast
+
+from circadia.ids import EpisodeId, NoteId
+from circadia.memory.terms import stored_terms
+from circadia.records.bank import Trust
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.operation import View
+
+
+def notes(view: View) -> Sequence[Note]:
+    """Return the notes that stand: those of the bank that nobody proposes to retire, then the proposed ones."""
+    gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
+    known = {each.id for each in view.notes}
+    made = {
+        each.target: _drafted(view, each)
+        for each in view.proposed
+        if each.kind is ChangeKind.ADD_NOTE and each.target not in known
+    }
+    return [each for each in (*view.notes, *made.values()) if each.id not in gone]
+
+
+def news(view: View) -> Sequence[Note]:
+    """Return the notes that stand and rest on new episodes, in whichever run of the pass they were made."""
+    page = {each.id for each in view.page}
+    return [each for each in notes(view) if not page.isdisjoint(each.evidence)]
+
+
+def demoted(view: View) -> Mapping[EpisodeId, str]:
+    """Return the episodes that operations before propose to demote, with the id of what shows them to be stale."""
+    found = [each for each in view.proposed if each.kind is ChangeKind.DEMOTE_EPISODE]
+    return {EpisodeId(each.target): str((each.after or {}).get("evidence", "")) for each in found}
+
+
+def ended(view: View, operation: str) -> Mapping[NoteId, Sequence[str]]:
+    """Return by note, of those that this operation proposes, what each says does not hold any more."""
+    made = [each for each in view.proposed if each.kind is ChangeKind.ADD_NOTE and each.operation == operation]
+    found = {NoteId(each.target): cast("Sequence[str]", (each.after or {}).get("ended", ())) for each in made}
+    return {key: ids for key, ids in found.items() if ids}
+
+
+def outweighs(sources: Iterable[Episode | Note], others: Iterable[Episode | Note]) -> bool:
+    """Return whether what some sources say may end what others say.
+
+    What a tool or the outside brings in never ends what was said by those who talk to each other.
+    """
+    weight = max((_distance(each.trust) for each in sources), default=len(Trust))
+    return all(weight <= _distance(each.trust) for each in others)
+
+
+def _distance(trust: Trust) -> int:
+    return max(0, trust.rank - Trust.AGENT.rank)
+
+
+def _drafted(view: View, change: Change) -> Note:
+    after = cast("Mapping[str, Any]", change.after or {})
+    text = str(after["text"])
+    return Note(
+        id=NoteId(change.target), number=0, bank_id=view.bank.id, kind=NoteKind(after["kind"]), text=text,
+        evidence=tuple(EpisodeId(each) for each in after["evidence"]), trust=Trust(after["trust"]),
+        at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=view.now,
+        terms=stored_terms(text),
+    )  # fmt: skip

@@ -1,0 +1,261 @@
+"""A model of sleep-time work that is none: it answers each question of the operations by rules, always the same.
+
+For the demo without a key, for benchmarks of what a pass costs, and for tests. It understands plain statements such as
+`I live in Porto` or `the deadline is 3 May`, groups the rest by rare words, and is right about nothing else.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import groupby
+from typing import Final, TypeVar, cast
+
+from pydantic import BaseModel
+
+from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.usage import Usage
+from circadia.memory.terms import STOP_WORDS
+from circadia.sleeptime.operations.compress import Compressed
+from circadia.sleeptime.operations.consolidate import Consolidated, Written
+from circadia.sleeptime.operations.contradictions import Compared, Contradiction
+from circadia.sleeptime.operations.reflect import Belief, Checked, Reflected
+from circadia.sleeptime.operations.rethink import BlockEdit, Rethought
+from circadia.testing.told_facts import THE, Fact, facts
+
+T = TypeVar("T", bound=BaseModel)
+
+BYTES_A_TOKEN: Final = 4
+"""About what tokenizers make of English."""
+NANOUSD_IN: Final = 50
+"""Price of an input token, that of a small model."""
+NANOUSD_OUT: Final = 400
+"""Price of an output token."""
+LONGEST: Final = 160
+"""Characters of a quotation."""
+_ROW: Final = re.compile(r"([enb]\d+)(?: \((?:tool|external)\))?(?: \[([^\]]*)\])? (.*)")
+_SAID: Final = re.compile(r"([^:]*?)(?: \((?:tool|external)\))?: (.*)")
+_DAY: Final = re.compile(r"\[(\d{4}-\d\d-\d\d)\]")
+_PAIR: Final = re.compile(r"(n\d+) with (n\d+)")
+_WORD: Final = re.compile(r"[A-Za-z][a-z]{4,}")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Row:
+    """A line of a question's data."""
+
+    key: str
+    """Its id."""
+    part: str
+    """The heading that it stands below."""
+    day: str
+    """Its day."""
+    speaker: str
+    """Who said it; empty for a note."""
+    text: str
+    """What it says."""
+    rests: Sequence[str]
+    """Of a note: the lines of its evidence."""
+
+    @property
+    def facts(self) -> Sequence[Fact]:
+        """Return what it states."""
+        return list(facts(self.speaker, self.text))
+
+    @property
+    def quoted(self) -> str:
+        """Return it as a note may quote it."""
+        if not self.speaker:
+            return self.text
+        short = self.text if len(self.text) <= LONGEST else f"{self.text[:LONGEST].rsplit(' ', 1)[0]} …"
+        return f'{self.speaker[:1].upper()}{self.speaker[1:]} said on {self.day}: "{short}"'
+
+
+class Dreamer:
+    """Answers by rules."""
+
+    def __init__(self, *, name: str = "dreamer") -> None:
+        self.name = name
+        self.upstream = "scripted"
+        self.asked: list[tuple[str, Usage]] = []
+        """The name of each answer's schema, with what it used."""
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return the answer. Raises Unusable: nobody has told it how to answer that."""
+        answering = _ANSWERS.get(output)
+        if answering is None:
+            raise Unusable(f"it cannot answer {output.__name__}")
+        answer = answering(prompt.data)
+        used = Usage(
+            input_tokens=prompt.bytes // BYTES_A_TOKEN,
+            output_tokens=len(answer.model_dump_json().encode()) // BYTES_A_TOKEN,
+        )
+        self.asked.append((output.__name__, used))
+        return cast("T", answer), used
+
+    def price(self, used: Usage) -> int | None:
+        """Return the price in billionths of a US dollar."""
+        return (used.input_tokens or 0) * NANOUSD_IN + (used.output_tokens or 0) * NANOUSD_OUT
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return the same for a size."""
+        return input_tokens * NANOUSD_IN + output_tokens * NANOUSD_OUT
+
+
+def rows(data: str) -> list[Row]:
+    """Return the lines of a question's data that have ids."""
+    found: list[Row] = []
+    part = day = ""
+    for line in data.split("\n"):
+        if line.startswith("## "):
+            part, day = line[3:], ""
+        elif dated := _DAY.fullmatch(line):
+            day = dated[1]
+        elif row := _ROW.fullmatch(line):
+            said = _SAID.fullmatch(row[3]) if row[1][0] == "e" else None
+            speaker, text = (said[1], said[2]) if said else ("", row[3])
+            rests = (row[2] or "").split()
+            found.append(Row(key=row[1], part=part, day=day, speaker=speaker, text=text, rests=rests))
+    return found
+
+
+def consolidated(data: str) -> Consolidated:
+    """Return a note for each subject that has facts, and for each rare word that several lines share."""
+    every = rows(data)
+    new = {row.key for row in every if row.part == "Said now"}
+    told = [(fact, row) for row in every for fact in row.facts]
+    told.sort(key=lambda each: (each[0].subject, each[0].about, each[1].key in new, each[1].day))
+    notes: list[Written] = []
+    for subject, group in groupby(told, key=lambda each: each[0].subject):
+        written = _of_subject(subject, list(group), new)
+        if written is not None:
+            notes.append(written)
+    used = {key for note in notes for key in note.ids}
+    return Consolidated(notes=[*notes, *_by_word([row for row in every if row.key in new - used])][:40])
+
+
+def _of_subject(subject: str, told: Sequence[tuple[Fact, Row]], new: set[str]) -> Written | None:
+    sentences: list[str] = []
+    ids: list[str] = []
+    ended: list[str] = []
+    for _, group in groupby(told, key=lambda each: each[0].about):
+        of_it = list(group)
+        fact, row = of_it[-1]
+        sentence = fact.now
+        before = [(old, its) for old, its in of_it if old.value != fact.value]
+        if before:
+            sentence += f"; before (until {row.day}): {before[-1][0].before}"
+            ended += [its.key for _, its in before]
+        sentences.append(sentence)
+        ids += [its.key for _, its in of_it]
+    ids = list(dict.fromkeys(ids))
+    if len(ids) < 2 or new.isdisjoint(ids) or (subject == THE and len(sentences) > 1 and len(ids) == len(sentences)):
+        return None
+    notes = [key for key in ids if key[0] == "n"]
+    return Written(text=f"{'. '.join(sentences)}.", ids=ids[:40], replaces=notes[:6], ended=ended[:20])
+
+
+def _by_word(said: Sequence[Row]) -> Iterator[Written]:
+    """Return notes of lines that share a word which few have, each line in one note."""
+    having: dict[str, list[Row]] = {}
+    for row in said:
+        for word in sorted({each.casefold() for each in _WORD.findall(row.text)} - STOP_WORDS):
+            having.setdefault(word, []).append(row)
+    taken: set[str] = set()
+    for word, group in sorted(having.items(), key=lambda each: (-len(each[1]), each[0])):
+        left = [row for row in group if row.key not in taken]
+        if 2 <= len(left) <= 4 and len(group) <= 6 and word:
+            taken.update(row.key for row in left)
+            yield Written(text=" ".join(row.quoted for row in left), ids=[row.key for row in left])
+
+
+def compared(data: str) -> Compared:
+    """Return the facts of which two notes say another value."""
+    by_key = {row.key: row for row in rows(data)}
+    found: list[Contradiction] = []
+    for one, other in _PAIR.findall(data):
+        first, second = sorted((by_key[one], by_key[other]), key=lambda row: (row.day, row.key))
+        values = {(fact.subject, fact.about): fact for fact in first.facts}
+        for fact in second.facts:
+            old = values.get((fact.subject, fact.about))
+            if old is None or old.value == fact.value:
+                continue
+            said = [by_key[key] for key in first.rests if key in by_key]
+            stale = [row.key for row in said if any(each.value == old.value for each in row.facts)]
+            found.append(
+                Contradiction(
+                    now=fact.now, before=old.before, holds=[second.key], ended=[first.key, *stale],
+                    verdict="replaced" if first.day < second.day else "unclear",
+                )
+            )  # fmt: skip
+    return Compared(found=found[:12])
+
+
+def reflected(data: str) -> Reflected:
+    """Return whom something occupies on several days, and which beliefs rest on what is over."""
+    every = rows(data)
+    over = set(re.findall(r"^(e\d+): ", data, re.M))
+    said = [row for row in every if row.speaker and row.key not in over]
+    words: dict[tuple[str, str], dict[str, Row]] = {}
+    for row in said:
+        for word in {each.casefold() for each in _WORD.findall(row.text)} - STOP_WORDS:
+            words.setdefault((row.speaker, word), {}).setdefault(row.day, row)
+    often = sorted(words.items(), key=lambda each: (-len(each[1]), each[0]))[:3]
+    known = " ".join(row.text for row in every if row.key[0] == "b")
+    beliefs = [
+        Belief(
+            text=f"{who[:1].upper()}{who[1:]} often speaks of {word}.", ids=[row.key for row in days.values()][:10]
+        )
+        for (who, word), days in often
+        if len(days) > 1 and f" {word}." not in known
+    ]  # fmt: skip
+    checked = [Checked(id=row.key, holds=over.isdisjoint(row.rests)) for row in every if row.key[0] == "b"]
+    return Reflected(beliefs=beliefs, checked=checked[:8])
+
+
+def compressed(data: str) -> Compressed:
+    """Return the first sentence of each note."""
+    every = rows(data)
+    firsts = [re.split(r"(?<=[.!?\"]) ", row.text, maxsplit=1)[0][:LONGEST] for row in every]
+    text = " ".join(dict.fromkeys(firsts))[:1_200]
+    return Compressed(text=text, ids=[row.key for row in every][:40])
+
+
+def rethought(data: str) -> Rethought:
+    """Return a line for each fact of the new notes: in the place of the line about the same, or at the end."""
+    blocks: dict[str, list[str]] = {}
+    for line in data.split("\n"):
+        if head := re.match(r"## Block (.*?)(?: \(.*\))?, room for ", line):
+            blocks[head[1]] = []
+        elif line.startswith("| ") and blocks:
+            blocks[next(reversed(blocks))].append(line[2:])
+    edits: list[BlockEdit] = []
+    done: Counter[tuple[str, str]] = Counter()
+    for row in sorted(rows(data), key=lambda row: row.day, reverse=True):
+        for fact in row.facts:
+            about = (fact.subject, fact.about)
+            done[about] += 1
+            if done[about] == 1 and (edit := _edit(blocks, fact, row)) is not None:
+                edits.append(edit)
+    return Rethought(edits=edits[:10], finished=True)
+
+
+def _edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: Row) -> BlockEdit | None:
+    for label, lines in blocks.items():
+        for line in lines:
+            for known in facts("", line):
+                if (known.subject, known.about) == (fact.subject, fact.about):
+                    same = known.value == fact.value
+                    return None if same else BlockEdit(
+                        label=label, old_text=line, new_text=f"{fact.now}.", ids=[row.key]
+                    )  # fmt: skip
+    return BlockEdit(label=next(iter(blocks)), new_text=f"{fact.now}.", ids=[row.key]) if blocks else None
+
+
+_ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
+    Consolidated: consolidated,
+    Compared: compared,
+    Reflected: reflected,
+    Compressed: compressed,
+    Rethought: rethought,
+}

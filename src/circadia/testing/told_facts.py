@@ -1,0 +1,76 @@
+"""Facts that plain English sentences state, by pattern: enough for a story, and for a model that is none."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Final
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fact:
+    """Something that has one value at a time."""
+
+    subject: str
+    """Whose it is: a name, or `The`."""
+    about: str
+    """What of theirs, such as `home`."""
+    value: str
+    """What it is."""
+
+    @property
+    def now(self) -> str:
+        """Return it as a sentence of the present, without its end."""
+        return _FORMS.get(self.about, "{subject} {about} is {value}").format(
+            subject=self._of if self.about not in _FORMS else self.subject, about=self.about, value=self.value
+        )
+
+    @property
+    def before(self) -> str:
+        """Return it as a sentence of the past, without its end."""
+        return _PAST.get(self.about, "{subject} {about} was {value}").format(
+            subject=self._of if self.about not in _PAST else self.subject, about=self.about, value=self.value
+        )
+
+    @property
+    def _of(self) -> str:
+        return self.subject if self.subject == THE else f"{self.subject}'s"
+
+
+THE: Final = "The"
+"""The subject of facts that are nobody's."""
+_FORMS: Final = {"home": "{subject} lives in {value}", "work": "{subject} works {value}"}
+_PAST: Final = {"home": "{subject} lived in {value}", "work": "{subject} worked {value}"}
+_VALUE: Final = r"(?P<value>[^.,;!?()\n]{2,60}?)"
+_STOP: Final = r"now|today|any more|anymore|since|until|last|this|next|yesterday|because|but|and|so|with"
+_END: Final = rf"(?=\s(?:{_STOP})\b|\s\(|[.,;!?\n]|$)"
+_PATTERNS: Final = tuple(
+    (about, re.compile(rf"\b(?P<who>I|[A-Z][\w-]+)\s{form}\s{_VALUE}{_END}"))
+    for about, form in (
+        ("home", r"(?:now\s)?(?:lives?|am\sliving|is\sliving)(?:\snow)?\sin"),
+        ("home", r"(?:have\s|has\s)?(?:just\s)?(?:moved|relocated)\sto"),
+        ("work", r"(?:now\s)?works?(?=\s(?:as|at|for)\b)"),
+    )
+)
+_OWN: Final = re.compile(
+    rf"\b(?:(?P<my>[Mm]y)|(?P<who>[A-Z][\w-]+)'s|(?P<the>[Tt]he))\s(?P<about>[a-z][a-z ]{{2,30}}?)\s"
+    rf"(?:is|was moved to|has moved to|has changed to|are)(?:\snow)?\s{_VALUE}{_END}"
+)
+_WORDS: Final = frozenset({"The", "What", "That", "This", "It", "He", "She", "They", "We", "You", "There", "Who"})
+
+
+def facts(speaker: str, text: str) -> Iterator[Fact]:
+    """Return what a text states; `speaker` is who says `I`. What was before, in a note, is not stated."""
+    text = re.sub(r"; before \(until [^)]*\):[^.]*\.?", ".", text)
+    for about, pattern in _PATTERNS:
+        for found in pattern.finditer(text):
+            who = _name(speaker) if found["who"] == "I" else found["who"]
+            if who not in _WORDS:
+                yield Fact(subject=who, about=about, value=found["value"].strip())
+    for found in _OWN.finditer(text):
+        who = _name(speaker) if found["my"] else found["who"] or THE
+        if who == THE or who not in _WORDS:
+            yield Fact(subject=who, about=found["about"], value=found["value"].strip())
+
+
+def _name(speaker: str) -> str:
+    return speaker[:1].upper() + speaker[1:]

@@ -1,0 +1,118 @@
+"""Passes over a stand's bank with the operations that ask, and what came of them."""
+
+import asyncio
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Any
+
+from circadia.ids import PassId
+from circadia.llm.mind import Mind
+from circadia.memory.episodes import NewEpisode
+from circadia.records.bank import Trust
+from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.episode import Episode
+from circadia.records.note import Note
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.sleeptime.ask import Asking
+from circadia.sleeptime.operation import Operation
+from circadia.sleeptime.operations.compress import Compress
+from circadia.sleeptime.operations.consolidate import Consolidate
+from circadia.sleeptime.operations.contradictions import Contradictions
+from circadia.sleeptime.operations.reflect import Reflect
+from circadia.sleeptime.operations.rethink import Rethink
+from circadia.sleeptime.passes import Outcome, Running
+from circadia.sleeptime.publish import Rule
+from circadia.sleeptime.wording import worded
+from circadia.testing.dreamer import Dreamer
+from tests.sleeptime.stand import Stand
+
+
+def asking_operations() -> Sequence[Operation]:
+    """Return all operations that ask, in their order."""
+    return (Consolidate(), Contradictions(), Reflect(), Compress(), Rethink())
+
+
+class Night:
+    """Runs one pass after the other."""
+
+    def __init__(
+        self, stand: Stand, mind: Mind | None = None, operations: Sequence[Operation] | None = None,
+        rules: Sequence[Rule] = (worded,),
+    ) -> None:  # fmt: skip
+        self.stand = stand
+        self.mind = mind or Dreamer()
+        self.operations = asking_operations() if operations is None else operations
+        self.rules = rules
+        self.passes = 0
+
+    async def said(
+        self, *texts: str, speaker: str = "ann", at: datetime | None = None, trust: Trust = Trust.PERSON, **more: Any
+    ) -> list[Episode]:
+        """Remember what somebody says, a minute apart, at a time or now."""
+        found: list[Episode] = []
+        for text in texts:
+            self.stand.clock.advance(60)
+            new = NewEpisode(text=text, speaker=speaker, trust=trust, at=at, **more)
+            async with self.stand.store.write() as tx:
+                kept = (await self.stand.memory.episodes.remember(tx, self.stand.bank, new)).episode
+            async with self.stand.store.read() as tx:
+                row = await tx.episodes.get(self.stand.bank.id, kept.id)
+            assert row is not None
+            found.append(row)
+        return found
+
+    async def run(self, **more: Any) -> Outcome:
+        """Run a pass over all that waits."""
+        self.passes += 1
+        stand = self.stand
+        async with stand.store.write() as tx:
+            state = await tx.sleep_states.get(stand.bank.id)
+            backlog = await tx.sleep_states.backlog(stand.bank.id, state.cursor)
+            run = Pass(
+                id=PassId(f"p{self.passes}"), bank_id=stand.bank.id, trigger=Trigger.IDLE, status=PassStatus.RUNNING,
+                created_at=stand.clock.now(), after=state.cursor, upto=max(state.cursor, backlog.last), epoch=1,
+                owner="exe", **more,
+            )  # fmt: skip
+            await tx.passes.add(run)
+        asking = Asking(stand.clock, stand.ids, stand.store, self.mind, run, [])
+        running = Running(
+            stand.clock, stand.store, stand.publisher, self.operations, self.rules, asking, lambda: asyncio.sleep(0),
+            retrieval=stand.memory.retrieval,
+        )  # fmt: skip
+        outcome = await running.work(run, stand.bank)
+        async with stand.store.write() as tx:
+            ended = replace(outcome.run, status=outcome.status, ended_at=stand.clock.now(), detail=outcome.detail)
+            assert await tx.passes.save(ended, origin=outcome.run)
+        return outcome
+
+    async def changes(self, kind: ChangeKind | None = None, state: ChangeState | None = None) -> Sequence[Change]:
+        """Return what all passes proposed."""
+        async with self.stand.store.read() as tx:
+            found = [one for at in range(self.passes) for one in await tx.passes.changes(PassId(f"p{at + 1}"))]
+        return [each for each in found if kind in (None, each.kind) and state in (None, each.state)]
+
+    async def refused(self) -> Sequence[str]:
+        """Return why changes were refused."""
+        return [each.why for each in await self.changes(state=ChangeState.REFUSED)]
+
+    async def texts(self, *, retired: bool = False) -> Sequence[str]:
+        """Return the texts of the notes."""
+        return [each.text for each in await self.notes(retired=retired)]
+
+    async def notes(self, *, retired: bool = False) -> Sequence[Note]:
+        """Return the notes that stand, or all of them."""
+        return await self.stand.notes(retired=retired)
+
+    async def episode(self, episode: Episode) -> Episode:
+        """Return an episode as it is now."""
+        async with self.stand.store.read() as tx:
+            found = await tx.episodes.get(self.stand.bank.id, episode.id)
+        assert found is not None
+        return found
+
+    def asked(self) -> Counter[str]:
+        """Return how often the model was asked, by schema."""
+        assert isinstance(self.mind, Dreamer)
+        return Counter(name for name, _ in self.mind.asked)
