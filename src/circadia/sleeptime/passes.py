@@ -123,9 +123,9 @@ class Running:
             notes = await tx.notes.every(bank.id, limit=NOTES)
             blocks = await tx.blocks.every(bank.id)
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
+        look = _Looking(self._store, bank, self._retrieval)
         view = View(
-            bank=bank, now=now, page=page, notes=notes, blocks=blocks, look=_Looking(self._store, bank, self._retrieval),
-            instructions=run.instructions,
+            bank=bank, now=now, page=page, notes=notes, blocks=blocks, look=look, instructions=run.instructions
         )  # fmt: skip
         left: list[Leftover] = []
         for operation in self._operations:
