@@ -23,6 +23,7 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.due import Gate, Verdict
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
 from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
+from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
 
@@ -145,21 +146,26 @@ class SleepWorker:
         """Look for whoever waits for a bank whose pass runs here, and for a pass that was taken away."""
         for each in tuple(self._running.values()):
             async with self._parts.store.read() as tx:
-                run, policy = await tx.passes.get(each.run.id), self._tier.policy(each.bank)
+                run, state = await tx.passes.get(each.run.id), await tx.sleep_states.get(each.bank.id)
                 newer = await tx.sleep_states.backlog(each.bank.id, each.newest)
                 since = await tx.sleep_states.asleep_since(_names(each.bank))
-                state = await tx.sleep_states.get(each.bank.id)
-                waiting = await tx.sleep_states.backlog(each.bank.id, state.cursor)
+                late = await self._late(tx, each.bank)
             if run is None or run.epoch != each.run.epoch or not run.open:
                 each.task.cancel("it is no longer this process'")
                 continue
-            lag = 0.0 if waiting.oldest_at is None else (self._clock.now() - waiting.oldest_at).total_seconds()
-            each.late = lag > policy.max_lag_minutes * 60
+            each.late = late
             if state.paused_by is not None:
                 each.stop.set()
             elif newer.episodes or (each.asleep and since is None):
                 each.newest, each.asleep = max(each.newest, newer.last), since is not None
                 each.disturb()
+
+    async def _late(self, tx: Tx, bank: Bank) -> bool:
+        """Return whether the bank's oldest turn has waited for longer than its policy allows."""
+        state = await tx.sleep_states.get(bank.id)
+        oldest = (await tx.sleep_states.backlog(bank.id, state.cursor)).oldest_at
+        longest = timedelta(minutes=self._tier.policy(bank).max_lag_minutes)
+        return oldest is not None and self._clock.now() - oldest >= longest
 
     async def _decide(self) -> None:
         """Begin the passes that are due, and write down which gate keeps the others."""
@@ -249,7 +255,8 @@ class SleepWorker:
             taken = await self._tier.rows.take(tx, bank, run, self._owner)
             since = await tx.sleep_states.asleep_since(_names(bank))
             newest = (await tx.sleep_states.backlog(bank.id, 0)).last
-        each = Run(run=taken, bank=bank, newest=newest, asleep=since is not None)
+            late = await self._late(tx, bank)
+        each = Run(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)
         each.task = asyncio.create_task(self._runs.work(each))
         self._running[run.id] = each
         each.task.add_done_callback(lambda _: self._running.pop(run.id, None))

@@ -1,0 +1,418 @@
+"""The worker begins passes when they are due, lets them yield to whoever waits, and recovers what died."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pydantic import BaseModel
+
+from circadia.ids import AgentId, SessionId
+from circadia.llm.mind import Prompt, Unusable
+from circadia.records.agent import Agent, AgentPolicy, Cause
+from circadia.records.bank import Trust
+from circadia.records.change import Change, ChangeState
+from circadia.records.note import NoteKind
+from circadia.records.session import Session, SessionStatus
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
+from circadia.sleeptime.operation import Ask, Operation, Step, View
+from circadia.sleeptime.propose import add_note
+from circadia.sleeptime.rows import LEASE_SECONDS, NewPass, PassRows
+from circadia.sleeptime.runs import SleepParts
+from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.worker import SleepWorker
+from circadia.stores.signals.local import LocalSignals
+from circadia.testing.mind import ScriptedMind
+from tests.sleeptime.stand import Stand
+
+
+class Read(BaseModel):
+    """What the model has read."""
+
+    text: str
+
+
+class Pairs:
+    """An operation that notes two new episodes at a time, as the model reads them."""
+
+    name = "pairs"
+    asks = True
+
+    def plan(self, view: View) -> Sequence[Step]:
+        pairs = [view.page[at : at + 2] for at in range(0, len(view.page), 2)]
+        return [Step(name=pair[0].text, episodes=pair) for pair in pairs if len(pair) == 2]
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        read = await ask(Prompt(rules="Read.", data=" ".join(each.text for each in step.episodes)), Read, most_tokens=9)
+        return [add_note(view, self.name, NoteKind.SUMMARY, read.text, step.episodes, why="read")]
+
+
+class Slow:
+    """A model that answers when a test says so."""
+
+    def __init__(self) -> None:
+        self.free = asyncio.Event()
+        self.asked = asyncio.Event()
+        self.count = 0
+
+    async def __call__(self, prompt: Prompt, _: type[BaseModel]) -> Read:
+        self.count += 1
+        self.asked.set()
+        await self.free.wait()
+        return Read(text=prompt.data)
+
+
+class Tier:
+    """A worker over a stand's bank, moved by hand."""
+
+    def __init__(self, stand: Stand, mind: ScriptedMind | None, **policy: Any) -> None:
+        self.stand = stand
+        self.mind = mind
+        self.signals = LocalSignals()
+        self.settings = SleeptimeSettings.model_validate(policy)
+        self.rows = PassRows(stand.clock, stand.ids, self.signals)
+        self.tier = Sleeptime(stand.clock, self.settings, self.rows, stand.publisher)
+
+    def worker(self, owner: str = "exe1", *, alone: bool = False) -> SleepWorker:
+        """Return a worker."""
+
+        def operations(_: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
+            return [Pairs()] if model else []
+
+        parts = SleepParts(
+            store=self.stand.store, signals=self.signals, ids=self.stand.ids, tier=self.tier, operations=operations,
+            retrieval=self.stand.memory.retrieval, mind=self.mind,
+        )  # fmt: skip
+        return SleepWorker(self.stand.clock, parts, owner=owner, alone=alone)
+
+    async def passes(self) -> Sequence[Pass]:
+        """Return all, the oldest first."""
+        async with self.stand.store.read() as tx:
+            return [*reversed(await tx.passes.every())]
+
+    async def until(self, is_so: Callable[[Sequence[Pass]], bool]) -> Sequence[Pass]:
+        """Return the passes once it is so; the tasks that run them need some turns of the loop."""
+        async with asyncio.timeout(20):
+            while not is_so(found := await self.passes()):
+                await asyncio.sleep(0)
+        return found
+
+    async def ended(self, number: int = 1) -> Sequence[Pass]:
+        """Return the passes once so many have ended."""
+        return await self.until(lambda found: sum(not each.open for each in found) >= number)
+
+    async def gate(self) -> str:
+        """Return the gate that is written down."""
+        async with self.stand.store.read() as tx:
+            return (await tx.sleep_states.get(self.stand.bank.id)).gate
+
+    async def agent(self, *, asleep: bool) -> None:
+        """Make or move the agent that is bound to the bank."""
+        now = self.stand.clock.now()
+        async with self.stand.store.write() as tx:
+            found = await tx.agents.get(AgentId("agt_1"))
+            if found is None:
+                session = Session(
+                    id=SessionId("ses_1"), name="default", status=SessionStatus.OPEN, created_at=now, touched_at=now
+                )
+                await tx.sessions.add(session)
+                await tx.agents.add(
+                    Agent(
+                        id=AgentId("agt_1"),
+                        session_id=SessionId("ses_1"),
+                        session="default",
+                        name="guide",
+                        token_hash="x",
+                        policy=AgentPolicy(bank="ann"),
+                        created_at=now,
+                        since=now,
+                        asleep=asleep,
+                    )  # fmt: skip
+                )
+            else:
+                moved = replace(
+                    found, asleep=asleep, since=now, generation=found.generation + 1, cause=Cause.OPERATOR, actor="p"
+                )
+                assert await tx.agents.move(moved, from_generation=found.generation)
+        self.signals.publish("sleep", "agt_1", {"asleep": asleep})
+
+
+def reading(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
+    """Read all."""
+    return Read(text=prompt.data)
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A bank of Ann's."""
+    made = await Stand.made(tmp_path)
+    yield made
+    await made.store.close()
+
+
+@pytest.mark.spec("SLEEP-01", "SLEEP-03", "SLEEP-12")
+async def test_a_pass_begins_when_nothing_was_said_for_a_while_and_not_before(stand: Stand) -> None:
+    mind = ScriptedMind(reading)
+    tier = Tier(stand, mind, idle_seconds=60)
+    worker = tier.worker()
+    await worker.step()
+    assert await tier.gate() == ""
+    await stand.said("I live in Porto.", "I have a cat.")
+    await worker.step()
+    assert await tier.passes() == []
+    assert await tier.gate() == "not_yet"
+    assert mind.asked == [], "no model is asked to find out that nothing is to be done"
+    stand.clock.advance(60)
+    await worker.step()
+    (run,) = await tier.ended()
+    assert (run.trigger, run.status, dict(run.counts)) == (Trigger.IDLE, PassStatus.SUCCEEDED, {"add_note": 1})
+    assert [note.text for note in await stand.notes()] == ["I live in Porto. I have a cat."]
+    stand.clock.advance(3600)
+    await worker.step()
+    assert len(await tier.passes()) == 1
+
+
+@pytest.mark.spec("SLEEP-01")
+async def test_a_pass_begins_at_once_when_all_agents_of_the_bank_sleep(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading))
+    worker = tier.worker()
+    await tier.agent(asleep=False)
+    await stand.said("I live in Porto.", "I have a cat.")
+    await worker.step()
+    assert await tier.passes() == []
+    await tier.agent(asleep=True)
+    await worker.step()
+    (run,) = await tier.ended()
+    assert run.trigger is Trigger.ASLEEP
+
+
+@pytest.mark.spec("SLEEP-01")
+async def test_so_many_completed_turns_make_a_pass_due(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), frequency_turns=3)
+    worker = tier.worker()
+    await stand.said("a", "b", trust=Trust.AGENT)
+    await worker.step()
+    assert await tier.passes() == []
+    await stand.said("c", trust=Trust.AGENT)
+    stand.clock.advance(11)
+    await worker.step()
+    (run,) = await tier.ended()
+    assert run.trigger is Trigger.CADENCE
+
+
+@pytest.mark.spec("SLEEP-04", "SLEEP-10")
+async def test_a_new_turn_stops_a_pass_and_the_answer_that_was_on_its_way_is_kept(stand: Stand) -> None:
+    slow = Slow()
+    mind = ScriptedMind(slow)
+    tier = Tier(stand, mind, idle_seconds=60)
+    worker = tier.worker()
+    await stand.said("one", "two", "three", "four")
+    stand.clock.advance(60)
+    await worker.step()
+    await slow.asked.wait()
+    tier.signals.publish("turn", "ann", {"user": None})
+    (run,) = await tier.until(lambda found: found[0].status is PassStatus.PENDING)
+    assert run.detail == "it yields to whoever waits"
+    slow.free.set()  # the call in flight ends in the background
+    async with asyncio.timeout(20):
+        while len(mind.asked) == 1 and worker.running:
+            await asyncio.sleep(0)
+    stand.clock.advance(30)
+    await worker.step()
+    assert (await tier.passes())[0].status is PassStatus.PENDING, "it goes on once the bank is idle again"
+    stand.clock.advance(31)
+    await worker.step()
+    (run,) = await tier.ended()
+    assert run.status is PassStatus.SUCCEEDED
+    assert [each.data for each in mind.asked] == ["one two", "three four"], "nothing is asked twice"
+
+
+@pytest.mark.spec("SLEEP-04")
+async def test_a_wake_stops_a_pass_also_where_its_signal_is_lost(stand: Stand) -> None:
+    slow = Slow()
+    tier = Tier(stand, ScriptedMind(slow))
+    worker = tier.worker()
+    await tier.agent(asleep=True)
+    await stand.said("one", "two")
+    await worker.step()
+    await slow.asked.wait()
+    await tier.agent(asleep=False)
+    await worker.step()
+    (run,) = await tier.until(lambda found: found[0].status is PassStatus.PENDING)
+    assert run.trigger is Trigger.ASLEEP
+    slow.free.set()
+    await tier.agent(asleep=True)
+    stand.clock.advance(1)
+    await worker.step()
+    assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
+    assert slow.count == 1
+
+
+@pytest.mark.spec("SLEEP-01", "SLEEP-04")
+async def test_a_bank_that_is_never_quiet_is_worked_on_slowly_once_its_turns_have_waited_too_long(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), idle_seconds=600, max_lag_minutes=10, frequency_turns=0, importance=0)
+    worker = tier.worker()
+    await stand.said(*(f"turn {at}" for at in range(8)))
+    stand.clock.advance(120)
+    tier.signals.publish("turn", "ann", {"user": None})
+    await worker.step()
+    assert await tier.passes() == []
+    stand.clock.advance(60)
+    await stand.said("another")
+    await worker.step()
+    while not [run for run in await tier.passes() if not run.open]:
+        tier.signals.publish("turn", "ann", {"user": None})
+        await worker.step()
+        stand.clock.advance(1)
+        await asyncio.sleep(0)
+    (run,) = await tier.passes()
+    assert (run.trigger, run.status) == (Trigger.LAG, PassStatus.SUCCEEDED)
+
+
+@pytest.mark.spec("SLEEP-10", "SLEEP-12", "SLEEP-70")
+async def test_a_pass_of_a_dead_process_is_taken_over_and_pays_for_no_answer_twice(stand: Stand) -> None:
+    mind = ScriptedMind(reading)
+    tier = Tier(stand, mind, idle_seconds=0)
+    await stand.said("one", "two", "three", "four")
+    slow = Slow()
+    tier.mind = ScriptedMind(slow)
+    dead = tier.worker("exe1")
+    await dead.step()
+    await slow.asked.wait()
+    tier.mind = mind
+    other = tier.worker("exe2")
+    await other.step()
+    stand.clock.advance(LEASE_SECONDS - 1)
+    await other.step()
+    (run,) = await tier.passes()
+    assert (run.status, run.owner) == (PassStatus.RUNNING, "exe1")
+    stand.clock.advance(1)
+    await other.step()
+    stand.clock.advance(1)
+    await other.step()
+    (run,) = await tier.ended()
+    assert (run.status, run.owner, run.epoch) == (PassStatus.SUCCEEDED, "exe2", 2)
+    slow.free.set()  # the one that was thought dead comes back, and must not publish
+    async with asyncio.timeout(20):
+        while dead.running:
+            await asyncio.sleep(0)
+    assert sorted(note.text for note in await stand.notes()) == ["one two", "three four"]
+    assert [each.data for each in mind.asked] == ["one two", "three four"]
+
+
+@pytest.mark.spec("SLEEP-10", "SLEEP-70")
+async def test_two_workers_run_one_pass_of_a_bank(stand: Stand) -> None:
+    mind = ScriptedMind(reading)
+    tier = Tier(stand, mind, idle_seconds=0)
+    workers = [tier.worker(f"exe{at}") for at in range(4)]
+    await stand.said("one", "two")
+    await asyncio.gather(*(worker.step() for worker in workers))
+    await asyncio.gather(*(worker.step() for worker in workers))
+    assert [run.status for run in await tier.ended()] == [PassStatus.SUCCEEDED]
+    assert len(mind.asked) == 1
+
+
+@pytest.mark.spec("SLEEP-03", "SLEEP-61")
+async def test_a_bank_that_is_paused_has_no_pass_and_says_why(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0)
+    worker = tier.worker()
+    async with stand.store.write() as tx:
+        await tier.tier.pause(tx, stand.bank, by="ann")
+    await stand.said("one", "two")
+    await worker.step()
+    assert await tier.gate() == "paused"
+    async with stand.store.write() as tx:
+        await tier.tier.resume(tx, stand.bank)
+    stand.clock.advance(10)
+    await worker.step()
+    assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
+
+
+@pytest.mark.spec("SLEEP-40")
+async def test_no_more_passes_begin_within_an_hour_than_are_allowed(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0, passes_per_hour=3)
+    worker = tier.worker()
+    for at in range(5):
+        await stand.said(f"{at} a", f"{at} b")
+        stand.clock.advance(10)
+        await worker.step()
+        await tier.until(lambda found: all(not each.open for each in found))
+    assert len(await tier.passes()) == 3
+    assert await tier.gate() == "passes"
+    stand.clock.advance(3600)
+    await worker.step()
+    assert len(await tier.ended(4)) == 4
+
+
+@pytest.mark.spec("SLEEP-02", "SLEEP-12")
+async def test_a_dry_run_shows_what_a_pass_would_do_and_changes_nothing(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), idle_seconds=3600)
+    worker = tier.worker()
+    await stand.said("one", "two")
+    async with stand.store.write() as tx:
+        asked = await tier.tier.ask(tx, stand.bank, NewPass(trigger=Trigger.HAND, by="ann", dry_run=True))
+    await worker.step()
+    (run,) = await tier.ended()
+    assert (run.id, run.status) == (asked.id, PassStatus.NO_CHANGE)
+    assert await stand.notes() == []
+    async with stand.store.read() as tx:
+        assert [each.state for each in await tx.passes.changes(run.id)] == [ChangeState.STAGED]
+        assert (await tx.sleep_states.get(stand.bank.id)).cursor == 0
+
+
+@pytest.mark.spec("SLEEP-02")
+async def test_a_schedule_begins_a_pass_though_nothing_is_new(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), schedules=[{"cron": "0 3 * * *"}])
+    worker = tier.worker()
+    await worker.step()
+    assert await tier.passes() == []
+    stand.clock.advance(3 * 3600)
+    await worker.step()
+    (run,) = await tier.ended()
+    assert (run.trigger, run.status) == (Trigger.SCHEDULE, PassStatus.NO_CHANGE)
+    stand.clock.advance(3600)
+    await worker.step()
+    assert len(await tier.passes()) == 1
+    stand.clock.advance(23 * 3600)
+    await worker.step()
+    assert len(await tier.ended(2)) == 2
+
+
+@pytest.mark.spec("SLEEP-13")
+async def test_after_failures_the_next_pass_waits_longer_each_time(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(lambda _, __: Unusable("500", passing=True, retry_after_seconds=3600)))
+    worker = tier.worker()
+    await stand.said("one", "two")
+    stand.clock.advance(60)
+    pauses: list[float] = []
+    for _ in range(4):
+        await worker.step()
+        run = (await tier.until(lambda found: bool(found) and not found[-1].open))[-1]
+        assert run.status is PassStatus.FAILED
+        async with stand.store.read() as tx:
+            state = await tx.sleep_states.get(stand.bank.id)
+        assert state.not_before is not None
+        pauses.append((state.not_before - stand.clock.now()).total_seconds())
+        assert state.cursor == 0, "the input is kept"
+        stand.clock.advance(pauses[-1])
+    assert pauses == sorted(pauses)
+    assert pauses[-1] > 4 * pauses[0]
+
+
+@pytest.mark.spec("SLEEP-10")
+async def test_a_server_that_stops_puts_its_passes_back_and_the_next_goes_on(stand: Stand) -> None:
+    slow = Slow()
+    tier = Tier(stand, ScriptedMind(slow), idle_seconds=0)
+    worker = tier.worker(alone=True)
+    await stand.said("one", "two")
+    await worker.step()
+    await slow.asked.wait()
+    await worker.drain()
+    assert (await tier.passes())[0].status is PassStatus.PENDING
+    tier.mind = ScriptedMind(reading)
+    stand.clock.advance(1)
+    await tier.worker("exe2", alone=True).step()
+    assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
