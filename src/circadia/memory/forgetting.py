@@ -53,6 +53,8 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         for part in parts:
             await tx.episodes.remove(part)
             await asyncio.sleep(0)
+        await tx.passes.blank(bank.id, gone | notes)
+        await tx.sleep_calls.forget(bank_id=bank.id)
         await tx.banks.bump(bank.id)
     return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
 

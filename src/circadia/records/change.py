@@ -4,8 +4,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from circadia.ids import PassId
+
+
+FORGOTTEN: Final = "what it rests on was forgotten"
+"""Why a change says nothing any more; it can be neither done nor undone."""
 
 
 class ChangeKind(StrEnum):

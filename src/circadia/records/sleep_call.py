@@ -40,3 +40,17 @@ class SleepSpent:
     """Price, or what is reserved for it, in billionths of a US dollar."""
     seconds: float
     """Time that models took."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepLine:
+    """What one operation of a pass asked one model."""
+
+    operation: str
+    """The operation."""
+    model: str
+    """The model."""
+    failed: int
+    """Calls that gave no answer."""
+    spent: SleepSpent
+    """What they cost."""

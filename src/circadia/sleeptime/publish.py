@@ -11,7 +11,7 @@ from typing import Final
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.records.bank import Bank
-from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.effects import Effects
@@ -81,7 +81,12 @@ class Publisher:
     async def accept(self, tx: Tx, run: Pass, bank: Bank) -> Sequence[Change]:
         """Do what waits for a person; return it with what came of it."""
         staged = await tx.passes.changes(run.id, state=ChangeState.STAGED)
-        done = [await self._applied(tx, bank, change) for change in staged]
+        done: list[Change] = []
+        for change in staged:
+            if _blank(change):
+                done.append(self._now(change, ChangeState.REFUSED, change.why))
+            else:
+                done.append(await self._applied(tx, bank, change))
         await tx.passes.put_changes(done)
         if any(each.state is ChangeState.PUBLISHED for each in done):
             await tx.banks.bump(bank.id)
@@ -95,7 +100,7 @@ class Publisher:
         published = await tx.passes.changes(run.id, state=ChangeState.PUBLISHED)
         done: list[Change] = []
         for change in reversed(published):
-            wrong = await self._effects.undo(tx, bank, change)
+            wrong = change.why if _blank(change) else await self._effects.undo(tx, bank, change)
             state = ChangeState.PUBLISHED if wrong else ChangeState.UNDONE
             done.append(self._now(change, state, f"not undone: {wrong}" if wrong else f"undone by {by}"))
         done.reverse()
@@ -137,6 +142,10 @@ class Publisher:
 
     def _now(self, change: Change, state: ChangeState, why: str) -> Change:
         return replace(change, state=state, why=why, at=self._clock.now())
+
+
+def _blank(change: Change) -> bool:
+    return FORGOTTEN in change.why
 
 
 async def _wrong(tx: Tx, bank: Bank, change: Change, rules: Sequence[Rule]) -> str:

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from circadia.ids import BankId, PassId
 from circadia.records.change import Change, ChangeState
-from circadia.records.sleep_call import SleepCall, SleepSpent
+from circadia.records.sleep_call import SleepCall, SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Backlog, SleepState
 
@@ -67,6 +67,10 @@ class Passes(Protocol):
         """Return a pass' changes in order, all or those in this state."""
         ...
 
+    async def blank(self, bank_id: BankId, gone: Collection[str]) -> None:
+        """Take out what changes of the bank say, where they are about these notes or episodes, or rest on them."""
+        ...
+
     async def changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
         """Return what passes did to a note, an episode or a block of the bank, the oldest first."""
         ...
@@ -122,6 +126,10 @@ class SleepCalls(Protocol):
         """Return what those cost that meet each condition that is given, reservations included."""
         ...
 
-    async def forget(self, before: datetime) -> int:
-        """Take the answers of older calls out; return how many."""
+    async def ledger(self, pass_id: PassId) -> Sequence[SleepLine]:
+        """Return what a pass' calls cost, by operation and model, in the order of these."""
+        ...
+
+    async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
+        """Take the answers of older calls out, or of a bank's; return how many."""
         ...

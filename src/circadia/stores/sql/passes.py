@@ -1,16 +1,16 @@
 """Passes and what they change."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from operator import attrgetter
-from typing import Any, Final
+from typing import Any, Final, cast
 
-from sqlalchemy import Row, bindparam, func, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
-from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.sleep_tables import pass_changes, passes
@@ -162,6 +162,10 @@ class SqlPasses:
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_change(row) for row in rows]
 
+    async def blank(self, bank_id: BankId, gone: Collection[str]) -> None:
+        """Take out what changes of the bank say, where they are about these notes or episodes, or rest on them."""
+        await self._run(lambda connection: _blank(connection, bank_id, frozenset(gone)))
+
     async def changes_of(self, bank_id: BankId, target: str) -> Sequence[Change]:
         """Return what passes did to a note, an episode or a block of the bank, the oldest first."""
         statement = (
@@ -172,6 +176,34 @@ class SqlPasses:
         )
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_change(row) for row in rows]
+
+
+def _blank(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> None:
+    table = pass_changes
+    told = (
+        select(table.c.pass_id, table.c.number, table.c.target, table.c.before, table.c.after)
+        .join(passes, passes.c.id == table.c.pass_id)
+        .where(passes.c.bank_id == bank_id, or_(table.c.before.is_not(None), table.c.after.is_not(None)))
+    )
+    for row in connection.execute(told).all():
+        if row.target in gone or not gone.isdisjoint(_named(row.before)) or not gone.isdisjoint(_named(row.after)):
+            connection.execute(
+                update(table)
+                .where(table.c.pass_id == row.pass_id, table.c.number == row.number)
+                .values(before=None, after=None, why=FORGOTTEN)
+            )
+
+
+def _named(value: object) -> Iterator[str]:
+    """Yield all texts in a change's JSON that may be ids."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for each in cast("Mapping[str, object]", value).values():
+            yield from _named(each)
+    elif isinstance(value, Sequence):
+        for each in cast("Sequence[object]", value):
+            yield from _named(each)
 
 
 def _pass(row: Row[Any]) -> Pass:

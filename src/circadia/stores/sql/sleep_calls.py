@@ -7,7 +7,8 @@ from typing import Any
 from sqlalchemy import Row, bindparam, func, select, update
 
 from circadia.ids import BankId, CallId, PassId
-from circadia.records.sleep_call import SleepCall, SleepSpent
+from circadia.records.call import CallStatus
+from circadia.records.sleep_call import SleepCall, SleepLine, SleepSpent
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.sleep_tables import sleep_calls
@@ -38,6 +39,12 @@ _SPENT = select(
     func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0).label("nanousd"),
     func.coalesce(func.sum(calls.c.total_seconds), 0.0).label("seconds"),
 ).select_from(sleep_calls.join(calls, calls.c.id == sleep_calls.c.id))
+_BY = (sleep_calls.c.operation, calls.c.model)
+_LEDGER = (
+    _SPENT.add_columns(*_BY, func.count().filter(calls.c.status == CallStatus.FAILED.value).label("failed"))
+    .group_by(*_BY)
+    .order_by(*_BY)
+)
 
 
 class SqlSleepCalls:
@@ -78,17 +85,30 @@ class SqlSleepCalls:
             statement = statement.where(sleep_calls.c.pass_id == pass_id)
         if operation is not None:
             statement = statement.where(sleep_calls.c.operation == operation)
-        row = await self._run(lambda connection: connection.execute(statement).one())
-        return SleepSpent(
-            calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds)
-        )
+        return _spent(await self._run(lambda connection: connection.execute(statement).one()))
 
-    async def forget(self, before: datetime) -> int:
-        """Take the answers of older calls out; return how many."""
-        statement = (
-            update(sleep_calls).where(sleep_calls.c.at < before, sleep_calls.c.answer.is_not(None)).values(answer=None)
-        )
+    async def ledger(self, pass_id: PassId) -> Sequence[SleepLine]:
+        """Return what a pass' calls cost, by operation and model, in the order of these."""
+        statement = _LEDGER.where(sleep_calls.c.pass_id == pass_id)
+        return [
+            SleepLine(operation=row.operation, model=row.model, failed=int(row.failed), spent=_spent(row))
+            for row in await self._run(lambda connection: connection.execute(statement).all())
+        ]
+
+    async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
+        """Take the answers of older calls out, or of a bank's; return how many."""
+        statement = update(sleep_calls).where(sleep_calls.c.answer.is_not(None)).values(answer=None)
+        if before is not None:
+            statement = statement.where(sleep_calls.c.at < before)
+        if bank_id is not None:
+            statement = statement.where(sleep_calls.c.bank_id == bank_id)
         return await self._run(lambda connection: connection.execute(statement).rowcount)
+
+
+def _spent(row: Row[Any]) -> SleepSpent:
+    return SleepSpent(
+        calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds)
+    )
 
 
 def _call(row: Row[Any]) -> SleepCall:
