@@ -114,7 +114,10 @@ def relative(text: str, at: datetime) -> Sequence[Told]:
     `at` is in the zone of whoever said it. Those that have the date beside them already are left out.
     """
     found: list[Told] = []
-    for pattern, resolve in _RULES:
+    lower = text.lower()
+    for needed, pattern, resolve in _RULES:
+        if not any(map(lower.__contains__, needed)):
+            continue
         for match in pattern.finditer(text):
             if _quoted(text, match) or re.match(r" \((?:week of )?\d{4}", text[match.end() :]):
                 continue
@@ -298,18 +301,32 @@ def _rule(pattern: str, *, case: bool = False) -> re.Pattern[str]:
 
 _AGO: Final = _rule(f"{_NUMBER} {_UNIT} ago")
 _IN: Final = _rule(rf"in {_NUMBER} {_UNIT}(?P<sure>['’]? time| from now)?")
-_RULES: Final[Sequence[tuple[re.Pattern[str], Callable[[str, re.Match[str], date], Days]]]] = (
-    (_rule("the day before yesterday"), _near(-2)),
-    (_rule(rf"yesterday(?:['’]s)?{_PART}|last night(?:['’]s)?"), _near(-1)),
-    (_rule("today|tonight|this (?:morning|afternoon|evening)"), _near(0)),
-    (_rule(rf"tomorrow(?:['’]s)?{_PART}"), _near(1)),
-    (_rule("the day after tomorrow"), _near(2)),
-    (_AGO, _counted),
-    (_IN, _counted),
-    (_rule(f"{_NUMBER} {_UNIT} from (?:now|today)"), _counted),
-    (_rule(r"(?P<which>last|this|next) (?P<past>past )?(?P<unit>week|month|year)(?! of\b)(?! and\b)"), _period),
-    (_rule(r"(?P<which>last|this|next) (?P<past>past )?weekend"), _weekend),
-    (_rule(rf"(?P<which>last|this|next|on) (?P<past>past )?{_WEEKDAY}{_PART}{_NO_YEAR}{_NOT_ONE}"), _weekday),
-    (_rule(rf"(?P<which>[Ll]ast|[Nn]ext|[Ii]n|[Ss]ince|[Uu]ntil) {_MONTH}{_NO_YEAR}", case=True), _month),
-    (_rule(rf"(?:on )?(?:the )?{_DAY_OF}{_NO_YEAR}", case=True), _day_of_month),
-)  # fmt: skip
+_IN_MONTHS: Final = ("uary", "march", "april", "may", "june", "july", "august", "ber")
+_RULES: Final[Sequence[tuple[Sequence[str], re.Pattern[str], Callable[[str, re.Match[str], date], Days]]]] = (
+    (("before yesterday",), _rule("the day before yesterday"), _near(-2)),
+    (("yesterday", "last night"), _rule(rf"yesterday(?:['’]s)?{_PART}|last night(?:['’]s)?"), _near(-1)),
+    (("today", "tonight", "this "), _rule("today|tonight|this (?:morning|afternoon|evening)"), _near(0)),
+    (("tomorrow",), _rule(rf"tomorrow(?:['’]s)?{_PART}"), _near(1)),
+    (("after tomorrow",), _rule("the day after tomorrow"), _near(2)),
+    ((" ago",), _AGO, _counted),
+    ((" day", " week", " month", " year"), _IN, _counted),
+    ((" from ",), _rule(f"{_NUMBER} {_UNIT} from (?:now|today)"), _counted),
+    (
+        ("last ", "this ", "next "),
+        _rule(r"(?P<which>last|this|next) (?P<past>past )?(?P<unit>week|month|year)(?! of\b)(?! and\b)"),
+        _period,
+    ),
+    (("weekend",), _rule(r"(?P<which>last|this|next) (?P<past>past )?weekend"), _weekend),
+    (
+        ("day",),
+        _rule(rf"(?P<which>last|this|next|on) (?P<past>past )?{_WEEKDAY}{_PART}{_NO_YEAR}{_NOT_ONE}"),
+        _weekday,
+    ),
+    (
+        _IN_MONTHS,
+        _rule(rf"(?P<which>[Ll]ast|[Nn]ext|[Ii]n|[Ss]ince|[Uu]ntil) {_MONTH}{_NO_YEAR}", case=True),
+        _month,
+    ),
+    (_IN_MONTHS, _rule(rf"(?:on )?(?:the )?{_DAY_OF}{_NO_YEAR}", case=True), _day_of_month),
+)
+"""What is looked for where one of these parts of words stands, and what resolves it."""

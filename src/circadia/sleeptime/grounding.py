@@ -1,0 +1,238 @@
+"""Holds what is proposed to its sources: no number, date, amount, address or name that is in none (SLEEP-31, SLEEP-20).
+
+A rule of publications, which reads the sources in their transaction. It asks no model, so it cannot tell whether a text
+denies what its sources affirm, or puts their words together in a way that nobody meant: `Ann does not eat fish` passes
+where Ann said that she eats fish. Names are told by their capitals: those that begin a sentence only where what follows
+is a person's doing, and in German, where all nouns have them, only with a digit.
+"""
+
+import re
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+from circadia.ids import EpisodeId
+from circadia.memory.terms import STOP_WORDS, words
+from circadia.records.bank import Bank, Trust
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode
+from circadia.sleeptime.dates import MONTHS, WEEKDAYS, local
+from circadia.sleeptime.days import Day, day_of, meant, written
+from circadia.sleeptime.figures import Figure, figures, is_number, times
+from circadia.stores.base import Tx
+
+FEWEST: Final = 2
+"""Episodes that a note rests on at least."""
+TOLD: Final = 80
+"""Characters of what is in no source that a reason names."""
+
+_ADDRESS: Final = re.compile(
+    r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|[\w.+-]+@[\w-]+\.[\w.-]+|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}/[^\s<>\"'()]*"
+)
+_TOKEN: Final = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*['’]?")
+_BEGINS: Final = re.compile(r"(?:^|[.!?…]['\"”’)]*\s|\n)[\s>*•\"'“‘(\[-]*$")
+_ABBREVIATED: Final = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|vs|no|e\.g|i\.e|[A-Z])\.\s*$")
+_DOING: Final = re.compile(
+    r"(?:['’]s)?(?: and [A-Z]\w+)? (?:also |now |usually |often |really |still |never |always )?"
+    r"(?:(?:is|was) (?:an? |from |in |at |married|single|allergic|\d)|"
+    r"(?:says|said|told|asked|lives|lived|works|worked|likes|liked|loves|loved|hates|hated|wants|wanted|plans|planned|"
+    r"prefers|preferred|moved|went|goes|thinks|thought|believes|believed|feels|felt|bought|met|married|owns|owned|"
+    r"studies|studied|enjoys|enjoyed|hopes|hoped|wishes|decided|agreed|promised|knows|knew|owes|owed|lost|won|got)\b)"
+)
+"""What follows the name of a person that begins a sentence."""
+_TITLES: Final = frozenset(("dr", "mr", "mrs", "ms", "prof"))
+_GERMAN: Final = frozenset(("das", "den", "der", "ein", "eine", "ich", "ist", "mit", "nicht", "sie", "und", "von"))
+_ENGLISH: Final = frozenset(("a", "and", "has", "her", "his", "is", "of", "she", "that", "the", "to", "was", "with"))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sources:
+    """What sources say, in the forms that claims are compared in."""
+
+    words: frozenset[str]
+    """Their words, without case and accents, and those of who said them."""
+    days: frozenset[Day]
+    """Days that they were said on, or mean."""
+    figures: frozenset[tuple[str, str | None]]
+    """Numbers with their units."""
+    minutes: frozenset[int]
+    """Times of day."""
+    text: str
+    """All of it, lower case."""
+
+
+async def grounded(tx: Tx, bank: Bank, change: Change) -> str:
+    """Return what is wrong with the sources of a note or of a block, empty if nothing is: a rule of publications."""
+    after = change.after or {}
+    if change.kind is ChangeKind.ADD_NOTE:
+        return await _note(tx, bank, str(after.get("text", "")), change)
+    if change.kind is ChangeKind.WRITE_BLOCK:
+        return await _block(tx, bank, str(after.get("value", "")), change)
+    return ""
+
+
+async def _note(tx: Tx, bank: Bank, text: str, change: Change) -> str:
+    after = change.after or {}
+    if not text.strip():
+        return "the text is empty"
+    ids = list(dict.fromkeys(cast("Sequence[str]", after.get("evidence", ()))))
+    rows, missing = await _read(tx, bank, ids)
+    if missing:
+        return _cut(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
+    if len(rows) < FEWEST:
+        return f"a note rests on {FEWEST} episodes at least, not {len(rows)}"
+    least = max((each.trust for each in rows), key=lambda trust: trust.rank)
+    if after.get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
+        return f"it is trusted more than the least trusted of its sources ({least})"
+    return ungrounded(text, sources(rows))
+
+
+async def _block(tx: Tx, bank: Bank, value: str, change: Change) -> str:
+    after, before = change.after or {}, str((change.before or {}).get("value", ""))
+    spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
+    ids = list(dict.fromkeys(each for _, _, episodes in spans for each in episodes))
+    rows, missing = await _read(tx, bank, ids)
+    if missing:
+        return _cut(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
+    for start, line in _lines(value):
+        resting = any(first < start + len(line) and start < last and named for first, last, named in spans)
+        if line.strip() and not resting and line not in before:
+            return _cut(f"a new line rests on no episode: {line.strip()!r}")
+    return ungrounded(value, sources(rows, before))
+
+
+def sources(rows: Iterable[Episode], *texts: str) -> Sources:
+    """Return what these episodes and texts say."""
+    found: set[str] = set()
+    days: set[Day] = set()
+    numbers: set[tuple[str, str | None]] = set()
+    minutes: set[int] = set()
+    said: list[str] = []
+    for text, row in (*((each.text, each) for each in rows), *((each, None) for each in texts)):
+        found.update(words(text))
+        dates = written(text)
+        days.update(reading for each in dates for reading in each.readings)
+        if row is not None:
+            found.update(words(row.speaker))
+            days.update((*meant(text, local(row)), day_of(row.at.date())))
+        rest = text
+        for each in dates:
+            rest = _without(rest, each.start, each.end)
+        numbers.update((value, each.unit) for each in figures(rest) for value in each.values)
+        minutes.update(minute for _, _, readings in times(rest) for minute in readings)
+        said.append(_plain(text))
+    return Sources(
+        words=frozenset(found), days=frozenset(days), figures=frozenset(numbers), minutes=frozenset(minutes),
+        text="\n".join(said),
+    )  # fmt: skip
+
+
+def ungrounded(text: str, known: Sources) -> str:
+    """Return which claims of a text are in no source, in words; empty if none is."""
+    strange = list(dict.fromkeys(_strange(text, known)))
+    if not strange:
+        return ""
+    return _cut(", ".join(repr(each) for each in strange)) + (" is" if len(strange) == 1 else " are") + " in no source"
+
+
+def _strange(text: str, known: Sources) -> Iterator[str]:
+    """Return the claims of a text that are in no source: each kind is looked for in what the ones before leave."""
+    rest = text
+    for match in _ADDRESS.finditer(text):
+        rest = _without(rest, match.start(), match.end())
+        if _plain(match[0]).rstrip(".,;:!?/") not in known.text:
+            yield match[0].rstrip(".,;:!?")
+    for each in written(rest):
+        if not any(reading.within(day) for reading in each.readings for day in known.days):
+            yield rest[each.start : each.end]
+        rest = _without(rest, each.start, each.end)
+    for start, end, minutes in times(rest):
+        if not minutes & known.minutes:
+            yield rest[start:end].strip(" .")
+        rest = _without(rest, start, end)
+    for figure in figures(rest):
+        if figure.telling and not _counted(figure, known):
+            yield rest[figure.start : figure.end].strip()
+    yield from _names(rest, known)
+
+
+def _counted(figure: Figure, known: Sources) -> bool:
+    """Return whether a source has the number: of the same thing, or of a thing that one of both leaves open."""
+    for value in figure.values:
+        units = {unit for number, unit in known.figures if number == value}
+        if units and (figure.unit is None or not units.isdisjoint((None, figure.unit))):
+            return True
+        if figure.unit is None and any(str(day.year) == value for day in known.days):
+            return True
+        if figure.ordinal and any(str(day.day) == value for day in known.days):
+            return True
+    return False
+
+
+def _names(text: str, known: Sources) -> Iterator[str]:
+    """Return the names that are in no source."""
+    german = _german(text)
+    for match in _TOKEN.finditer(text):
+        token = match[0]
+        mixed = any(each.isdigit() for each in token) and not token[0].isdigit()
+        if not mixed and (german or token.islower() or not any(each.isupper() for each in token)):
+            continue
+        parts = [each for each in words(re.sub(r"['’]s?$", "", token)) if not each.isdigit()]
+        if all(is_number(part) or _known(part, known) for part in parts) or "".join(parts) in known.words:
+            continue
+        if mixed or not _begins(text, match) or _DOING.match(text, match.end()) or _possessive(text, match):
+            yield token
+
+
+def _known(word: str, known: Sources) -> bool:
+    """Return whether a source has a word, in the singular or the plural; days and months by their dates, too."""
+    if word in STOP_WORDS or word in _TITLES or word in known.words or f"{word}s" in known.words:
+        return True
+    if word.endswith("s") and word[:-1] in known.words:
+        return True
+    named = word.capitalize()
+    if named in MONTHS:
+        return any(day.month == MONTHS.index(named) + 1 for day in known.days)
+    return named in WEEKDAYS and any(day.weekday == named for day in known.days)
+
+
+def _begins(text: str, match: re.Match[str]) -> bool:
+    before = text[: match.start()]
+    return _BEGINS.search(before) is not None and _ABBREVIATED.search(before) is None
+
+
+def _possessive(text: str, match: re.Match[str]) -> bool:
+    return re.search(r"['’]s?$", match[0]) is not None and text[match.end() : match.end() + 2].strip()[:1].islower()
+
+
+def _german(text: str) -> bool:
+    said = text.lower().split()
+    german = sum(each in _GERMAN for each in said)
+    return german > 1 and german > sum(each in _ENGLISH for each in said)
+
+
+def _plain(text: str) -> str:
+    return unicodedata.normalize("NFKC", text).casefold()
+
+
+def _without(text: str, start: int, end: int) -> str:
+    """Return a text with marks in place of a part, so that the rest stays where it is."""
+    return text[:start] + "¤" * (end - start) + text[end:]
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    start = 0
+    for line in text.split("\n"):
+        yield start, line
+        start += len(line) + 1
+
+
+async def _read(tx: Tx, bank: Bank, ids: Sequence[str]) -> tuple[list[Episode], list[str]]:
+    """Return the episodes of the bank, and the ids of those that it has not."""
+    rows = {each: await tx.episodes.get(bank.id, EpisodeId(each)) for each in ids}
+    return [row for row in rows.values() if row is not None], [each for each, row in rows.items() if row is None]
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= TOLD else f"{text[:TOLD]}…"
