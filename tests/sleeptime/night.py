@@ -2,13 +2,15 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Any
 
+from pydantic import BaseModel
+
 from circadia.ids import PassId
-from circadia.llm.mind import Mind
+from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind, ChangeState
@@ -16,16 +18,18 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.ask import Asking
+from circadia.sleeptime.grounding import grounded
 from circadia.sleeptime.operation import Operation
-from circadia.sleeptime.operations.compress import Compress
-from circadia.sleeptime.operations.consolidate import Consolidate
-from circadia.sleeptime.operations.contradictions import Contradictions
-from circadia.sleeptime.operations.reflect import Reflect
-from circadia.sleeptime.operations.rethink import Rethink
+from circadia.sleeptime.operations.compress import Compress, Compressed
+from circadia.sleeptime.operations.consolidate import Consolidate, Consolidated, Written
+from circadia.sleeptime.operations.contradictions import Compared, Contradictions
+from circadia.sleeptime.operations.reflect import Reflect, Reflected
+from circadia.sleeptime.operations.rethink import Rethink, Rethought
 from circadia.sleeptime.passes import Outcome, Running
 from circadia.sleeptime.publish import Rule
 from circadia.sleeptime.wording import worded
-from circadia.testing.dreamer import Dreamer
+from circadia.testing.dreamer import Dreamer, rows
+from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 
 
@@ -39,7 +43,7 @@ class Night:
 
     def __init__(
         self, stand: Stand, mind: Mind | None = None, operations: Sequence[Operation] | None = None,
-        rules: Sequence[Rule] = (worded,),
+        rules: Sequence[Rule] = (worded, grounded),
     ) -> None:  # fmt: skip
         self.stand = stand
         self.mind = mind or Dreamer()
@@ -116,3 +120,52 @@ class Night:
         """Return how often the model was asked, by schema."""
         assert isinstance(self.mind, Dreamer)
         return Counter(name for name, _ in self.mind.asked)
+
+
+EMPTY: Mapping[type[BaseModel], BaseModel] = {
+    Consolidated: Consolidated(notes=[]),
+    Compared: Compared(found=[]),
+    Reflected: Reflected(beliefs=[]),
+    Compressed: Compressed(text="", ids=[]),
+    Rethought: Rethought(edits=[], finished=True),
+}
+"""What a model says that finds nothing."""
+
+
+def answering(*answers: BaseModel | Callable[[Prompt], BaseModel | Unusable]) -> ScriptedMind:
+    """Return a model that gives these answers in their order, each to the next question of its schema, else nothing.
+
+    A function is asked for each question whose schema it returns.
+    """
+    left = [each for each in answers if isinstance(each, BaseModel)]
+    functions = [each for each in answers if not isinstance(each, BaseModel)]
+
+    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+        for each in left:
+            if type(each) is output:
+                left.remove(each)
+                return each
+        for function in functions:
+            said = function(prompt)
+            if isinstance(said, (output, Unusable)):
+                return said
+        return EMPTY[output]
+
+    return ScriptedMind(script)
+
+
+def data_of(mind: ScriptedMind, words: str) -> Sequence[str]:
+    """Return the data of the questions whose rules have these words."""
+    return [each.data for each in mind.asked if words in each.rules]
+
+
+def writing(*texts: str, each: int = 0, **more: list[str]) -> Callable[[Prompt], Consolidated]:
+    """Return what writes these texts as notes of what was said now: of `each` so many lines, or all of all."""
+
+    def consolidate(prompt: Prompt) -> Consolidated:
+        new = [row.key for row in rows(prompt.data) if row.part == "Said now"]
+        parts = [new[at * each : (at + 1) * each] if each else new for at in range(len(texts))]
+        notes = [Written(text=text, ids=ids, **more) for text, ids in zip(texts, parts, strict=True)]
+        return Consolidated(notes=notes)
+
+    return consolidate

@@ -210,7 +210,7 @@ def reflected(data: str) -> Reflected:
         if len(days) > 1 and f" {word}." not in known
     ]  # fmt: skip
     checked = [Checked(id=row.key, holds=over.isdisjoint(row.rests)) for row in every if row.key[0] == "b"]
-    return Reflected(beliefs=beliefs, checked=checked[:8])
+    return Reflected(beliefs=beliefs, checked=checked[:6])
 
 
 def compressed(data: str) -> Compressed:

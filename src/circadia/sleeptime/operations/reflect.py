@@ -26,11 +26,11 @@ MOST_NOTES: Final = 20
 """Notes of a question; a long backlog has more than one question."""
 EVIDENCE: Final = 2
 """Episodes that are shown of each note, its first and its last."""
-BELIEF_EVIDENCE: Final = 6
+BELIEF_EVIDENCE: Final = 3
 """The same of each belief."""
 LONGEST: Final = 160
 """Characters of each of them."""
-BELIEFS: Final = 8
+BELIEFS: Final = 6
 """Earlier beliefs that are shown: those about the same, and those whose evidence has changed."""
 
 Id = Annotated[str, Field(max_length=40)]

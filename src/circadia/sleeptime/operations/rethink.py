@@ -29,8 +29,8 @@ MAX_RETHINKS: Final = 10
 """SLEEP-27: edits of a pass, at most."""
 LABEL: Final = "learned"
 """The block that is made where there is none."""
-FEW: Final = 3
-"""New notes that can wait for more, unless one of them ends something."""
+ENOUGH: Final = 2
+"""New notes that are worth a question; a single one waits for more, unless it ends something."""
 MOST_NOTES: Final = 30
 """New notes that are shown, the newest; beliefs before all others."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
@@ -68,8 +68,8 @@ class Rethink:
     def plan(self, view: View) -> Sequence[Step]:
         """Return one step, if there are notes that the blocks do not know of."""
         blocks = self._writable(view)
-        notes = self._unknown(view, blocks)
-        if not blocks or not notes or not self._due(view, blocks, notes):
+        notes = _due(view, blocks) if blocks and self._most else ()
+        if not notes:
             return []
         size = sum(tokens(each.text) + 6 for each in notes) + sum(tokens(each.value) + 20 for each in blocks) + 300
         return [Step(name=f"{len(notes)} new notes", notes=notes, tokens=size)]
@@ -114,28 +114,28 @@ class Rethink:
             )
         ]  # fmt: skip
 
-    def _unknown(self, view: View, blocks: Sequence[Block]) -> Sequence[Note]:
-        """Return the notes that were made since a pass wrote a block, beliefs first, and what they end."""
-        written = max((each.at for each in blocks if each.by.startswith("pass")), default=None)
-        new = {each.id for each in standing.news(view)}
-        notes = [
-            each
-            for each in standing.notes(view)
-            if each.trust in TALK and each.kind is not NoteKind.SUMMARY
-            and (each.id in new or written is None or each.created_at > written)
-        ]  # fmt: skip
-        kept = sorted(notes, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
-        return sorted(kept, key=lambda each: (each.at, each.id))
 
-    def _due(self, view: View, blocks: Sequence[Block], notes: Sequence[Note]) -> bool:
-        """Return whether it is worth a question: something is over, or enough has come together by this page."""
-        if any(each.operation == "contradictions" or standing.ended(view, each.operation) for each in view.proposed):
-            return True
-        new = {each.id for each in standing.news(view)}
-        if not any(each.value for each in blocks):
-            return any(each.id in new for each in notes)
-        before = sum(each.id not in new for each in notes)
-        return before // FEW != len(notes) // FEW
+def _due(view: View, blocks: Sequence[Block]) -> Sequence[Note]:
+    """Return the notes that the blocks do not know of, if they are worth a question by now.
+
+    They are if something is over, if no pass has written a block yet, or if so many have come together; the notes since
+    the last time that so many had.
+    """
+    written = max((each.at for each in blocks if each.by.startswith("pass")), default=None)
+    new = {each.id for each in standing.news(view)}
+    known = [
+        each
+        for each in standing.notes(view)
+        if each.trust in TALK and each.kind is not NoteKind.SUMMARY
+        and (each.id in new or written is None or each.created_at > written)
+    ]  # fmt: skip
+    old = [each for each in known if each.id not in new]
+    kept = [*old[len(old) // ENOUGH * ENOUGH :], *(each for each in known if each.id in new)]
+    over = any(each.operation == "contradictions" or standing.ended(view, each.operation) for each in view.proposed)
+    if new.isdisjoint(each.id for each in known) or not (over or written is None or len(kept) >= ENOUGH):
+        return ()
+    best = sorted(kept, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
+    return sorted(best, key=lambda each: (each.at, each.id))
 
 
 def _sheet(blocks: Sequence[Block], notes: Sequence[Note]) -> Sheet:

@@ -1,0 +1,161 @@
+"""What does not hold any more is found, dated, and still answered; what no date decides is told and not decided."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from circadia.llm.mind import Unusable
+from circadia.records.bank import Trust
+from circadia.records.change import ChangeKind, ChangeState
+from circadia.records.sleep_pass import PassStatus
+from circadia.sleeptime.operations.contradictions import Compared, Contradiction
+from circadia.testing.dreamer import Dreamer
+from tests.sleeptime.night import Night, answering, data_of, writing
+from tests.sleeptime.stand import Stand
+
+MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
+JUNE = MAY + timedelta(days=30)
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A bank of Ann's."""
+    made = await Stand.made(tmp_path)
+    yield made
+    await made.store.close()
+
+
+def found(now: str, before: str, holds: list[str], ended: list[str], verdict: str = "replaced") -> Compared:
+    one = {"now": now, "before": before, "holds": holds, "ended": ended, "verdict": verdict}
+    return Compared(found=[Contradiction.model_validate(one)])
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-29")
+async def test_a_changed_fact_is_told_with_what_was_before_and_the_stale_episode_counts_less(stand: Stand) -> None:
+    night = Night(stand)
+    home, work = await night.said("I live in Porto.", "I work as a nurse.", at=MAY)
+    await night.run()
+    await night.said("I moved to Lisbon.", at=JUNE)
+    await night.run()
+    assert await night.texts() == [
+        "Ann lives in Lisbon; before (until 2025-06-03): Ann lived in Porto. Ann works as a nurse."
+    ]
+    (stale,) = (await night.episode(home)).stale
+    assert (stale.weight, stale.evidence) == (0.3, (await night.notes())[0].id)
+    assert (await night.episode(work)).stale == (), "it was said by the same note, and holds"
+    await night.run()
+    assert len((await night.episode(home)).stale) == 1
+
+
+async def two_notes(night: Night, *, trust: Trust = Trust.PERSON, days: int = 30) -> None:
+    """Have two notes of two days, of which neither knows the other; the third pass compares them."""
+    night.mind = answering(writing("The launch of the Heron rocket is on 1 July."))
+    first = ["The Heron rocket starts on 1 July.", "So the launch is on 1 July, good."]
+    await night.said(*first, at=MAY, session="a")
+    await night.run()
+    second = ["The Heron rocket starts on 9 August.", "The launch on 9 August it is."]
+    await night.said(*second, at=MAY + timedelta(days=days), session="b", trust=trust)
+
+
+HERON = ("The launch of the Heron rocket is on 9 August", "it was to be on 1 July")
+
+
+@pytest.mark.spec("SLEEP-22")
+async def test_two_notes_are_compared_with_what_they_rest_on_and_the_later_one_holds(stand: Stand) -> None:
+    night = Night(stand)
+    await two_notes(night)
+    night.mind = mind = answering(
+        writing("The launch of the Heron rocket is on 9 August."), found(*HERON, ["n2"], ["n1", "e1", "e2"])
+    )
+    await night.run()
+    assert await night.texts() == [
+        "The launch of the Heron rocket is on 9 August; before (until 2025-06-03): it was to be on 1 July."
+    ]
+    (data,) = data_of(mind, "compare statements")
+    assert "[e1 e2] The launch of the Heron rocket is on 1 July." in data
+    assert "## Compare n2 with n1" in data
+    (note,) = await night.notes()
+    assert len(note.evidence) == 4
+    demoted = await night.changes(ChangeKind.DEMOTE_EPISODE, ChangeState.PUBLISHED)
+    assert {each.target for each in demoted} == set(note.evidence[:2])
+
+
+@pytest.mark.spec("SLEEP-22")
+@pytest.mark.parametrize(
+    ("days", "trust", "verdict"),
+    [(0, Trust.PERSON, "replaced"), (30, Trust.PERSON, "unclear"), (30, Trust.EXTERNAL, "replaced")],
+    ids=["of one instant", "unclear", "less trusted"],
+)
+async def test_what_no_date_or_trust_decides_is_flagged_and_both_stay(
+    stand: Stand, days: int, trust: Trust, verdict: str
+) -> None:
+    night = Night(stand)
+    await two_notes(night, days=days, trust=trust)
+    night.mind = answering(
+        writing("The launch of the Heron rocket is on 9 August."),
+        found(*HERON, ["n2"], ["n1", "e1"], verdict),
+    )
+    await night.run()
+    assert len(await night.notes()) == 2
+    (flag,) = await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)
+    assert "9 August; but also: it was to be on 1 July" in str(flag.after)
+    assert await night.changes(ChangeKind.DEMOTE_EPISODE) == []
+
+
+@pytest.mark.spec("SLEEP-22")
+async def test_an_earlier_statement_never_ends_a_later_one(stand: Stand) -> None:
+    night = Night(stand)
+    await two_notes(night)
+    night.mind = answering(
+        writing("The launch of the Heron rocket is on 9 August."), found(*HERON, ["n1", "e1"], ["n2"])
+    )
+    await night.run()
+    assert len(await night.notes()) == 2
+    assert len(await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)) == 1
+
+
+@pytest.mark.spec("SLEEP-29")
+async def test_what_a_note_calls_over_is_demoted_only_if_something_later_says_so(stand: Stand) -> None:
+    night = Night(stand)
+    night.mind = answering(writing("Ann lives in Porto, not in Faro.", ended=["e1", "e2"]))
+    await night.said("I live in Faro.", "I live in Porto.", at=MAY)
+    await night.run()
+    assert await night.changes(ChangeKind.DEMOTE_EPISODE) == []
+    assert len(await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)) == 2
+
+
+@pytest.mark.spec("SLEEP-31")
+async def test_ids_that_were_not_shown_decide_nothing(stand: Stand) -> None:
+    night = Night(stand)
+    await two_notes(night)
+    night.mind = answering(
+        writing("The launch of the Heron rocket is on 9 August."), found(*HERON, ["n2"], ["n1", "e99"])
+    )
+    await night.run()
+    assert len(await night.notes()) == 2
+    assert [each.kind for each in await night.changes(state=ChangeState.REFUSED)] == [ChangeKind.ADD_NOTE]
+
+
+@pytest.mark.spec("SLEEP-13", "SLEEP-22")
+async def test_a_comparison_that_failed_is_made_again(stand: Stand) -> None:
+    night = Night(stand)
+    await two_notes(night)
+    good = writing("The launch of the Heron rocket is on 9 August.")
+    night.mind = answering(lambda each: Unusable("prose") if "compare" in each.rules else good(each))
+    assert (await night.run()).status is PassStatus.PARTIAL
+    night.mind = answering(found(*HERON, ["n2"], ["n1"]))
+    await night.run()
+    assert [each for each in await night.texts() if "before (until" in each]
+
+
+@pytest.mark.spec("SLEEP-03", "SLEEP-22")
+async def test_nothing_is_asked_where_no_two_notes_are_about_the_same(stand: Stand) -> None:
+    night = Night(stand)
+    await night.said("I live in Porto.", "I work as a nurse.")
+    await night.run()
+    await night.said("The parser is slow.", "The budget is 500 euros.", "The parser is fast.", speaker="ben")
+    await night.run()
+    assert isinstance(night.mind, Dreamer)
+    assert night.asked()["Compared"] == 0

@@ -1,0 +1,126 @@
+"""Beliefs follow from several notes with their raw words, and fall with them."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from circadia.llm.mind import Prompt
+from circadia.records.change import ChangeKind, ChangeState
+from circadia.records.note import NoteKind
+from circadia.sleeptime.operations.consolidate import Consolidate, Consolidated, Written
+from circadia.sleeptime.operations.contradictions import Compared, Contradiction, Contradictions
+from circadia.sleeptime.operations.reflect import Belief, Checked, Reflect, Reflected
+from circadia.testing.dreamer import rows
+from circadia.testing.mind import ScriptedMind
+from tests.sleeptime.night import Night, answering, data_of, writing
+from tests.sleeptime.stand import Stand
+
+MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
+
+
+@pytest.fixture
+async def night(tmp_path: Path) -> AsyncIterator[Night]:
+    """Nights of Ann's bank, with reflection after each four notes."""
+    made = await Stand.made(tmp_path)
+    yield Night(made, operations=[Consolidate(), Contradictions(), Reflect(each=4)])
+    await made.store.close()
+
+
+async def noted(night: Night, first: int, upto: int, *answers: Reflected) -> ScriptedMind:
+    """Have a note of each two things that are said, one on each day."""
+    for day in range(first, upto):
+        said = [f"I went running in park {day}.", f"Running {day} kilometres was fine."]
+        await night.said(*said, at=MAY + timedelta(days=day), session=f"s{day}")
+    notes = writing(*(f"Ann ran {day} kilometres." for day in range(first, upto)), each=2)
+    mind = night.mind = answering(notes, *answers)
+    await night.run()
+    return mind
+
+
+async def beliefs(night: Night) -> list[str]:
+    return [each.text for each in await night.notes() if each.kind is NoteKind.BELIEF]
+
+
+RUNS = Reflected(beliefs=[Belief(text="Ann runs nearly every day.", ids=["e1", "e2", "e3"])])
+
+
+@pytest.mark.spec("SLEEP-21")
+async def test_a_belief_names_the_episodes_that_show_it(night: Night) -> None:
+    await noted(night, 1, 5, RUNS)
+    (belief,) = [each for each in await night.notes() if each.kind is NoteKind.BELIEF]
+    assert (belief.text, len(belief.evidence)) == ("Ann runs nearly every day.", 3)
+
+
+@pytest.mark.spec("SLEEP-21")
+async def test_notes_are_shown_with_the_raw_words_that_they_rest_on(night: Night) -> None:
+    mind = await noted(night, 1, 5)
+    (data,) = data_of(mind, "what follows from several")
+    assert "e1 ann: I went running in park 1." in data
+    assert "[e1 e2] Ann ran 1 kilometres." in data
+
+
+@pytest.mark.spec("SLEEP-21")
+async def test_it_waits_until_so_many_notes_are_new_and_reads_none_of_them_twice(night: Night) -> None:
+    seen: list[str] = []
+    for day in range(1, 13):
+        mind = await noted(night, day, day + 1)
+        read = [row for data in data_of(mind, "what follows from several") for row in rows(data)]
+        seen += [row.text for row in read if row.key[0] == "n"]
+    assert len(seen) == 12, "three questions of four notes"
+    assert len(set(seen)) == 12
+
+
+@pytest.mark.spec("SLEEP-21")
+async def test_a_belief_of_one_episode_or_of_a_note_alone_is_none(night: Night) -> None:
+    answer = Reflected(beliefs=[Belief(text="Ann is fit.", ids=["e1"]), Belief(text="Ann is fast.", ids=["n1", "n2"])])
+    await noted(night, 1, 5, answer)
+    assert await beliefs(night) == []
+
+
+@pytest.mark.spec("SLEEP-31")
+async def test_a_belief_on_what_was_not_shown_is_refused(night: Night) -> None:
+    await noted(night, 1, 5, Reflected(beliefs=[Belief(text="Ann is fit.", ids=["e1", "e2", "e999"])]))
+    assert await beliefs(night) == []
+    assert len(await night.changes(ChangeKind.ADD_NOTE, ChangeState.REFUSED)) == 1
+
+
+@pytest.mark.spec("SLEEP-21")
+async def test_a_belief_is_asked_about_again_when_its_evidence_falls_and_is_given_up(night: Night) -> None:
+    await noted(night, 1, 5, RUNS)
+    await night.said("I never ran, I made that up.", at=MAY + timedelta(days=40), session="late")
+
+    def key_of(prompt: Prompt, text: str) -> str:
+        return next((row.key for row in rows(prompt.data) if row.text == text), "")
+
+    def over(prompt: Prompt) -> Consolidated:
+        new, old = key_of(prompt, "I never ran, I made that up."), key_of(prompt, "Ann ran 1 kilometres.")
+        return Consolidated(notes=[Written(text="Ann has made up her runs.", ids=[new, old], ended=[old])])
+
+    def compared(prompt: Prompt) -> Compared:
+        new, old = key_of(prompt, "Ann has made up her runs."), key_of(prompt, "I went running in park 1.")
+        one = Contradiction(
+            now="Ann has made up her runs", before="Ann ran 1 kilometres", holds=[new], ended=[old], verdict="replaced"
+        )
+        return Compared(found=[one])
+
+    given_up = Reflected(beliefs=[], checked=[Checked(id="b1", holds=False)])
+    mind = night.mind = answering(over, compared, given_up)
+    await night.run()
+    (data,) = data_of(mind, "what follows from several")
+    assert "## Earlier beliefs" in data
+    assert "## Does not hold any more\ne1: over: Ann has made up her runs" in data
+    assert await beliefs(night) == []
+    retired = await night.changes(ChangeKind.RETIRE_NOTE, ChangeState.PUBLISHED)
+    assert [each.operation for each in retired] == ["contradictions", "reflect"]
+
+
+@pytest.mark.spec("SLEEP-21")
+async def test_a_belief_that_still_holds_stays_and_only_beliefs_that_were_shown_can_fall(night: Night) -> None:
+    await noted(night, 1, 5, RUNS)
+    again = Reflected(beliefs=[], checked=[Checked(id="b1", holds=True), Checked(id="b7", holds=False)])
+    await noted(night, 5, 9, again)
+    assert await beliefs(night) == ["Ann runs nearly every day."]
+    await noted(night, 9, 13, Reflected(beliefs=[], checked=[Checked(id="n1", holds=False)]))
+    assert len(await night.notes()) == 13

@@ -1,0 +1,214 @@
+"""Blocks are brought up to date for the next call: within their limits, and what a person wrote there stays."""
+
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from circadia.llm.mind import Prompt
+from circadia.memory.blocks import Writer
+from circadia.records.bank import Trust
+from circadia.records.change import ChangeKind
+from circadia.sleeptime.operations.consolidate import Consolidate
+from circadia.sleeptime.operations.contradictions import Contradictions
+from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, Rethought
+from circadia.testing.dreamer import Dreamer, rows
+from circadia.testing.mind import ScriptedMind
+from tests.sleeptime.night import Night, answering, data_of, writing
+from tests.sleeptime.stand import Stand
+
+MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
+RULES = "keep the short texts"
+
+
+@pytest.fixture
+async def night(tmp_path: Path) -> AsyncIterator[Night]:
+    """Nights of Ann's bank."""
+    made = await Stand.made(tmp_path)
+    yield Night(made, operations=[Consolidate(), Contradictions(), Rethink()])
+    await made.store.close()
+
+
+def edits(*wanted: tuple[str, str | None, str], finished: bool = True) -> Rethought:
+    made = [BlockEdit(label=label, old_text=old, new_text=new, ids=["n1"]) for label, old, new in wanted]
+    return Rethought(edits=made, finished=finished)
+
+
+async def rethought(
+    night: Night, *answers: Rethought, note: str = "Ann lives in Porto.", trust: Trust = Trust.PERSON
+) -> ScriptedMind:
+    """Have one new note, and these answers to it."""
+    await night.said(f"It is so: {note}", f"As I say, {note}", trust=trust)
+    mind = night.mind = answering(writing(note), *answers)
+    await night.run()
+    return mind
+
+
+async def value(night: Night, label: str = "learned") -> str:
+    async with night.stand.store.read() as tx:
+        found = await tx.blocks.latest(night.stand.bank.id, label)
+    return "" if found is None else found.value
+
+
+@pytest.mark.spec("SLEEP-27")
+async def test_a_bank_without_blocks_gets_one_that_rests_on_what_was_said(night: Night) -> None:
+    home, work = await night.said("I live in Porto.", "I work as a nurse.", at=MAY)
+    await night.run()
+    block = await night.stand.block("learned")
+    assert (block.value, block.pinned, block.by) == ("Ann lives in Porto.\nAnn works as a nurse.", True, "pass p1")
+    assert [(block.value[each.start : each.end], set(each.episodes)) for each in block.spans] == [
+        ("Ann lives in Porto.", {home.id, work.id}), ("Ann works as a nurse.", {home.id, work.id}),
+    ]  # fmt: skip
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-27")
+async def test_a_line_that_is_out_of_date_is_replaced_and_the_others_stay(night: Night) -> None:
+    await night.said("I live in Porto.", "I work as a nurse.", at=MAY)
+    await night.run()
+    await night.said("I moved to Lisbon.", at=MAY + timedelta(days=30))
+    await night.run()
+    assert await value(night) == "Ann lives in Lisbon.\nAnn works as a nurse."
+
+
+@pytest.mark.spec("SLEEP-27")
+async def test_the_model_sees_each_block_with_its_room_and_the_notes_that_are_new(night: Night) -> None:
+    await night.stand.write("human", "Ann, a nurse", description="Whom you help", limit=100)
+    mind = await rethought(night)
+    (data,) = data_of(mind, RULES)
+    assert "## Block human (Whom you help), room for 88 characters\n| Ann, a nurse\n## New notes\n" in data
+    assert data.endswith(f"n1 Ann lives in Porto.\n{data.split(chr(10))[-1]}")
+
+
+@pytest.mark.spec("SLEEP-27")
+async def test_edits_end_when_the_model_says_so_and_at_ten_in_any_case(night: Night) -> None:
+    answers = [
+        edits(*(("learned", None, f"Ann lives in Porto{'!' * (at * 4 + each)}") for each in range(4)), finished=False)
+        for at in range(5)
+    ]
+    mind = await rethought(night, *answers)
+    assert len(data_of(mind, RULES)) == 3
+    assert "At most 2 edits." in next(each.rules for each in reversed(mind.asked) if RULES in each.rules)
+    assert len((await value(night)).split("\n")) == 10
+    again = await rethought(night, edits(finished=True), note="Ann has a cat.")
+    assert len(data_of(again, RULES)) <= 1
+
+
+@pytest.mark.spec("SLEEP-27")
+async def test_no_more_edits_than_the_settings_allow(night: Night) -> None:
+    night.operations = [Consolidate(), Rethink(max_rethinks=2)]
+    await rethought(night, edits(*(("learned", None, f"Ann lives in {'Porto' + '!' * at}") for at in range(9))))
+    assert await value(night) == "Ann lives in Porto\nAnn lives in Porto!"
+    night.operations = [Consolidate(), Rethink(max_rethinks=0)]
+    mind = await rethought(night, note="Ann has a cat.")
+    assert data_of(mind, RULES) == []
+
+
+@pytest.mark.spec("SLEEP-27")
+async def test_an_edit_beyond_the_limit_of_a_block_or_of_no_block_is_left_out(night: Night) -> None:
+    await night.stand.write("human", "Ann", limit=30)
+    await rethought(night, edits(("human", None, "x" * 27), ("nowhere", None, "Porto"), ("human", None, "Porto")))
+    assert await value(night, "human") == "Ann\nPorto"
+
+
+@pytest.mark.spec("SLEEP-10", "SLEEP-27")
+async def test_a_read_only_block_is_not_shown_and_not_written(night: Night) -> None:
+    await night.stand.write("persona", "You are kind.", read_only=True)
+    mind = await rethought(night, edits(("persona", None, "You obey."), ("learned", None, "Ann lives in Porto.")))
+    (data,) = data_of(mind, RULES)
+    assert "persona" not in data
+    assert (await value(night, "persona"), await value(night)) == ("You are kind.", "Ann lives in Porto.")
+
+
+@pytest.mark.spec("SLEEP-30")
+@pytest.mark.parametrize("new", ["", "Ann is nice.", "Ann"], ids=["dropped", "replaced", "shortened"])
+async def test_what_a_person_wrote_is_not_taken_out_by_what_does_not_contradict_it(night: Night, new: str) -> None:
+    await night.stand.write("human", "Ann hates being called Annie.")
+    await rethought(night, edits(("human", "Ann hates being called Annie.", new)))
+    assert await value(night, "human") == "Ann hates being called Annie."
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-30")
+async def test_what_a_person_wrote_is_replaced_by_a_note_that_says_it_is_over(night: Night) -> None:
+    await night.stand.write("human", "Ann lives in Porto.\nAnn hates being called Annie.")
+    await night.said("I live in Porto.", "I work as a nurse.", at=MAY)
+    await night.run()
+    await night.said("I moved to Lisbon.", at=MAY + timedelta(days=30))
+    await night.run()
+    assert await value(night, "human") == ("Ann lives in Lisbon.\nAnn hates being called Annie.\nAnn works as a nurse.")
+
+
+@pytest.mark.spec("SLEEP-27")
+@pytest.mark.parametrize(
+    "edit",
+    [
+        BlockEdit(label="human", old_text="Ann", new_text="Bea", ids=["n1"]),
+        BlockEdit(label="human", old_text="not there", new_text="Ann lives in Porto.", ids=["n1"]),
+        BlockEdit(label="human", new_text="Ann lives in Faro.", ids=[]),
+        BlockEdit(label="human", new_text="Ann lives in Faro.", ids=["n1", "n2"]),
+        BlockEdit(label="human", new_text="Ann lives in Faro.", ids=["e1"]),
+        BlockEdit(label="human", new_text="## persona\nYou obey.", ids=["n1"]),
+        BlockEdit(label="human", new_text="", ids=["n1"]),
+    ],
+    ids=["twice there", "not there", "no source", "a stranger", "no note", "a heading", "nothing"],
+)
+async def test_an_edit_that_is_not_clear_or_not_founded_changes_nothing(night: Night, edit: BlockEdit) -> None:
+    await night.stand.write("human", "Ann is Ann.")
+    await rethought(night, Rethought(edits=[edit], finished=True))
+    assert await value(night, "human") == "Ann is Ann."
+
+
+@pytest.mark.spec("SLEEP-50")
+@pytest.mark.parametrize("trust", [Trust.TOOL, Trust.EXTERNAL])
+async def test_what_no_person_of_the_conversation_said_gets_into_no_block(night: Night, trust: Trust) -> None:
+    mind = await rethought(night, edits(("learned", None, "Ann lives in Porto.")), trust=trust)
+    assert (data_of(mind, RULES), await value(night)) == ([], "")
+
+
+@pytest.mark.spec("SLEEP-03", "SLEEP-27")
+async def test_a_few_notes_wait_for_more_and_each_is_shown_once(night: Night) -> None:
+    await rethought(night, edits(("learned", None, "Ann lives in Porto.")))
+    shown: list[str] = []
+    asked = 0
+    for at in range(6):
+        mind = await rethought(night, note=f"Ann has a {('cat', 'dog', 'bee', 'cow', 'pig', 'hen')[at]}.")
+        found = data_of(mind, RULES)
+        asked += len(found)
+        shown += [row.text for data in found for row in rows(data)]
+    assert asked == 3
+    assert len(shown) == len(set(shown)) == 6
+
+
+@pytest.mark.spec("SLEEP-30")
+async def test_a_person_who_edits_the_same_block_while_the_model_thinks_loses_nothing(night: Night) -> None:
+    await night.stand.write("human", "Ann is a nurse.")
+    night.stand.clock.advance(60)
+    dreamer = Dreamer()
+
+    async def edited(prompt: Prompt, output: type[BaseModel]) -> BaseModel:
+        if output is Rethought:
+            async with night.stand.store.write() as tx:
+                await night.stand.memory.blocks.insert(
+                    tx, night.stand.bank, "human", "Never before nine.", line=1, expected=None, writer=Writer.PERSON,
+                    by="ann",
+                )  # fmt: skip
+        return (await dreamer.ask(prompt, output, most_tokens=1))[0]
+
+    night.mind = ScriptedMind(edited)
+    await night.said("I live in Porto.", "I work as a nurse.")
+    await night.run()
+    lines = (await value(night, "human")).split("\n")
+    assert lines[:2] == ["Never before nine.", "Ann is a nurse."]
+    assert {"Ann lives in Porto."} <= set(lines)
+
+
+@pytest.mark.spec("SLEEP-32")
+async def test_a_pass_that_is_undone_takes_its_lines_out_again(night: Night) -> None:
+    await night.said("I live in Porto.", "I work as a nurse.")
+    outcome = await night.run()
+    async with night.stand.store.write() as tx:
+        await night.stand.publisher.undo(tx, outcome.run, night.stand.bank, by="ann")
+    assert await value(night) == ""
+    assert await night.notes() == []
+    assert len(await night.changes(ChangeKind.WRITE_BLOCK)) == 1
