@@ -22,6 +22,7 @@ from circadia.api.app import ApiParts, create_api
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
 from circadia.server.waking import wake_tier
 from circadia.settings import settings_from
@@ -181,6 +182,7 @@ async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[s
     sessions = Sessions(clock, ids, signals, registry, threads)
     async with store.write() as tx:
         await sessions.ensure_default(tx)
+    memory = memory_tier(settings, clock, ids, signals, BundledEmbedder())
     return ApiParts(
         store=store,
         clock=clock,
@@ -194,5 +196,6 @@ async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[s
         settings=settings,
         holds=held,
         wake=tier,
-        memory=memory_tier(settings, clock, ids, signals, BundledEmbedder()),
+        memory=memory,
+        sleeptime=sleep_tier(settings, clock, ids, signals, memory),
     )

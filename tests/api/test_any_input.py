@@ -17,7 +17,7 @@ from tests.api.service import Service, serving
 Json = Any
 Operation = tuple[str, str]
 
-GOOD = {200, 201, 204}
+GOOD = {200, 201, 202, 204}
 MISTAKES = {403, 404, 405, 409, 413, 422}
 DOCUMENT = openapi_document()
 OPERATIONS = sorted(
@@ -141,7 +141,7 @@ def filled(path: str, names: Place) -> str:
     """Return the path with its parameters filled in."""
     session, agent, thread = (quote(name, safe="", errors="surrogatepass") for name in names)
     keys = {"s": session, "a": agent, "t": thread, "m": thread, "w": thread, "p": thread, "root": thread}
-    keys |= {"b": "bank", "id": thread, "evidence": agent, "label": thread}
+    keys |= {"b": "bank", "id": thread, "evidence": agent, "label": thread, "run": thread, "note": thread}
     for key, value in keys.items():
         path = path.replace(f"{{{key}}}", value)
     return path

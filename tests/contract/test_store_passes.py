@@ -12,7 +12,7 @@ from circadia.records.bank import Trust
 from circadia.records.call import CallStatus
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.episode import Episode, EpisodeKind
-from circadia.records.sleep_call import SleepSpent
+from circadia.records.sleep_call import SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.base import Store
@@ -190,6 +190,10 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         assert (await tx.sleep_calls.spent(pass_id=PassId("p2"))).tokens == 100
         assert (await tx.sleep_calls.spent(operation="reflect")).nanousd == 900
         assert (await tx.sleep_calls.spent(operation="none")) == SleepSpent(calls=0, tokens=0, nanousd=0, seconds=0.0)
+        line = (await tx.sleep_calls.ledger(PassId("p2")))[0]
+        cost = SleepSpent(calls=1, tokens=100, nanousd=900, seconds=0.0)
+        assert line == SleepLine(operation="reflect", model=call("c2", by=by).model, failed=0, spent=cost)
+        assert [each.spent.calls for each in await tx.sleep_calls.ledger(PassId("p1"))] == [2]
         assert await tx.sleep_calls.forget(at(3)) == 1
         assert await tx.sleep_calls.answered(team, "k") is None
         assert await tx.sleep_calls.answered(other, "k") is not None

@@ -11,6 +11,9 @@ import pytest
 from starlette.routing import Route
 
 from circadia.api.app import Api
+from circadia.ids import EpisodeId, NoteId
+from circadia.records.bank import Trust
+from circadia.records.note import Note, NoteKind
 from tests.api.service import ADMIN, METRICS, Service, serving
 
 PRINCIPALS = ("operator", "own agent", "other agent of the session", "agent of another session", "none")
@@ -96,6 +99,18 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "DELETE /api/v1/banks/{b}/blocks/{label}": (OWN, None),
     "GET /api/v1/banks/{b}/blocks/{label}/history": (OWN, None),
     "POST /api/v1/banks/{b}/blocks/{label}/undo": (OPERATOR, None),
+    "POST /api/v1/banks/{b}/passes": ((409, 403, 403, 403, 401), None),
+    "GET /api/v1/banks/{b}/passes": (OWN, None),
+    "GET /api/v1/passes/{run}": (OWN, None),
+    "GET /api/v1/passes/{run}/changes": (OWN, None),
+    "POST /api/v1/passes/{run}/undo": ((409, 403, 403, 403, 401), None),
+    "POST /api/v1/passes/{run}/accept": ((409, 403, 403, 403, 401), None),
+    "POST /api/v1/passes/{run}/cancel": (OPERATOR, None),
+    "GET /api/v1/banks/{b}/notes/{note}": (OWN, None),
+    "GET /api/v1/banks/{b}/sleeptime": (OWN, None),
+    "POST /api/v1/banks/{b}/sleeptime/pause": (OPERATOR, None),
+    "POST /api/v1/banks/{b}/sleeptime/resume": (OPERATOR, None),
+    "GET /api/v1/sleeptime": (OPERATOR, None),
     "GET /api/v1/holds": (OPERATOR, None),
     "GET /api/v1/events": (OPERATOR, None),
     "GET /api/v1/events/stream": (OPERATOR, None),
@@ -109,7 +124,8 @@ class Place:
     """A fresh session with ann, who takes part in the thread, and bob, who does not; and a foreign agent.
 
     Ann is awake, has a message, and has asked to wake bob, who is awake: that is deferred. A bank is hers, with an
-    episode that is stale and a block of two versions; agents may write it while somebody waits.
+    episode that is stale, a note, a block of two versions and a pass that has not begun; agents may write it while
+    somebody waits.
     """
 
     session: str
@@ -124,21 +140,31 @@ async def service(tmp_path: Path) -> AsyncGenerator[Service]:
         yield made
 
 
-async def filled_bank(service: Service) -> tuple[str, str]:
-    """Return the name of a new bank, and its episode."""
+async def filled_bank(service: Service) -> Mapping[str, str]:
+    """Return the name of a new bank, and what is in it."""
     name = f"bank-{uuid4().hex}"
     await service.ok("POST", "/banks", {"name": name, "policy": {"hot_edits": True}})
     episode = (await service.ok("POST", f"/banks/{name}/episodes", {"text": "private"}))["id"]
     await service.ok("POST", f"/banks/{name}/episodes/{episode}/stale", {"evidence": "e"})
     for value in ("one", "two"):
         await service.ok("PUT", f"/banks/{name}/blocks/human", {"value": value})
-    return name, episode
+    run = (await service.ok("POST", f"/banks/{name}/passes"))["id"]
+    now = service.clock.now()
+    async with service.parts.store.write() as tx:
+        bank = await tx.banks.by_name(name)
+        assert bank is not None
+        note = Note(
+            id=NoteId(f"not_{uuid4().hex}"), number=0, bank_id=bank.id, kind=NoteKind.BELIEF, text="private",
+            evidence=(EpisodeId(episode),), trust=Trust.PERSON, at=now, created_at=now,
+        )  # fmt: skip
+        await tx.notes.add(note)
+    return {"b": name, "id": episode, "run": run, "note": note.id, "evidence": "e", "label": "human"}
 
 
 async def fresh(service: Service) -> Place:
-    bank, episode = await filled_bank(service)
+    bank = await filled_bank(service)
     graph = {
-        "agents": [{"name": "ann", "bank": bank}, {"name": "bob"}, {"name": "carl"}],
+        "agents": [{"name": "ann", "bank": bank["b"]}, {"name": "bob"}, {"name": "carl"}],
         "threads": [{"name": "t", "participants": ["ann"]}],
     }
     home = await service.ok("POST", "/sessions", graph)
@@ -151,7 +177,7 @@ async def fresh(service: Service) -> Place:
     wake = await service.ok("POST", "/wakes", {"to": "bob", "message": "m", "reason": "blocker"}, token=ann)
     pulse = (await service.ok("GET", f"/agents/{name}:ann/pulses"))["pulses"][0]["id"]
     keys = {"m": letter["message"], "w": wake["wake"], "root": wake["root"], "p": pulse}
-    keys |= {"s": name, "t": "t", "key": "zone", "b": bank, "id": episode, "evidence": "e", "label": "human"}
+    keys |= {"s": name, "t": "t", "key": "zone", **bank}
     tokens = (ADMIN, ann, bob, away["agents"][0]["token"], None)
     return Place(session=name, tokens=tokens, keys=keys)
 

@@ -38,6 +38,7 @@ from circadia.memory.tier import Memory
 from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
+from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
 from circadia.server.waking import wake_tier
 from circadia.settings import Settings
@@ -318,6 +319,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=sleep, waits=waits, presence=presence,
             settings=settings, wake=tier, memory=memory,
+            sleeptime=sleep_tier(settings, clock, ids, signals, memory),
         )
     )  # fmt: skip
     door = Door(Identity(store, signals, admin_token_hash=hash_token(ADMIN)), server)

@@ -18,10 +18,12 @@ from circadia.api import (
     memory_search,
     memory_transfer,
     messages,
+    passes,
     pulses,
     schedule,
     sessions,
     sleeping,
+    sleeptime,
     threads,
     usage,
     wake_stats,
@@ -39,7 +41,8 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
-    coordination, wake_stats, banks, episodes, memory_search, memory_transfer, blocks, events, usage,
+    coordination, wake_stats, banks, episodes, memory_search, memory_transfer, blocks, passes,
+    sleeptime, events, usage,
 )  # fmt: skip
 
 

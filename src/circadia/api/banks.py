@@ -2,16 +2,17 @@
 
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Query
-from pydantic import BaseModel, Field, StrictBool, StrictFloat
+from pydantic import BaseModel, Field, StrictBool, StrictFloat, field_validator
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body, FirstMistake, Name
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_MEASURED
 from circadia.api.references import Instant
+from circadia.api.sleep_policies import stated_policy
 from circadia.errors import InvalidRequest
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
@@ -43,6 +44,12 @@ class BankPolicyKeys(BaseModel):
     hot_edits: StrictBool = Field(False, description=_said("hot_edits"))
     duplicate_seconds: StrictFloat = Field(3600.0, ge=0, le=MOST_MEASURED, description=_said("duplicate_seconds"))
     keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("keep_days"))
+    sleeptime: dict[str, Any] = Field(
+        default_factory=dict[str, Any],
+        description="What it states of its passes, nested as in the file; the rest is what section `sleeptime` says. A "
+        "change replaces the keys that it has, and null takes one out.",
+        examples=[{"frequency_turns": 10}],
+    )
     own: StrictBool = Field(
         False,
         description="Whether it was set for this bank, so that the file changes it no more; any key that is sent sets "
@@ -53,9 +60,17 @@ class BankPolicyKeys(BaseModel):
 class BankPolicyBody(BankPolicyKeys, Body):
     """Keys of a bank's policy; those that are left out stay as they are."""
 
+    @field_validator("sleeptime")
+    @classmethod
+    def _sound(cls, given: dict[str, Any]) -> dict[str, Any]:
+        return stated_policy(given)
+
     def over(self, before: BankPolicy) -> BankPolicy:
         """Return the policy with what was sent."""
         sent = {name: getattr(self, name) for name in self.model_fields_set}
+        if "sleeptime" in sent:
+            both = {**before.sleeptime, **self.sleeptime}
+            sent["sleeptime"] = {name: value for name, value in both.items() if value is not None}
         return replace(before, **{"own": bool(sent) or before.own, **sent})
 
 

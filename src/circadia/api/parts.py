@@ -19,6 +19,7 @@ from circadia.ids import AgentId
 from circadia.memory.tier import Memory
 from circadia.records.principal import Principal
 from circadia.settings import Settings
+from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.tier import WakeTier
@@ -68,6 +69,8 @@ class ApiParts:
     """Inbox, wakes, pulses and schedules."""
     memory: Memory
     """Banks, episodes, blocks, searches and contexts."""
+    sleeptime: Sleeptime
+    """Passes over banks."""
 
 
 def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:

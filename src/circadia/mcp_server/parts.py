@@ -9,6 +9,7 @@ from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.memory.tier import Memory
 from circadia.settings import Settings
+from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.tier import WakeTier
@@ -38,3 +39,5 @@ class McpParts:
     """Inbox, wakes, pulses and schedules."""
     memory: Memory
     """Banks, episodes, blocks, searches and contexts."""
+    sleeptime: Sleeptime
+    """Passes over banks."""

@@ -178,7 +178,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     own = McpServer(
         McpParts(
             store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
-            presence=presence, settings=settings, wake=tier, memory=memory,
+            presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
@@ -188,7 +188,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         ApiParts(
             store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
             threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-            memory=memory,
+            memory=memory, sleeptime=dreams,
         )
     )  # fmt: skip
     front = Front(_hosts(settings), {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)

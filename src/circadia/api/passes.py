@@ -1,0 +1,222 @@
+"""Passes over banks: ask for one, list, show what it changed, undo, accept, cancel (SLEEP-61)."""
+
+import asyncio
+from collections.abc import Mapping
+from typing import Annotated, Final
+
+from fastapi import Query
+from pydantic import Field, StrictBool, StrictFloat, StrictInt
+
+from circadia.agents.access import require_operator
+from circadia.api.banks import User
+from circadia.api.bodies import Body
+from circadia.api.parts import ApiParts, Parts, Who, noun_router
+from circadia.api.pass_views import (
+    ChangeList,
+    PassChanged,
+    PassList,
+    PassShown,
+    PassView,
+    change_view,
+    pass_shown,
+    pass_view,
+)
+from circadia.api.policies import MOST_COUNTED
+from circadia.errors import InvalidRequest, NotFound
+from circadia.ids import PassId
+from circadia.memory.episodes import is_text
+from circadia.records.bank import Bank
+from circadia.records.change import ChangeState
+from circadia.records.principal import Principal
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.settings.sleeptime import Operation
+from circadia.sleeptime.rows import TOPIC, NewPass
+from circadia.stores.base import Tx
+
+router = noun_router("passes")
+
+MAX_INSTRUCTIONS: Final = 10_000
+"""Characters of what a person wants of a pass."""
+MOST_SECONDS: Final = 600
+"""Longest wait for the end of a pass in one call."""
+LOOK_SECONDS: Final = 1.0
+"""How often a call that waits looks, whatever signals say."""
+
+
+class PassBody(Body):
+    """A pass to ask for."""
+
+    dry_run: StrictBool = Field(False, description="Only propose: nothing is written, and the input stays.")
+    instructions: str = Field(
+        "",
+        max_length=MAX_INSTRUCTIONS,
+        description="What you want of this pass in particular.",
+        examples=["Keep the dates."],
+    )
+    operations: list[Operation] = Field(
+        default_factory=list[Operation],
+        max_length=20,
+        description="Only these operations; empty are those of the bank's policy.",
+    )
+    review: StrictBool = Field(False, description="What it proposes waits until you `accept` it.")
+    wait_seconds: StrictFloat | StrictInt = Field(
+        0, ge=0, le=MOST_SECONDS, description="Answer when it has ended, or after so long at the latest."
+    )
+
+
+@router.post("/banks/{b}/passes", status_code=202)
+async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None, user: User = None) -> PassView:
+    """Ask for a pass over all that waits in a bank now. The operator only.
+
+    It is done by a worker; with `wait_seconds` the answer comes when it has ended, or as it stands after that time.
+    """
+    require_operator(who)
+    asked = body or PassBody.model_validate({})
+    if not is_text(asked.instructions):
+        raise InvalidRequest("body.instructions: it is not text: it has a NUL or a lone surrogate")
+    async with parts.store.write() as tx:
+        bank = await parts.memory.banks.get(tx, b, user)
+        off = [each for each in asked.operations if not parts.sleeptime.policy(bank).does(each)]
+        if off:
+            raise InvalidRequest(f"body.operations: {off[0]!r} is switched off for bank {bank.name!r}")
+        new = NewPass(
+            trigger=Trigger.HAND,
+            by=who.name,
+            instructions=asked.instructions,
+            operations=tuple(dict.fromkeys(asked.operations)),
+            dry_run=asked.dry_run,
+            review=asked.review,
+        )
+        run = await parts.sleeptime.ask(tx, bank, new)
+    if asked.wait_seconds:
+        run = await _ended(parts, run, float(asked.wait_seconds))
+    async with parts.store.read() as tx:
+        return await pass_view(tx, bank.name, run)
+
+
+@router.get("/banks/{b}/passes")
+async def list_passes(
+    b: str,
+    who: Who,
+    parts: Parts,
+    user: User = None,
+    status: Annotated[PassStatus | None, Query(description="Of this status only.")] = None,
+    before: Annotated[str | None, Query(description="Key of the last pass of the page before.")] = None,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 100,
+) -> PassList:
+    """List the passes over a bank. The operator, and agents that may open the bank."""
+    async with parts.store.read() as tx:
+        bank = await parts.memory.banks.opened(tx, who, b, user=user)
+        last = None if before is None else await tx.passes.get(PassId(before))
+        if before is not None and (last is None or last.bank_id != bank.id):
+            raise InvalidRequest(f"bank {bank.name!r} has no pass {before!r}; `before` is that of the page before")
+        found = await tx.passes.every(
+            bank_id=bank.id, status=status, before=None if last is None else last.id, limit=limit
+        )
+        shown = [await pass_view(tx, bank.name, each) for each in found]
+    return PassList(bank=bank.name, passes=shown, before=found[-1].id if len(found) == limit else None)
+
+
+@router.get("/passes/{run}")
+async def show_pass(run: str, who: Who, parts: Parts) -> PassShown:
+    """Show a pass with its record. The operator, and agents that may open its bank."""
+    async with parts.store.read() as tx:
+        found, bank = await _opened(tx, parts, who, run)
+        return await pass_shown(tx, bank.name, found)
+
+
+@router.get("/passes/{run}/changes")
+async def list_changes(
+    run: str,
+    who: Who,
+    parts: Parts,
+    state: Annotated[ChangeState | None, Query(description="In this state only.")] = None,
+    after: Annotated[int, Query(ge=0, le=MOST_COUNTED, description="Number of the last one of the page before.")] = 0,
+    limit: Annotated[int, Query(ge=1, le=1000, description="How many at most.")] = 1000,
+) -> ChangeList:
+    """Show what a pass changed or proposes: before, after, where it stands, and why.
+
+    The operator, and agents that may open its bank.
+    """
+    async with parts.store.read() as tx:
+        found, _ = await _opened(tx, parts, who, run)
+        changes = [each for each in await tx.passes.changes(found.id, state=state) if each.number > after]
+    page = changes[:limit]
+    return ChangeList(
+        changes=[change_view(each) for each in page], after=page[-1].number if len(changes) > limit else None
+    )
+
+
+@router.post("/passes/{run}/undo")
+async def undo_pass(run: str, who: Who, parts: Parts) -> PassChanged:
+    """Take back all that a pass did; what others have changed since stays as they left it. The operator only."""
+    require_operator(who)
+    async with parts.store.write() as tx:
+        found, bank = await _opened(tx, parts, who, run)
+        done = await parts.sleeptime.undo(tx, bank, found, by=who.name)
+        return PassChanged(run=await pass_view(tx, bank.name, found), changes=[change_view(each) for each in done])
+
+
+@router.post("/passes/{run}/accept")
+async def accept_pass(run: str, who: Who, parts: Parts) -> PassChanged:
+    """Publish what of a pass waits for a person. The operator only."""
+    require_operator(who)
+    async with parts.store.write() as tx:
+        found, bank = await _opened(tx, parts, who, run)
+        done = await parts.sleeptime.accept(tx, bank, found)
+        return PassChanged(run=await pass_view(tx, bank.name, found), changes=[change_view(each) for each in done])
+
+
+@router.post("/passes/{run}/cancel")
+async def cancel_pass(run: str, who: Who, parts: Parts) -> PassView:
+    """End a pass; what it has published stays, and what it has not worked through waits. The operator only."""
+    require_operator(who)
+    async with parts.store.write() as tx:
+        found, bank = await _opened(tx, parts, who, run)
+        return await pass_view(tx, bank.name, await parts.sleeptime.cancel(tx, bank, found, by=who.name))
+
+
+async def _opened(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tuple[Pass, Bank]:
+    """Return the pass and its bank, if the principal may open it.
+
+    Raises:
+        NotFound: there is none. Forbidden: it is over a bank that is not the principal's.
+    """
+    run = await tx.passes.get(PassId(pass_id))
+    bank = None if run is None else await tx.banks.get(run.bank_id)
+    if run is None or bank is None:
+        raise NotFound(f"no pass {pass_id!r}; `circadia sleeptime passes` lists them")
+    if not who.operator:
+        await parts.memory.banks.opened(tx, who, bank.name)
+    return run, bank
+
+
+async def _ended(parts: ApiParts, run: Pass, seconds: float) -> Pass:
+    """Return the pass when it has ended, or as it stands after that time or when the server stops."""
+    bell = asyncio.Event()
+
+    def ring(bank: str, _: Mapping[str, object]) -> None:
+        if bank == run.bank_id:
+            bell.set()
+
+    deaf = parts.signals.listen(TOPIC, ring)
+    until = parts.clock.monotonic() + seconds
+    try:
+        while True:
+            bell.clear()  # before the look, so that no end is unheard in between
+            async with parts.store.read() as tx:
+                present = await tx.passes.get(run.id)
+            left = until - parts.clock.monotonic()
+            if present is None or not present.open or left <= 0 or parts.presence.stopping:
+                return present or run
+            waits = (
+                asyncio.ensure_future(bell.wait()),
+                asyncio.ensure_future(parts.clock.sleep(min(LOOK_SECONDS, left))),
+            )
+            try:
+                await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            finally:
+                for each in waits:
+                    each.cancel()
+    finally:
+        deaf()
