@@ -48,7 +48,7 @@ _WEEKDAY: Final = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
 _PART: Final = r"(?: (?:morning|afternoon|evening|night))?"
 _ORDINAL: Final = r"\d{1,2}(?:st|nd|rd|th)?"
 _DAY_OF: Final = rf"(?:{_MONTH} (?P<day>{_ORDINAL})|(?P<of>{_ORDINAL})(?: of)? (?P<in>{'|'.join(MONTHS)}))"
-_NOT_ONE: Final = r"(?! (?:of|or|and|to)\b)"
+_NOT_ONE: Final = rf"(?! (?:of|or|to)\b)(?! and (?:on )?(?:{'|'.join(WEEKDAYS)}))"
 _BEFORE: Final = r"(?<![\w\-./@#])"
 _AFTER: Final = r"(?![\w\-/@]|\.\w)"
 _NO_YEAR: Final = r"(?!,? (?:of )?(?:the )?['’]?\d)"
@@ -313,7 +313,7 @@ _RULES: Final[Sequence[tuple[Sequence[str], re.Pattern[str], Callable[[str, re.M
     ((" from ",), _rule(f"{_NUMBER} {_UNIT} from (?:now|today)"), _counted),
     (
         ("last ", "this ", "next "),
-        _rule(r"(?P<which>last|this|next) (?P<past>past )?(?P<unit>week|month|year)(?! of\b)(?! and\b)"),
+        _rule(r"(?P<which>last|this|next) (?P<past>past )?(?P<unit>week|month|year)(?! of\b)(?! and a half)"),
         _period,
     ),
     (("weekend",), _rule(r"(?P<which>last|this|next) (?P<past>past )?weekend"), _weekend),

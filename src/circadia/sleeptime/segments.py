@@ -19,7 +19,7 @@ from circadia.memory.terms import STOP_WORDS, words
 from circadia.records.episode import Episode
 from circadia.sleeptime.dates import local
 from circadia.sleeptime.operation import View
-from circadia.sleeptime.similar import cosines, sense, telling, weighted
+from circadia.sleeptime.similar import SMALL_TALK, cosines, sense, telling, weighted
 
 RECENT_WINDOW: Final = 50
 """SLEEP-20: episodes of a segment at most."""
@@ -141,7 +141,7 @@ def _name(episodes: Sequence[Episode]) -> str:
     spread: dict[str, int] = {}
     for episode in episodes[:NAMED]:
         for word in set(words(episode.text[:200])):
-            if len(word) > 3 and word not in STOP_WORDS and word not in speakers:
+            if len(word) > 3 and word not in SMALL_TALK and word not in STOP_WORDS and word not in speakers:
                 spread[word] = spread.get(word, 0) + 1
     best = sorted((word for word in spread if spread[word] > 1), key=lambda word: (-spread[word], -len(word), word))
     return ", ".join(best[:3]) or " ".join(episodes[0].text[:60].split())

@@ -24,6 +24,16 @@ COLUMNS: Final = 4_096
 READ: Final = 400
 """Terms of a text that are looked at."""
 
+_TALK: Final = """
+able actually agree already also always amaze amazing anything awesome back bet cool day definitely easy enjoy even ever
+everything excite excited exciting feel feeling fine fun get give glad go going gonna good got great guess guy guys
+happen happy hard haha hear hello help hey hi hope important incredible inspire inspiring just keep kind know let lot
+lots love luck make maybe mean might much nice oh ok okay people perfect place please pretty really right say see
+seem share someone something sorry sound sounds start still stuff super support sure take talk tell thank thanks thing
+things think time today tomorrow totally try want way well wish wonderful work wow yeah yep yes yesterday yet
+"""
+SMALL_TALK: Final = frozenset(_TALK.split())
+"""Words that conversations about anything have in common."""
 _QUOTES: Final = str.maketrans("’‘", "''")
 _INTERJECTIONS: Final = frozenset(("ah", "ahh", "hey", "hm", "hmm", "oh", "ohh", "please", "uh", "um"))
 """Words that change nothing where they begin or end a text."""

@@ -1,0 +1,149 @@
+"""Extract: where there is no model, a note is made of the sentences that a conversation turns around (SLEEP-29).
+
+Nothing is said in other words: a note is a day, who spoke, and sentences as they were spoken, with dates resolved.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, cast
+
+import numpy as np
+
+from circadia.memory.importance import importance, is_content
+from circadia.memory.terms import asked_terms, words
+from circadia.records.bank import Trust
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.records.note import NoteKind
+from circadia.sleeptime import standing
+from circadia.sleeptime.dates import local, told
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.propose import add_note
+from circadia.sleeptime.segments import Segment, segments
+from circadia.sleeptime.similar import SMALL_TALK, cosines, sense, telling, weighted
+from circadia.sleeptime.wording import one_line, unfit
+
+MOST_CHARACTERS: Final = 700
+"""Length of a note."""
+SHARE: Final = 0.5
+"""Of what a note rests on, that it may be long: else it saves nothing."""
+MOST_SENTENCES: Final = 6
+FEWEST_WORDS: Final = 4
+"""Words of a sentence that says something."""
+LONGEST: Final = 300
+"""Characters of a sentence."""
+TELLS: Final = 0.35
+"""Importance of a sentence that says something."""
+ALIKE: Final = 0.6
+"""Cosine from which on a sentence says what another does."""
+
+_SMALL: Final = frozenset(asked_terms(" ".join(sorted(SMALL_TALK))))
+_SENTENCE: Final = re.compile(r"[^.!?…\n]+(?:[.!?…]+(?!\s|$)[^.!?…\n]+)*[.!?…]*")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Sentence:
+    """A part of an episode."""
+
+    episode: Episode
+    """Whose."""
+    text: str
+    """What was said, with dates resolved."""
+    terms: Sequence[int]
+    """Its telling words."""
+
+
+class Extract:
+    """Notes from episodes, without a model."""
+
+    name = "extract"
+    asks = False
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return the segments in which at least two episodes say something that is in no note yet."""
+        done = {each for note in standing.notes(view) if note.kind is not NoteKind.SUMMARY for each in note.evidence}
+        steps: list[Step] = []
+        for segment in segments(view):
+            new = [each for each in segment.episodes if each.id not in done and _speaks(each)]
+            if len(new) > 1:
+                steps.append(Step(name=segment.name, episodes=segment.every, data={"segment": segment, "new": new}))
+        return steps
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the note of one segment; nothing if its episodes have no subject in common."""
+        segment, new = cast("Segment", step.data["segment"]), cast("Sequence[Episode]", step.data["new"])
+        subject = _subject(new)
+        about = [each for each in new if not subject.isdisjoint(telling(each))]
+        chosen = _chosen([each for row in about for each in _sentences(row)], subject, _room(about))
+        if len({each.episode.id for each in chosen}) < 2:
+            return ()
+        why = f"the gist of {len(about)} things that were said about {step.name}"
+        sources = segment.evidence(*about)
+        return [add_note(view, self.name, NoteKind.CONSOLIDATION, _written(chosen), sources, why=why)]
+
+
+def _speaks(episode: Episode) -> bool:
+    """Return whether somebody of the conversation says something: what tools and pages say is found as it is."""
+    return episode.trust in (Trust.PERSON, Trust.AGENT) and not episode.incomplete and is_content(episode.text)
+
+
+def _subject(episodes: Sequence[Episode]) -> frozenset[int]:
+    """Return the words that at least two of them have in common, without what is common everywhere."""
+    spread = Counter(term for each in episodes for term in set(telling(each)))
+    speakers = {term for each in episodes for term in asked_terms(each.speaker)}
+    return frozenset(term for term, count in spread.items() if count > 1) - _SMALL - speakers
+
+
+def _room(episodes: Sequence[Episode]) -> int:
+    return min(MOST_CHARACTERS, int(SHARE * sum(len(each.text) for each in episodes)))
+
+
+def _sentences(episode: Episode) -> Iterator[Sentence]:
+    """Return what an episode says, but for questions, what is long and what is unfit for a note."""
+    for match in _SENTENCE.finditer(told(episode)):
+        text = one_line(match[0])
+        if text.endswith("?") or len(text) > LONGEST or sum(1 for _ in words(text)) < FEWEST_WORDS:
+            continue
+        if importance(text) >= TELLS and not unfit(text):
+            terms = [each for each in asked_terms(text) if each not in _SMALL]
+            yield Sentence(episode=episode, text=text, terms=terms)
+
+
+def _chosen(sentences: Sequence[Sentence], subject: frozenset[int], room: int) -> Sequence[Sentence]:
+    """Return the most central sentences that there is room for, in order, none that says what another does."""
+    sentences = [each for each in sentences if not subject.isdisjoint(each.terms)]
+    if not sentences:
+        return ()
+    rows = weighted([each.terms for each in sentences])
+    scores = cosines(rows, np.broadcast_to(rows.sum(axis=0), rows.shape)) + [
+        importance(each.text) / 2 for each in sentences
+    ]
+    taken: list[int] = []
+    told_already: set[str] = set()
+    for at in sorted(range(len(sentences)), key=lambda at: (-scores[at], at)):
+        length = len(sentences[at].text) + len(sentences[at].episode.speaker) + 12
+        alike = taken and max(cosines(rows[taken], np.broadcast_to(rows[at], rows[taken].shape))) > ALIKE
+        if length <= room and not alike and sense(sentences[at].text) not in told_already:
+            told_already.add(sense(sentences[at].text))
+            taken.append(at)
+            room -= length
+        if len(taken) == MOST_SENTENCES:
+            break
+    return [sentences[at] for at in sorted(taken)]
+
+
+def _written(sentences: Sequence[Sentence]) -> str:
+    """Return sentences below their days and speakers, each told once for those that follow."""
+    parts: list[str] = []
+    day = speaker = ""
+    for each in sentences:
+        now = local(each.episode).date().isoformat()
+        who = " ".join(each.episode.speaker.replace(":", " ").split())
+        if now != day:
+            parts.append(f"On {now}, {who} said: {each.text}")
+        else:
+            parts.append(each.text if who == speaker else f"{who} said: {each.text}")
+        day, speaker = now, who
+    return " ".join(parts)
