@@ -12,7 +12,7 @@ from circadia.ids import IdSource
 from circadia.llm.mind import Mind
 from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
-from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.ask import Asking, Yielded
 from circadia.sleeptime.operation import Operation
@@ -109,7 +109,9 @@ class Runs:
         try:
             outcome = await self._outcome(each)
         except Yielded:
-            await self._settled(each, lambda tx, now: self._back(tx, bank, now, "it yields to whoever waits"))
+            await self._settled(
+                each, lambda tx, now: self._back(tx, bank, now, "it yields to whoever waits", yields=True)
+            )
         except asyncio.CancelledError:
             await asyncio.shield(self._settled(each, lambda tx, now: self._back(tx, bank, now, "the server stopped")))
             raise
@@ -150,8 +152,10 @@ class Runs:
         if each.slowed:
             await self._clock.sleep(THROTTLE_SECONDS)
 
-    async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str) -> None:
-        await self._tier.rows.put_back(tx, bank, run, why, seconds=RESUME_SECONDS)
+    async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> None:
+        """Let it go on once it is due again; a person's has no other trigger than that it is quiet for a while."""
+        seconds = self._tier.policy(bank).idle if yields and run.trigger is Trigger.HAND else RESUME_SECONDS
+        await self._tier.rows.put_back(tx, bank, run, why, seconds=seconds)
 
     async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> None:
         await self._tier.rows.end(tx, bank, run, status, detail)

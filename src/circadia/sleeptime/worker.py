@@ -243,7 +243,7 @@ class SleepWorker:
             bank = await tx.banks.get(run.bank_id)
             if bank is None:
                 return
-            if run.trigger is not Trigger.HAND or run.attempt:
+            if run.trigger is not Trigger.HAND:  # a person's is begun anyway
                 verdict = await self._tier.verdict(tx, bank, own=run)
                 if verdict.gate is Gate.EMPTY and not run.attempt and run.trigger is not Trigger.SCHEDULE:
                     await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
