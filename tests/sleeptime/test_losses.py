@@ -172,21 +172,23 @@ async def test_limits_are_kept_and_failures_count(stand: Stand) -> None:
 @pytest.mark.spec("SLEEP-32")
 async def test_a_pass_is_undone_after_an_edit_and_a_restart_and_the_edit_stays(stand: Stand, tmp_path: Path) -> None:
     tier = Tier(stand, ScriptedMind(reading), does=[Lines()])
-    await stand.write("learned", "Ann lives in Porto.", writer=Writer.SLEEP)
+    await stand.write("learned", "Ann lives in Porto.\nShe likes tea.", writer=Writer.SLEEP)
     await stand.said("She has a cat.")
     assert await worked(tier) is PassStatus.SUCCEEDED
-    await stand.write("learned", "Ann lives in Lisbon.\nShe has a cat.")
+    await stand.write("learned", "Ann lives in Lisbon.\nShe likes tea.\nShe has a cat.")
     again = Tier(stand, None)  # nothing of the pass is in memory
     (run,) = await again.passes()
     async with stand.store.write() as tx:
         done = await again.tier.undo(tx, stand.bank, run, by="ann")
     assert [each.state for each in done] == [ChangeState.UNDONE]
-    assert (await stand.block("learned")).value == "Ann lives in Lisbon."
+    assert (await stand.block("learned")).value == "Ann lives in Lisbon.\nShe likes tea."
     history = [block.value for block in await _history(stand)]
-    assert history == [
-        "Ann lives in Porto.", "Ann lives in Porto.\nShe has a cat.", "Ann lives in Lisbon.\nShe has a cat.",
-        "Ann lives in Lisbon.",
-    ], "each version is there to go back to"  # fmt: skip
+    assert [value.replace("\n", " ") for value in history] == [
+        "Ann lives in Porto. She likes tea.",
+        "Ann lives in Porto. She likes tea. She has a cat.",
+        "Ann lives in Lisbon. She likes tea. She has a cat.",
+        "Ann lives in Lisbon. She likes tea.",
+    ], "each version is there to go back to"
 
 
 async def _history(stand: Stand) -> Sequence[Any]:
