@@ -22,11 +22,13 @@ from circadia.memory.tier import Memory
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.sleeptime.effects import Effects
+from circadia.sleeptime.grounding import grounded
 from circadia.sleeptime.operations.registry import chosen
 from circadia.sleeptime.publish import Publisher, Rule
 from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.runs import SleepParts
 from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.wording import worded
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -38,7 +40,7 @@ T = TypeVar("T", bound=BaseModel)
 Secret = Callable[[str, str | None], str | None]
 """Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
 
-RULES: Final[Sequence[Rule]] = ()
+RULES: Final[Sequence[Rule]] = (worded, grounded)
 """What each proposed change is held to."""
 AT_ONCE: Final = 16
 """Questions to a provider at the same time; to a model on this machine it is one (SLEEP-14)."""

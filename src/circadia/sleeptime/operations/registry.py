@@ -1,13 +1,15 @@
 """Which operations a pass does, in their order. A new one is a file here, a name in the settings and a line below."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from circadia.errors import InvalidRequest
+from circadia.settings.sleeptime import Operation as Name
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.operations.compress import Compress
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions
+from circadia.sleeptime.operations.extract import Extract
 from circadia.sleeptime.operations.reflect import Reflect
 from circadia.sleeptime.operations.rethink import Rethink
 
@@ -18,16 +20,15 @@ def chosen(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> S
     Raises:
         InvalidRequest: what is wanted is none, or is switched off.
     """
-    every: Sequence[Operation] = (
-        Consolidate(),
-        Contradictions(),
-        Reflect(),
-        Compress(),
-        Rethink(max_rethinks=policy.max_rethinks),
-    )
-    on = [each for each in every if policy.does(each.name)]  # type: ignore[arg-type]
-    names = [each.name for each in on]
+    every: Mapping[Name, Operation] = {
+        "consolidate": Consolidate() if model else Extract(),
+        "contradictions": Contradictions(),
+        "reflect": Reflect(),
+        "compress": Compress(),
+        "rethink": Rethink(max_rethinks=policy.max_rethinks),
+    }
+    on = {name: each for name, each in every.items() if policy.does(name)}
     for name in wanted:
-        if name not in names:
-            raise InvalidRequest(f"there is no operation {name!r} that is on; choose from {', '.join(names)}")
-    return [each for each in on if (not wanted or each.name in wanted) and (model or not each.asks)]
+        if name not in on:
+            raise InvalidRequest(f"there is no operation {name!r} that is on; choose from {', '.join(on)}")
+    return [each for name, each in on.items() if (not wanted or name in wanted) and (model or not each.asks)]
