@@ -32,6 +32,7 @@ from circadia.cli.doctor import command as doctor
 from circadia.cli.import_djinnbot import command as import_djinnbot
 from circadia.cli.memory import app as memory_app
 from circadia.cli.output import shown
+from circadia.cli.sleeptime import app as sleeptime_app
 from circadia.errors import EXIT_STATUS, CircadiaError
 
 INTERRUPTED = 130
@@ -51,6 +52,7 @@ app.add_typer(schedule.app)
 app.add_typer(coordination.app)
 app.add_typer(holds.app)
 app.add_typer(memory_app, name="memory")
+app.add_typer(sleeptime_app, name="sleeptime")
 app.add_typer(events.app)
 app.add_typer(usage.app)
 app.add_typer(top.app)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, Select, bindparam, func, select, update
+from sqlalchemy import Row, bindparam, func, select, update
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
@@ -30,7 +30,7 @@ _ANSWERED = Statement(
 _OF_PASS = Statement(select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id))
 _KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
 _TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
-_SPENT: Select[Any] = select(
+_SPENT = select(
     func.count().label("calls"),
     (
         func.coalesce(func.sum(_TOKENS).filter(_KNOWN), 0)
@@ -105,7 +105,7 @@ class SqlSleepCalls:
         return await self._run(lambda connection: connection.execute(statement).rowcount)
 
 
-def _spent(row: Row[Any]) -> SleepSpent:
+def _spent(row: Any) -> SleepSpent:
     return SleepSpent(
         calls=int(row.calls), tokens=int(row.tokens), nanousd=int(row.nanousd), seconds=float(row.seconds)
     )

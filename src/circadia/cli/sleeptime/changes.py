@@ -1,0 +1,158 @@
+"""`circadia sleeptime diff` and `explain`: what a pass changed, and where a note comes from."""
+
+import difflib
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import AsJson, console, local_time, note, print_json, shown
+from circadia.cli.sleeptime.stand import Bank, User
+from circadia.client import Client
+from circadia.client.sleep_answers import ChangeAnswer
+from circadia.errors import InvalidRequest, NotFound
+from circadia.records.change import ChangeState
+
+app = typer.Typer()
+
+_LINES: Final = {"+": "green", "-": "red", "@": "cyan"}
+_SIGNS: Final = {
+    "add_note": ("+", "green", "note"), "retire_note": ("-", "red", "note"),
+    "demote_episode": ("~", "yellow", "episode"), "write_block": ("~", "cyan", "block"),
+    "flag": ("!", "magenta", "flag"),
+}  # fmt: skip
+
+
+@app.command(epilog="Example: circadia sleeptime diff --bank team")
+def diff(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
+    ] = None,
+    bank: Annotated[
+        str | None, typer.Option("--bank", metavar="BANK", help="Name of the bank, or of a template.")
+    ] = None,
+    state: Annotated[ChangeState | None, typer.Option("--state", help="Changes that stand so only.")] = None,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what a pass changed or proposes: notes and blocks before and after, and why."""
+    stands = None if state is None else state.value
+
+    async def read(client: Client) -> list[ChangeAnswer]:
+        return await changes_of(client, await newest(client, run, bank, user), stands)
+
+    found = ask(url, token, data, read)
+    if as_json:
+        print_json({"changes": found})
+    elif found:
+        print_changes(found)
+    else:
+        note("no change")
+
+
+@app.command(epilog="Example: circadia sleeptime explain not_3f2a --bank team")
+def explain(
+    note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Id of the note, as searches show it.")],
+    bank: Bank,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell where a note comes from: the episodes that it rests on, and what passes did to it."""
+    found = ask(url, token, data, lambda client: client.explain_note(bank, note_key, user=user))
+    if as_json:
+        print_json(found)
+        return
+    out = console()
+    out.print(Text(shown(found["text"]), "bold"))
+    away = "" if found["retired_at"] is None else f", retired {local_time(found['retired_at'])}"
+    made = f"made by pass {found['pass']}" if found["pass"] else "made by hand"
+    out.print(
+        Text(f"{found['kind']}, trust {found['trust']}, {made} at {local_time(found['created_at'])}{away}", "dim")
+    )
+    for each in found["evidence"]:
+        out.print(Text.assemble(
+            (f"  {each['id']} {local_time(each['at'])} ", "dim"), f"{shown(each['speaker'])}: {shown(each['text'])}"
+        ))  # fmt: skip
+    for each in found["changes"]:
+        out.print(Text(f"  {each['pass']} {each['kind']} {each['state']}: {shown(each['why'])}", "cyan"))
+
+
+async def newest(client: Client, run: str | None, bank: str | None, user: str | None) -> str:
+    """Return the key that is given, or that of the bank's newest pass.
+
+    Raises:
+        InvalidRequest: neither a pass nor a bank is named. NotFound: the bank has no pass.
+    """
+    if run is not None:
+        return run
+    if bank is None:
+        raise InvalidRequest("name a pass, or a bank with --bank for its newest one")
+    found = (await client.list_passes(bank, limit=1, user=user))["passes"]
+    if not found:
+        raise NotFound(f"there was no pass over {bank!r} yet")
+    return found[0]["id"]
+
+
+async def changes_of(client: Client, run: str, state: str | None = None) -> list[ChangeAnswer]:
+    """Return all changes of a pass, page by page."""
+    found: list[ChangeAnswer] = []
+    after: int | None = 0
+    while after is not None:
+        page = await client.list_changes(run, state=state, after=after)
+        found += page["changes"]
+        after = page["after"]
+    return found
+
+
+def print_changes(changes: Sequence[ChangeAnswer]) -> None:
+    """Print changes as a diff that a person reads."""
+    out = console()
+    for each in changes:
+        for line in _lines(each):
+            out.print(line)
+
+
+def _lines(each: ChangeAnswer) -> Iterator[Text]:
+    sign, colour, noun = _SIGNS.get(each["kind"], ("?", "", each["kind"]))
+    dim = "dim " if each["state"] in ("refused", "undone") else ""
+    head = f"{sign} {noun} {each['target']}"
+    state = "" if each["state"] == "published" else f" [{each['state']}]"
+    yield Text.assemble((shown(head), f"{dim}bold {colour}"), (f"{state} {each['operation']}", "dim"))
+    before, after = each["before"] or {}, each["after"] or {}
+    match each["kind"]:
+        case "write_block":
+            for line in _unified(str(before.get("value", "")), str(after.get("value", ""))):
+                yield Text(f"    {shown(line)}", f"{dim}{_LINES.get(line[:1], '')}")
+        case "add_note" | "flag":
+            yield from _indented(after.get("text"), "+", f"{dim}{colour}")
+        case "retire_note":
+            yield from _indented(before.get("text"), "-", f"{dim}{colour}")
+        case "demote_episode":
+            yield Text(f"    counts × {after.get('weight')}, shown by {shown(after.get('evidence'))}", f"{dim}{colour}")
+        case _:
+            pass
+    if after.get("evidence") and each["kind"] == "add_note":
+        yield Text(f"    from {shown(after['evidence'])}", "dim")
+    if each["why"]:
+        yield Text(f"    {'refused: ' if each['state'] == 'refused' else ''}{shown(each['why'])}", "dim italic")
+
+
+def _indented(text: Any, sign: str, style: str) -> Iterator[Text]:
+    for line in shown(text or "").split("\n"):
+        yield Text(f"    {sign}{line}", style)
+
+
+def _unified(before: str, after: str) -> Iterator[str]:
+    old = before.split("\n") if before else []
+    new = after.split("\n") if after else []
+    lines = difflib.unified_diff(old, new, lineterm="")
+    return (line for line in lines if line[:4] not in ("--- ", "+++ "))

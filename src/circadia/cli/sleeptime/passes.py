@@ -1,0 +1,269 @@
+"""`circadia sleeptime passes`, `why`, `run`, `undo`, `accept` and `cancel`."""
+
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import typer
+from rich.console import Console
+from rich.text import Text
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import (
+    AsJson,
+    compact,
+    console,
+    dollars,
+    instant,
+    lasted,
+    local_time,
+    note,
+    print_json,
+    shown,
+    table,
+)
+from circadia.cli.paging import gathered
+from circadia.cli.sleeptime.changes import changes_of, newest, print_changes
+from circadia.cli.sleeptime.stand import Bank, User
+from circadia.client import Client
+from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassShownAnswer
+from circadia.clock import SystemClock
+from circadia.records.sleep_pass import PassStatus
+
+app = typer.Typer()
+
+LOOK_SECONDS: Final = 0.5
+"""How often `run --wait` looks."""
+COLOURS: Final = {
+    "succeeded": "green", "no_change": "green", "running": "cyan", "partial": "yellow", "failed": "red",
+}  # fmt: skip
+_OPEN: Final = ("pending", "running")
+_COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
+
+PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
+"""The pass that a command is about."""
+
+
+@app.command(epilog="Example: circadia sleeptime passes --bank team")
+def passes(
+    bank: Bank,
+    status: Annotated[PassStatus | None, typer.Option("--status", help="That stand so only.")] = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the passes over a bank, the newest first, with what each changed and cost."""
+    stands = None if status is None else status.value
+
+    async def read(client: Client) -> dict[str, Any]:
+        return await gathered(
+            lambda place, count: client.list_passes(bank, status=stands, before=place, limit=count, user=user),
+            key="passes",
+            limit=limit,
+        )
+
+    found = ask(url, token, data, read)
+    if as_json:
+        print_json(found)
+    elif found["passes"]:
+        rows = [_row(each) for each in found["passes"]]
+        console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
+        if found["before"] is not None:
+            note(f"more than {limit}; --limit shows them")
+    else:
+        note("no pass")
+
+
+@app.command(epilog="Example: circadia sleeptime why --bank team")
+def why(
+    run: Annotated[
+        str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
+    ] = None,
+    bank: Annotated[
+        str | None, typer.Option("--bank", metavar="BANK", help="Name of the bank, or of a template.")
+    ] = None,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what a pass was begun for, what it was given, what it changed, and what each model call cost."""
+
+    async def read(client: Client) -> PassShownAnswer:
+        return await client.show_pass(await newest(client, run, bank, user))
+
+    found = ask(url, token, data, read)
+    if as_json:
+        print_json(found)
+    else:
+        _show(found)
+
+
+@app.command(epilog="Example: circadia sleeptime run --bank team --dry-run --wait")
+def run(
+    bank: Bank,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only propose: nothing is written, and the input stays.")
+    ] = False,
+    instructions: Annotated[
+        str, typer.Option("--instructions", metavar="TEXT", help="What you want of this pass in particular.")
+    ] = "",
+    operations: Annotated[
+        list[str] | None, typer.Option("--operation", metavar="NAME", help="Only this one; may be repeated.")
+    ] = None,
+    review: Annotated[bool, typer.Option("--review", help="What it proposes waits until you accept it.")] = False,
+    wait: Annotated[bool, typer.Option("--wait", help="Show how it goes until its end, and what it changed.")] = False,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Ask for a pass over all that waits in a bank; with --wait the exit status is 1 if it fails."""
+
+    async def asking(client: Client) -> PassShownAnswer:
+        asked = await client.run_pass(
+            bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, user=user
+        )
+        return await (_followed(client, asked["id"]) if wait else client.show_pass(asked["id"]))
+
+    found = ask(url, token, data, asking)
+    if as_json:
+        print_json(found)
+    elif not wait:
+        note(
+            f"pass {found['id']} over {found['bank']} is asked for; `circadia sleeptime why {found['id']}` tells of it"
+        )
+    else:
+        print_changes(ask(url, token, data, lambda client: changes_of(client, found["id"])))
+        _show(found)
+    if wait and found["status"] == "failed":
+        raise typer.Exit(1)
+
+
+@app.command(epilog="Example: circadia sleeptime undo pas_0cwd4f7k2m")
+def undo(run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False) -> None:
+    """Take back all that a pass did; what others have changed since stays as they left it."""
+    _told(ask(url, token, data, lambda client: client.undo_pass(run)), as_json, "it has changed nothing that is there")
+
+
+@app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
+def accept(
+    run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False
+) -> None:
+    """Publish what of a pass waits for a person."""
+    _told(ask(url, token, data, lambda client: client.accept_pass(run)), as_json, "nothing of it waits")
+
+
+@app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
+def cancel(
+    run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False
+) -> None:
+    """End a pass; what it has published stays."""
+    found = ask(url, token, data, lambda client: client.cancel_pass(run))
+    if as_json:
+        print_json(found)
+    else:
+        note(f"pass {found['id']} over {found['bank']}: {found['status']}")
+
+
+def _told(found: PassChangedAnswer, as_json: bool, nothing: str) -> None:
+    if as_json:
+        print_json(found)
+        return
+    if not found["changes"]:
+        note(f"pass {found['pass']['id']}: {nothing}")
+        return
+    print_changes(found["changes"])
+    states = Counter(each["state"] for each in found["changes"])
+    note(f"pass {found['pass']['id']}: " + ", ".join(f"{number} {state}" for state, number in states.items()))
+
+
+async def _followed(client: Client, key: str) -> PassShownAnswer:
+    """Return the pass when it has ended; tell a person how it goes meanwhile."""
+    clock, last = SystemClock(), ""
+    with Console(stderr=True, quiet=not sys.stderr.isatty()).status("waiting for a worker") as line:
+        while True:
+            found = await client.show_pass(key)
+            if found["status"] not in _OPEN:
+                return found
+            told = _progress(found)
+            if told != last:
+                line.update(Text(shown(told)))
+                last = told
+            await clock.sleep(LOOK_SECONDS)
+
+
+def _progress(found: PassAnswer) -> str:
+    spent = found["spent"]
+    words = [found["status"], found["detail"] if found["status"] == "pending" else ""]
+    words += [
+        f"episodes to {found['after']} of {found['upto']}",
+        f"{spent['calls']} calls",
+        f"{spent['tokens']} tokens",
+    ]
+    return " · ".join(each for each in [*words, dollars(spent["usd"]), _counts(found["counts"])] if each)
+
+
+def _show(found: PassShownAnswer) -> None:
+    spent = found["spent"]
+    flags = [name.replace("_", " ") for name in ("dry_run", "review") if found[name]]
+    rows = [
+        ("begun for", found["trigger"] + (f", asked by {found['by']}" if found["by"] else "")),
+        ("instructions", found["instructions"] or None),
+        ("operations", found["operations"] or "those of the bank's policy"),
+        ("kind", flags or "writes"),
+        ("asked", local_time(found["created_at"])),
+        ("ended", None if found["ended_at"] is None else local_time(found["ended_at"])),
+        ("input", f"episodes up to {found['upto']}; worked through to {found['after']}"),
+        ("status", Text(found["status"], COLOURS.get(found["status"], ""))),
+        ("detail", found["detail"] or None),
+        ("changes", _counts(found["counts"]) or "none"),
+        ("generation", f"{found['generation_before']} → {found['generation_after'] or found['generation_before']}"),
+        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {dollars(spent['usd'])}"),
+    ]
+    console().print(table((found["id"], shown(found["bank"])), rows))
+    if found["ledger"]:
+        columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
+        lines = [
+            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], dollars(each["usd"]),
+             f"{each['seconds']:.1f}")
+            for each in found["ledger"]
+        ]  # fmt: skip
+        console().print()
+        console().print(table(columns, lines, numbers=columns[2:]))
+    for each in found["errors"]:
+        console().print(Text(shown(each), "red"))
+
+
+def _row(each: PassAnswer) -> tuple[object, ...]:
+    spent = each["spent"]
+    return (
+        each["id"],
+        local_time(each["created_at"]),
+        each["trigger"],
+        each["by"],
+        Text(each["status"] + (" (dry run)" if each["dry_run"] else ""), COLOURS.get(each["status"], "")),
+        _counts(each["counts"]),
+        spent["calls"],
+        f"{spent['tokens']:,}",
+        dollars(spent["usd"]),
+        lasted(_ran(each)),
+        each["detail"],
+    )
+
+
+def _ran(each: PassAnswer) -> float:
+    if each["status"] == "running" and each["started_at"] is not None:
+        return each["run_seconds"] + (SystemClock().now() - instant(each["started_at"])).total_seconds()
+    return each["run_seconds"]
+
+
+def _counts(counts: Mapping[str, int]) -> str:
+    return compact(dict(counts))

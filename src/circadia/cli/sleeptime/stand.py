@@ -1,0 +1,182 @@
+"""`circadia sleeptime status`, `why-not`, `pause` and `resume`: how it stands in a bank."""
+
+from typing import Annotated, Final
+
+import typer
+from rich.text import Text
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.output import (
+    AsJson,
+    console,
+    dollars,
+    instant,
+    lasted,
+    local_time,
+    note,
+    print_json,
+    shown,
+    since,
+    table,
+)
+from circadia.client.sleep_answers import SleeptimeAnswer, StandAnswer
+from circadia.clock import SystemClock
+
+app = typer.Typer()
+
+Bank = Annotated[str, typer.Option("--bank", metavar="BANK", help="Name of the bank, or of a template.")]
+"""The bank that a command is about."""
+User = Annotated[
+    str | None, typer.Option("--user", metavar="NAME", help="Whose bank, where BANK is a template: support-{user}.")
+]
+"""The end user whose bank a template means."""
+
+_COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed in a row", "spent today", "wrong")
+_LETTERS: Final = 60
+
+
+@app.command(epilog="Example: circadia sleeptime status")
+def status(
+    bank: Annotated[
+        str | None, typer.Option("--bank", metavar="BANK", help="This bank; else all that have work.")
+    ] = None,
+    user: User = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="So many banks at most.")] = 100,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what waits and what runs, in one bank or in all that have work."""
+    if bank is not None:
+        one = ask(url, token, data, lambda client: client.show_sleeptime(bank, user=user))
+        if as_json:
+            print_json(one)
+        else:
+            _show(one)
+        return
+    found = ask(url, token, data, lambda client: client.show_sleeptime_of_all(limit=limit))
+    if as_json:
+        print_json(found)
+    else:
+        _show_all(found)
+
+
+@app.command("why-not", epilog="Example: circadia sleeptime why-not --bank team")
+def why_not(
+    bank: Bank,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell why no pass over a bank begins now, or what one would begin for."""
+    found = ask(url, token, data, lambda client: client.show_sleeptime(bank, user=user))
+    if as_json:
+        print_json({"bank": found["bank"], **found["verdict"]})
+        return
+    verdict = found["verdict"]
+    if verdict["due"]:
+        typer.echo(f"a pass over {shown(found['bank'])} is due: {shown(verdict['why'])} ({verdict['trigger']})")
+        return
+    typer.echo(f"{shown(found['bank'])}: {shown(verdict['why'])} (gate {verdict['gate']})")
+    if verdict["at"] is not None:
+        typer.echo(f"looked at again at {local_time(verdict['at'])}, {_ahead(verdict['at'])}")
+
+
+@app.command(epilog="Example: circadia sleeptime pause --bank team")
+def pause(
+    bank: Bank,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let no more pass begin over a bank; one that runs ends at its next step."""
+    found = ask(url, token, data, lambda client: client.pause_sleeptime(bank, user=user))
+    if as_json:
+        print_json(found)
+    else:
+        note(f"passes over {found['bank']} are paused; `circadia sleeptime resume --bank {found['bank']}` goes on")
+
+
+@app.command(epilog="Example: circadia sleeptime resume --bank team")
+def resume(
+    bank: Bank,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Let passes begin again, also those that wait after failures; what was set apart is tried again."""
+    found = ask(url, token, data, lambda client: client.resume_sleeptime(bank, user=user))
+    if as_json:
+        print_json(found)
+    else:
+        note(f"{found['bank']}: {found['verdict']['why']}")
+
+
+def _show(found: StandAnswer) -> None:
+    backlog, spent, running = found["backlog"], found["spent"], found["running"]
+    now = SystemClock().now()
+    rows = [
+        ("waiting", f"{backlog['episodes']} episodes, {backlog['turns']} completed turns"),
+        ("oldest", "–" if backlog["oldest_at"] is None else f"{since(backlog['oldest_at'], now)} ago"),
+        ("pass", "none runs" if running is None else f"{running['id']} {running['status']} {running['detail']}"),
+        ("next", _next(found)),
+        ("last complete", "never" if found["succeeded_at"] is None else f"{since(found['succeeded_at'], now)} ago"),
+        ("failed in a row", found["failures"]),
+        (
+            "spent today",
+            f"{spent['calls']} calls, {spent['tokens']:,} tokens, {dollars(spent['usd'])}, {lasted(spent['seconds'])}",
+        ),
+    ]
+    for each in found["leftovers"]:
+        word = "set apart" if each["quarantined"] else "tried again"
+        rows.append((word, f"episodes {each['first']} to {each['last']}: {each['cause']}"))
+    console().print(table((shown(found["bank"]), ""), rows))
+    if found["red"]:
+        console().print(Text(shown(found["red"]), "red"))
+
+
+def _show_all(found: SleeptimeAnswer) -> None:
+    counts = ", ".join(f"{number} {name}" for name, number in found["passes"].items() if number)
+    spent = found["spent"]
+    if found["banks"]:
+        numbers = ("waiting", "turns", "failed in a row", "spent today")
+        console().print(table(_COLUMNS, [_row(each) for each in found["banks"]], numbers=numbers))
+    else:
+        note("nothing waits in any bank")
+    if found["more"]:
+        note(f"{found['more']} more banks have work; --limit shows them")
+    note(f"passes: {counts or 'none yet'}; spent today: {spent['tokens']:,} tokens, {dollars(spent['usd'])}")
+
+
+def _row(each: StandAnswer) -> tuple[object, ...]:
+    running = each["running"]
+    return (
+        each["bank"],
+        each["backlog"]["episodes"],
+        each["backlog"]["turns"],
+        lasted(each["lag_seconds"]),
+        None if running is None else running["status"],
+        _next(each)[:_LETTERS],
+        each["failures"],
+        dollars(each["spent"]["usd"]),
+        Text(shown(each["red"]), "red"),
+    )
+
+
+def _next(found: StandAnswer) -> str:
+    verdict = found["verdict"]
+    if verdict["due"]:
+        return f"now: {verdict['why']}"
+    return f"{verdict['gate']}: {verdict['why']}"
+
+
+def _ahead(at: str) -> str:
+    return f"in {lasted((instant(at) - SystemClock().now()).total_seconds())}"

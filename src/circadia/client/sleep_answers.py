@@ -1,0 +1,158 @@
+"""What the client's methods on passes return: the server's answers, typed. Times are strings, ISO 8601 in UTC."""
+
+from typing import Any, TypedDict
+
+from circadia.client.memory_answers import EpisodeAnswer
+
+
+class SpentAnswer(TypedDict):
+    """What model calls cost."""
+
+    calls: int
+    tokens: int
+    usd: float
+    seconds: float
+
+
+class SpentLineAnswer(SpentAnswer):
+    """What one operation asked one model."""
+
+    operation: str
+    model: str
+    failed: int
+
+
+class PassAnswer(TypedDict):
+    """A pass."""
+
+    id: str
+    bank: str
+    trigger: str
+    by: str
+    instructions: str
+    operations: list[str]
+    dry_run: bool
+    review: bool
+    status: str
+    detail: str
+    attempt: int
+    created_at: str
+    not_before: str | None
+    started_at: str | None
+    ended_at: str | None
+    run_seconds: float
+    after: int
+    upto: int
+    generation_before: int | None
+    generation_after: int | None
+    counts: dict[str, int]
+    spent: SpentAnswer
+
+
+class PassShownAnswer(PassAnswer):
+    """A pass with its record."""
+
+    ledger: list[SpentLineAnswer]
+    errors: list[str]
+
+
+class PassListAnswer(TypedDict):
+    """Passes over a bank, and what to send as `before` for the next page; none at the end."""
+
+    bank: str
+    passes: list[PassAnswer]
+    before: str | None
+
+
+ChangeAnswer = TypedDict(
+    "ChangeAnswer",
+    {
+        "pass": str, "number": int, "operation": str, "kind": str, "target": str, "before": dict[str, Any] | None,
+        "after": dict[str, Any] | None, "state": str, "why": str, "at": str,
+    },
+)  # fmt: skip
+"""A change that a pass proposes, or has made."""
+
+
+class ChangeListAnswer(TypedDict):
+    """Changes of a pass, and what to send as `after` for the next page; none at the end."""
+
+    changes: list[ChangeAnswer]
+    after: int | None
+
+
+PassChangedAnswer = TypedDict("PassChangedAnswer", {"pass": PassAnswer, "changes": list[ChangeAnswer]})
+"""What came of `undo_pass` or `accept_pass`."""
+
+
+class VerdictAnswer(TypedDict):
+    """Whether a pass would begin now."""
+
+    due: bool
+    trigger: str | None
+    gate: str | None
+    why: str
+    at: str | None
+
+
+class BacklogAnswer(TypedDict):
+    """What waits in a bank."""
+
+    episodes: int
+    turns: int
+    importance: float
+    oldest_at: str | None
+    newest_at: str | None
+
+
+class LeftoverAnswer(TypedDict):
+    """Episodes that a pass could not work through."""
+
+    first: int
+    last: int
+    failures: int
+    quarantined: bool
+    cause: str
+
+
+class StandAnswer(TypedDict):
+    """How sleep-time work stands in a bank."""
+
+    bank: str
+    policy: dict[str, Any]
+    paused_by: str | None
+    cursor: int
+    leftovers: list[LeftoverAnswer]
+    failures: int
+    not_before: str | None
+    succeeded_at: str | None
+    backlog: BacklogAnswer
+    verdict: VerdictAnswer
+    gate: str
+    gate_at: str | None
+    running: PassAnswer | None
+    spent: SpentAnswer
+    lag_seconds: float
+    red: str
+
+
+class SleeptimeAnswer(TypedDict):
+    """Sleep-time work over all banks."""
+
+    banks: list[StandAnswer]
+    more: int
+    passes: dict[str, int]
+    spent: SpentAnswer
+    lag_seconds: float
+    red: list[str]
+
+
+NoteAnswer = TypedDict(
+    "NoteAnswer",
+    {
+        "id": str, "bank": str, "kind": str, "text": str, "at": str, "trust": str, "importance": float | None,
+        "pass": str | None, "created_at": str, "retired_at": str | None, "evidence": list[EpisodeAnswer],
+        "changes": list[ChangeAnswer],
+    },
+)  # fmt: skip
+"""A note, and where it comes from."""

@@ -1,0 +1,204 @@
+"""`circadia sleeptime`: what waits and why, passes by hand, what they changed, and taking it back."""
+
+from collections.abc import AsyncGenerator
+from dataclasses import dataclass
+from datetime import timedelta
+from typing import Any
+
+import pytest
+import pytest_asyncio
+
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.ids import PassId, RandomIds
+from circadia.memory.blocks import Edit, Writer
+from circadia.records.bank import Bank
+from circadia.records.change import Change, ChangeKind, ChangeState
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.server.dreaming import sleep_tier
+from circadia.server.remembering import memory_tier
+from circadia.settings import settings_from
+from circadia.sleeptime.publish import Page
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+from tests.cli.terminal import refused, run
+from tests.fixtures.server_process import CircadiaProcess
+
+pytestmark = pytest.mark.asyncio(loop_scope="module")
+
+
+async def sleeptime(*words: str) -> Any:
+    """Return the JSON that a command prints."""
+    result = await run("sleeptime", *words, "--json")
+    assert result.status == 0, result.err
+    return result.json
+
+
+async def told(*words: str) -> str:
+    """Return what a command tells a person."""
+    result = await run("sleeptime", *words)
+    assert result.status == 0, result.err
+    return result.out + result.err
+
+
+async def made(bank: str, *texts: str) -> None:
+    """Make a bank whose passes begin by hand only, with these episodes."""
+    assert (await run("memory", "create", bank)).status == 0
+    for text in texts:
+        assert (await run("memory", "add", bank, text, "--speaker", "ann")).status == 0
+
+
+@dataclass(frozen=True, kw_only=True)
+class Worker:
+    """Does passes on the server's database as the worker of another process would."""
+
+    store: Store
+
+    async def worked(self, name: str, *, review: bool = False, dry_run: bool = False) -> str:
+        """Let a pass do one change of each kind, and return its key."""
+        clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
+        settings = settings_from({})
+        memory = memory_tier(settings, clock, ids, signals, None)
+        tier = sleep_tier(settings, clock, ids, signals, memory)
+        async with self.store.write() as tx:
+            bank = await tx.banks.by_name(name)
+            assert bank is not None
+            edit = Edit(value="Ann lives in Lisbon.\nAnn has a cat.")
+            block = await memory.blocks.write(tx, bank, "human", edit, writer=Writer.PERSON, by="operator")
+            episodes = [each.id for each in await tx.episodes.every(bank.id, limit=10)]
+            now = clock.now()
+            run = Pass(
+                id=PassId(ids.new("pas")), bank_id=bank.id, trigger=Trigger.IDLE, by="circadia", review=review,
+                dry_run=dry_run, status=PassStatus.RUNNING, epoch=1, attempt=1, owner="another", created_at=now,
+                started_at=now, lease_until=now + timedelta(hours=1),
+            )  # fmt: skip
+            await tx.passes.add(run)
+            after = {"value": "Ann lives in Porto.\nAnn has a cat.", "spans": []}
+            before = {"value": block.value, "version": block.version, "spans": []}
+            changes = [
+                _change(ChangeKind.ADD_NOTE, f"not_{run.id}", bank, after=_note(f"not_{run.id}", episodes, now)),
+                _change(ChangeKind.WRITE_BLOCK, "human", bank, before=before, after=after),
+                _change(
+                    ChangeKind.DEMOTE_EPISODE, episodes[0], bank,
+                    after={"reason": "she moved", "evidence": episodes[1], "weight": 0.3},
+                ),
+                _change(ChangeKind.FLAG, episodes[0], bank, after={"text": "Porto or \x1b[31mLisbon?"}),
+                _change(ChangeKind.RETIRE_NOTE, "not_gone", bank, before={"text": "an old note"}),
+            ]  # fmt: skip
+            run = await tier.publisher.publish(tx, run, bank, changes, Page(upto=0, leftovers=()), ())
+            await tier.rows.end(tx, bank, run, PassStatus.SUCCEEDED, "")
+        return run.id
+
+
+def _note(key: str, evidence: list[Any], now: Any) -> dict[str, object]:
+    return {
+        "id": key, "kind": "consolidation", "text": "Ann has moved to Porto.", "evidence": evidence, "trust": "person",
+        "importance": None, "at": now.isoformat(),
+    }  # fmt: skip
+
+
+def _change(kind: ChangeKind, target: str, bank: Bank, **more: Any) -> Change:
+    return Change(
+        pass_id=PassId(""), number=0, operation="consolidate", kind=kind, target=target, why="they say the same",
+        at=bank.created_at, **more,
+    )  # fmt: skip
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def worker(operator: CircadiaProcess) -> AsyncGenerator[Worker]:
+    store = await open_sqlite(operator.data / "circadia.db")
+    try:
+        yield Worker(store=store)
+    finally:
+        await store.close()
+
+
+@pytest.mark.spec("SLEEP-03", "SLEEP-61")
+async def test_what_waits_and_why_no_pass_begins_is_told(operator: CircadiaProcess) -> None:
+    await made("first", "The release is on Friday.")
+    assert (await sleeptime("status", "--bank", "first"))["backlog"]["episodes"] == 1
+    assert "1 episodes, 0 completed turns" in await told("status", "--bank", "first")
+    assert "first" in [each["bank"] for each in (await sleeptime("status"))["banks"]]
+    assert any(line.startswith("first") for line in (await told("status")).splitlines())
+    assert (await sleeptime("why-not", "--bank", "first"))["gate"] == "not_yet"
+    said = await told("why-not", "--bank", "first")
+    assert "1 episodes wait" in said
+    assert "looked at again" in said
+
+
+@pytest.mark.spec("SLEEP-61")
+async def test_pause_closes_the_gate_and_resume_opens_it(operator: CircadiaProcess) -> None:
+    await made("paused", "The release is on Friday.")
+    assert "are paused" in await told("pause", "--bank", "paused")
+    assert "paused by operator (gate paused)" in await told("why-not", "--bank", "paused")
+    assert (await sleeptime("resume", "--bank", "paused"))["paused_by"] is None
+    assert (await sleeptime("pause", "--bank", "paused"))["paused_by"] == "operator"
+    assert "paused: " in await told("resume", "--bank", "paused")
+
+
+@pytest.mark.spec("SLEEP-02", "SLEEP-60", "SLEEP-61")
+async def test_a_pass_by_hand_is_followed_to_its_end_and_then_listed_with_its_record(operator: CircadiaProcess) -> None:
+    await made("hand", "The release is on Friday.", "The build is green.")
+    done = await sleeptime("run", "--bank", "hand", "--wait", "--instructions", "Keep the dates.")
+    assert done["status"] in ("succeeded", "no_change")
+    assert (done["trigger"], done["by"], done["instructions"]) == ("hand", "operator", "Keep the dates.")
+    assert (await sleeptime("status", "--bank", "hand"))["backlog"]["episodes"] == 0
+    said = await told("run", "--bank", "hand", "--dry-run", "--wait")
+    assert "dry run" in said
+    assert "is asked for" in await told("run", "--bank", "hand", "--operation", "consolidate")
+    assert len((await sleeptime("passes", "--bank", "hand"))["passes"]) == 3
+    assert done["id"] in await told("passes", "--bank", "hand", "--limit", "5")
+    assert "hand, asked by operator" in await told("why", done["id"])
+    assert (await sleeptime("why", "--bank", "hand"))["operations"] == ["consolidate"]
+    assert "no pass" in await told("passes", "--bank", "hand", "--status", "failed")
+
+
+@pytest.mark.spec("SLEEP-32", "SLEEP-61")
+async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, worker: Worker) -> None:
+    await made("diff", "Ann lives in Lisbon.", "Ann has moved to Porto.")
+    key = await worker.worked("diff")
+    lines = (await told("diff", key)).splitlines()
+    for line in (
+        f"+ note not_{key} consolidate", "    +Ann has moved to Porto.", "~ block human consolidate",
+        "    -Ann lives in Lisbon.", "    +Ann lives in Porto.", "     Ann has a cat.",
+        "- note not_gone [refused] consolidate", "    -an old note",
+    ):  # fmt: skip
+        assert line in lines, lines
+    assert any("counts × 0.3" in line for line in lines)
+    assert "\x1b[31mLisbon" not in "".join(lines), "a model must not steer the reader's terminal"
+    assert [each["state"] for each in (await sleeptime("diff", "--bank", "diff"))["changes"]].count("published") == 4
+    assert "no change" in await told("diff", key, "--state", "undone")
+    found = await sleeptime("explain", f"not_{key}", "--bank", "diff")
+    assert [each["text"] for each in found["evidence"]] == ["Ann lives in Lisbon.", "Ann has moved to Porto."]
+    assert "ann: Ann lives in Lisbon." in await told("explain", f"not_{key}", "--bank", "diff")
+    assert "4 undone" in await told("undo", key)
+    assert "nothing that is there" in await told("undo", key)
+    blocks = (await run("memory", "blocks", "diff", "--json")).json
+    assert blocks[0]["value"] == "Ann lives in Lisbon.\nAnn has a cat."
+
+
+@pytest.mark.spec("SLEEP-32", "SLEEP-61")
+async def test_what_waits_for_a_person_is_accepted_and_a_dry_run_is_not(
+    operator: CircadiaProcess, worker: Worker
+) -> None:
+    await made("review", "Ann lives in Lisbon.", "Ann has moved to Porto.")
+    key = await worker.worked("review", review=True)
+    assert {each["state"] for each in (await sleeptime("diff", key))["changes"]} == {ChangeState.STAGED.value}
+    accepted = await sleeptime("accept", key)
+    assert {each["state"] for each in accepted["changes"]} == {"published", "refused"}
+    assert "nothing of it waits" in await told("accept", key)
+    dry = await worker.worked("review", dry_run=True)
+    refused(await run("sleeptime", "accept", dry), 5, "dry run")
+    refused(await run("sleeptime", "cancel", key), 5, "succeeded")
+
+
+@pytest.mark.spec("SLEEP-61")
+async def test_mistakes_are_one_line_that_says_what_to_do(operator: CircadiaProcess) -> None:
+    await made("mistakes")
+    refused(await run("sleeptime", "status", "--bank", "nobody"), 4, "no bank 'nobody'")
+    refused(await run("sleeptime", "run", "--bank", "mistakes", "--operation", "dream"), 2, "operations")
+    refused(await run("sleeptime", "undo", "pas_0"), 4, "no pass 'pas_0'")
+    refused(await run("sleeptime", "diff"), 2, "--bank")
+    refused(await run("sleeptime", "diff", "--bank", "mistakes"), 4, "no pass over")
+    refused(await run("sleeptime", "explain", "not_0", "--bank", "mistakes"), 4, "no note")
+    refused(await run("sleeptime", "run", "--bank", "t-{user}"), 2, "end user")
