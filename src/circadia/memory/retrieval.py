@@ -25,9 +25,9 @@ PAGE: Final = 5_000
 WAITING: Final = 500
 """How many of the newest rows without a vector, and of the oldest, are looked after at each search."""
 FEW: Final = 50
-"""Rows from which on they are added outside of the event loop: one takes 0.05 ms."""
+"""Rows from which on they are added outside of the event loop, which would wait too long for them."""
 APART: Final = 20_000
-"""Rows from which on a search leaves the event loop, since it takes more than 2 ms."""
+"""Rows from which on a search leaves the event loop, which would wait too long for it."""
 
 
 class Questions(Protocol):
