@@ -77,13 +77,14 @@ class Retrieval:
         self._max_rows = max_rows
         self._held: OrderedDict[BankId, _Held] = OrderedDict()
 
-    async def ask(self, question: str) -> Question:
+    async def ask(self, question: str, *, explained: bool = True) -> Question:
         """Return what a question is looked for by. It may take an embedder's time, so ask outside of a transaction."""
         return Question(
             terms=asked_terms(question),
             names=frozenset(words(question)),
             vectors=await self._questions.vectors(question),
             now=self._clock.now().timestamp(),
+            explained=explained,
         )
 
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:

@@ -4,6 +4,7 @@ import re
 from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Final, cast
 
 import orjson
@@ -13,7 +14,7 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said, Usage
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_of, prompt_of, texts
+from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
 
@@ -222,8 +223,7 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
             continue
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
-        inside = splice.member(text, place.start, "content") if said else None
-        slot = None if inside is None else end_of(text, inside, "text")
+        slot = partial(end_inside, text, place.start, "text")
         messages.append(Message(side=Side.USER, said=said, results=[each for each in results if each], slot=slot))
     return prompt_of(text, messages, end)
 
