@@ -11,6 +11,7 @@ from circadia.ids import NoteId
 from circadia.memory.transfer.intake import MAX_LINES
 from circadia.records.bank import Trust
 from circadia.records.block import Span
+from circadia.records.end_user import bounded
 from circadia.records.note import Note, NoteKind
 from circadia.testing.clock import START
 from tests.api.service import ADMIN, Answer, Service
@@ -209,3 +210,15 @@ async def test_a_bank_of_an_end_user_stays_theirs_unless_they_have_one(service: 
     assert found == {"copy": None, "support-ann": "ann"}
     kinds = [each["data"].get("imported") for each in await service.events("bank_changed")]
     assert kinds == [{"episodes": 1, "notes": 0, "versions": 0}] * 2
+
+
+@pytest.mark.spec("MEM-12", "MEM-16")
+async def test_a_bank_of_one_with_a_long_name_is_found_by_that_name_wherever_it_was_brought_from(
+    service: Service,
+) -> None:
+    for at, said_as in enumerate(("u" * 201, bounded("v" * 201))):  # as somebody writes it, and as an export has it
+        first = {**FIRST, "name": f"support-{at}", "template": "support-{user}", "end_user": said_as}
+        await bring(service, f"support-{at}", [first, said("a")])
+        found = await service.ok("GET", f"/banks/support-%7Buser%7D?user={'uv'[at] * 201}")
+        assert found["name"] == f"support-{at}"
+        await service.call("DELETE", f"/banks/support-{at}")

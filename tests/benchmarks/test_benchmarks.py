@@ -3,6 +3,7 @@
 import io
 import shutil
 from collections.abc import AsyncIterator, Awaitable, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -77,6 +78,21 @@ async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_
     assert load(name, tmp_path)[0].rows == [list(row) for row in report.rows]
     doc.write(page, tmp_path)
     assert page.read_text("utf-8") == text, "a second time changes nothing"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(LIMIT_SECONDS)
+async def test_a_storm_of_four_processes_gets_what_its_budgets_allow_and_slow_disks_are_measured(
+    tmp_path: Path,
+) -> None:
+    size = replace(admission.QUICK, storm=2_000, processes=4, daily=25, slow_disks=True)
+    report = await admission.run(tmp_path, size)
+    storms = [goal for goal in report.goals if goal.limit == 0]
+    assert storms
+    assert all(goal.met for goal in storms)
+    assert all(goal.found is not None for goal in report.goals)
+    slowed = [row for row in report.rows if row[0].endswith(admission.SLOWER)]
+    assert len(slowed) == (len(report.rows) // 2 if find_compiler() else 0), "each database is timed on both disks"
 
 
 @pytest.fixture(params=["python", *(["compiled"] if find_compiler() else [])])

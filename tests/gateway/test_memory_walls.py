@@ -3,13 +3,16 @@
 import json
 import re
 from pathlib import Path
+from urllib.parse import quote
 
+import httpx2
 import pytest
 
 from circadia.memory.context import STABLE_HEAD
 from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.bank import Trust
-from tests.gateway.bound_agent import bound, chat, fenced, token_of
+from circadia.records.end_user import bounded
+from tests.gateway.bound_agent import CHAT, bound, chat, fenced, token_of
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -50,7 +53,7 @@ LONG = "u" * 200
 PEOPLE = (
     "eve", "Eve", "eve ", " eve", "EVE", "éve", "e\u0301ve", "\u0435ve", "eve\u200b", "a-b", "x-a-b", "../eve",
     "{user}", "*", "%", "eve'--", "eve\n", "eve\0", LONG, f"{LONG}a", f"{LONG}b", "~0123", "null", "0",
-    "eve@example.org", "\U0001f98a",
+    "eve@example.org", "\U0001f98a", "Müller", bounded(f"{LONG}a"), bounded(bounded(f"{LONG}a")),
 )  # fmt: skip
 
 
@@ -66,11 +69,26 @@ async def test_people_with_almost_the_same_name_have_nothing_in_common(tmp_path:
             await ann.say(chat("What is my door code?", user=user))
             told = set(re.findall(r"code is (\d+)", fenced(ann.sent)))
             assert told == {str(1000 + at)}, repr(user)
+            where = f"/banks/support-%7Buser%7D/episodes?user={quote(user or '')}&limit=1"
+            assert (await ann.at.rest("GET", where))[1]["episodes"][0]["text"] == f"My door code is {1000 + at}"
         await ann.say(chat("What is my door code?", user="a-b"), token=token_of("ben"))
         assert "9999" in fenced(ann.sent)
         assert "code is 1" not in fenced(ann.sent)
         status, page = await ann.at.rest("GET", "/banks")
         assert (status, len(page["banks"])) == (200, len(PEOPLE) + 1)
+
+
+@pytest.mark.spec("MEM-12", "GATE-67")
+@pytest.mark.parametrize("encoding", ["utf-8", "latin-1"])
+async def test_a_person_who_is_named_in_a_header_has_the_bank_that_rest_names(tmp_path: Path, encoding: str) -> None:
+    async with bound(tmp_path, bank="support-{user}", multi_user=True) as ann:
+        headers = [(b"authorization", f"Bearer {ann.token}".encode()), (b"x-circadia-user", "Müller".encode(encoding))]
+        async with httpx2.AsyncClient(trust_env=False) as http:
+            url = f"{ann.at.url}/llm/openai{CHAT}"
+            assert (await http.post(url, json=chat("My door code is 4711"), headers=headers)).status_code == 200
+        await ann.at.server.exchanges.flush()
+        _, page = await ann.at.rest("GET", "/banks/support-%7Buser%7D/episodes?user=M%C3%BCller&limit=1")
+        assert page["episodes"][0]["text"] == "My door code is 4711"
 
 
 @pytest.mark.spec("MEM-14", "MEM-17")

@@ -8,6 +8,7 @@ from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
 from circadia.mcp_server.tools import TOOLS
+from circadia.records.end_user import bounded
 from tests.mcp_server.stand import ERAS, refused, stand, structured, text
 
 
@@ -72,6 +73,13 @@ async def test_an_agent_opens_its_own_banks_and_one_end_users_is_not_another_s(t
             assert await texts(ann, "secret", user="eve") == ["a secret of eve"]
             assert await texts(ann, "secret", user="Max Müller") == ["a secret of max"]
             assert await texts(ann, "secret", user="nobody") == []
+            long = "u" * 201
+            await did(ann, "remember", text="a secret of one with a long name", user=long)
+            assert await texts(ann, "secret", user=long) == ["a secret of one with a long name"]
+            assert "a secret of one with a long name" in await context(ann, f"?q=secret&user={long}")
+            assert await texts(ann, "secret", user=str(bounded(long))) == []
+            async with at.store.read() as tx:
+                assert await tx.banks.of_user("support-{user}", str(bounded(long))) is not None
             await did(bob, "remember", text="a secret of the team")
             assert await texts(ann, "secret", bank="shared") == ["a secret of the team"]
             assert "may only read" in refused(await ann.call_tool("remember", {"text": "x", "bank": "shared"}))

@@ -5,7 +5,7 @@ from datetime import datetime
 from typing import Annotated, Any, Final
 
 from fastapi import Query
-from pydantic import BaseModel, Field, StrictBool, StrictFloat, field_validator
+from pydantic import AfterValidator, BaseModel, Field, StrictBool, StrictFloat, field_validator
 
 from circadia.agents.access import require_operator
 from circadia.api.bodies import Body, FirstMistake, Name
@@ -17,6 +17,7 @@ from circadia.errors import InvalidRequest
 from circadia.memory.banks import NewBank
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.end_user import bounded
 from circadia.records.event import Event, EventType
 from circadia.settings.memory import BankSettings
 from circadia.stores.base import Tx
@@ -26,7 +27,11 @@ router = noun_router("banks")
 MOST_IDS: Final = 10_000
 """Episodes that one call may name."""
 
-User = Annotated[str | None, Query(max_length=1000, description="The end user, where `{b}` is a template.")]
+User = Annotated[
+    str | None,
+    Query(max_length=1000, description="The end user, where `{b}` is a template."),
+    AfterValidator(bounded),
+]
 """Whose bank a template means."""
 
 

@@ -57,6 +57,17 @@ def one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
     return None
 
 
+def named(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:
+    """Return the name that such a header says: UTF-8, as URLs have it, or else Latin-1, as some clients send it."""
+    given = one(headers, wanted)
+    if given is None or given.isascii():
+        return given
+    try:
+        return given.encode("latin-1").decode()
+    except UnicodeDecodeError:
+        return given
+
+
 def seconds_in(text: str | None) -> float | None:
     """Return a header's number of seconds, none if it is no plain number (`Retry-After` may also be a date)."""
     return float(text) if text is not None and _NUMBER.fullmatch(text.strip()) else None

@@ -50,7 +50,7 @@ class Injection:
         repeats = given is not None and works_on and given.question == prompt.question
         policy = call.agent.policy
         asks = bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
-        question = await self._memory.retrieval.ask(_asked(prompt.question)) if asks else None
+        question = await self._memory.retrieval.ask(_asked(prompt.question), explained=False) if asks else None
         async with self._store.read() as tx:
             bank = await self._memory.banks.bound(tx, policy, turn.user)
             if bank is None:

@@ -67,7 +67,7 @@ def instead(place: Place) -> Slot:
 def filled(text: str, *fillings: tuple[Slot, str]) -> str:
     """Return the text with each text in its slot, every other character as it was."""
     for slot, addition in sorted(fillings, key=lambda filling: filling[0].start, reverse=True):
-        text = f"{text[: slot.start]}{slot.head}{_dump(addition)[1:-1]}{slot.tail}{text[slot.end :]}"
+        text = f"{text[: slot.start]}{slot.head}{json.dumps(addition)[1:-1]}{slot.tail}{text[slot.end :]}"
     return text
 
 

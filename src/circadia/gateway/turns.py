@@ -7,22 +7,20 @@ response, else the one whose last request is the longest known beginning of this
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from hashlib import blake2b
 from typing import Protocol
 
 from circadia.clock import Clock
 from circadia.gateway.dialects.base import ModelRequest, Said
 from circadia.gateway.dialects.prompt import Heard
-from circadia.gateway.headers import one
+from circadia.gateway.headers import named
 from circadia.gateway.journal import Journal
 from circadia.gateway.model_call import ModelCall
 from circadia.ids import ConversationId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.conversation import Conversation
+from circadia.records.end_user import bounded
 from circadia.stores.base import Store
 
-LONGEST = 200
-"""Characters of a name, of an end user or a conversation, that are kept as they are."""
 REMEMBERED = 20_000
 """Conversations that are found by their messages, about 1 KB each; an older one is found by its name only."""
 
@@ -99,19 +97,19 @@ class Turns:
 
     async def begin(self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]) -> Turn:
         """Return the call's place in its conversation."""
-        end_user = _bounded(one(headers, b"x-circadia-user") or request.end_user)
-        named = _bounded(one(headers, b"x-circadia-conversation"))
-        continued = _bounded(request.conversation)
-        found = await self._named(agent, named) if named else self._chained(agent, request, end_user)
+        end_user = bounded(named(headers, b"x-circadia-user") or request.end_user)
+        name = bounded(named(headers, b"x-circadia-conversation"))
+        continued = bounded(request.conversation)
+        found = await self._named(agent, name) if name else self._chained(agent, request, end_user)
         if found is None and continued is not None:
             found = await self._named(agent, continued)
         if found is None:
-            key = named or continued or self._ids.new("cnv")
+            key = name or continued or self._ids.new("cnv")
             found = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
         if end_user and end_user != found.end_user:
             found = replace(found, end_user=end_user)
         # Whoever repeats the words of another's conversation must not be taken for that other.
-        user = found.end_user if end_user or named or request.conversation else None
+        user = found.end_user if end_user or name or request.conversation else None
         return Turn(agent=agent, conversation=found, counted=request.turn, user=user)
 
     def end(
@@ -170,11 +168,3 @@ class Turns:
         for head in self._heads.pop(key, ()):
             if self._by_head.get((key[0], head)) == key[1]:
                 del self._by_head[(key[0], head)]
-
-
-def _bounded(name: str | None) -> str | None:
-    """Return a name that a database can hold; two that are different stay so, or one person would be another."""
-    if name is None or (len(name) <= LONGEST and "\0" not in name):
-        return name
-    digest = blake2b(name.encode("utf-8", "surrogateescape"), digest_size=16).hexdigest()
-    return f"{name[: LONGEST - 40].replace(chr(0), '')}~{digest}"

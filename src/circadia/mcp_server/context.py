@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 from circadia.errors import InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
+from circadia.records.end_user import bounded
 
 CONTEXT: Final = "circadia://context"
 _KNOWN: Final = ("q", "bank", "user")
@@ -28,7 +29,7 @@ async def context_of(caller: Caller, query: str) -> str:
     question = await memory.retrieval.ask(asked["q"]) if "q" in asked else None
     async with caller.parts.store.read() as tx:
         try:
-            bank = await memory.banks.opened(tx, caller.principal, asked.get("bank"), user=asked.get("user"))
+            bank = await memory.banks.opened(tx, caller.principal, asked.get("bank"), user=bounded(asked.get("user")))
         except NotFound:
             if own is None:
                 raise

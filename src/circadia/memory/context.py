@@ -17,6 +17,7 @@ from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.excerpt import Excerpt
+from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 
 BYTES_A_TOKEN: Final = 3
@@ -28,6 +29,8 @@ AT_ONCE: Final = 32
 """Hits that are read at once: what is looked at, and the few that are known."""
 REMEMBERED: Final = 1_000
 """Banks whose blocks are kept as they are shown."""
+LINES: Final = 10_000
+"""Notes and episodes that are kept as they are shown, about 1 KB each."""
 MOST_KNOWN: Final = 100
 """How many hits more are asked for since they may be known already: the conversation's own."""
 LONGEST: Final = 1_200
@@ -78,18 +81,33 @@ class _Part:
     """Its words, if it is not pinned."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Line:
+    """A note or an episode as it is shown. It is never rewritten, and one that goes changes its bank's generation."""
+
+    item: Excerpt
+    text: str
+    cost: int
+    """Tokens, with its end."""
+
+
 class Contexts:
     """Makes contexts."""
 
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval = retrieval
         self._parts: OrderedDict[BankId, tuple[Sequence[Block], Sequence[_Part]]] = OrderedDict()
+        self._lines: dict[tuple[BankId, int, Layer, int], _Line] = {}
+        """By bank and generation, layer and number."""
 
     async def build(
         self, tx: Tx, bank: Bank, question: Question | None, *, stable_tokens: int, fitting_tokens: int,
         known: Collection[str] = (),
     ) -> Context:  # fmt: skip
-        """Return what the bank has to say, within the budgets. Texts in `known` stand in the prompt already."""
+        """Return what the bank, as the transaction shows it, has to say, within the budgets.
+
+        Texts in `known` stand in the prompt already.
+        """
         if fitting_tokens <= 0:
             question = None
         if question is not None:  # what is known must not take the place of what is not
@@ -108,10 +126,11 @@ class Contexts:
                 lines.append(part.text)
         hits = await self._hits(tx, bank, seen.scored, budget, frozenset(known))
         hits.sort(key=lambda each: (each[0].item.at, each[0].item.number))
-        lines += [line for _, line in hits]
+        lines += [line.text for line, _ in hits]
         fitting = fenced("\n".join(lines)) if lines else ""
         return Context(
-            stable=stable, fitting=fitting, blocks=blocks, hits=[hit for hit, _ in hits], left_out=left_out
+            stable=stable, fitting=fitting, blocks=blocks,
+            hits=[Hit(item=line.item, scored=scored) for line, scored in hits], left_out=left_out,
         )  # fmt: skip
 
     def _shown(self, bank: BankId, blocks: Sequence[Block]) -> Sequence[_Part]:
@@ -128,25 +147,39 @@ class Contexts:
 
     async def _hits(
         self, tx: Tx, bank: Bank, scored: Sequence[Scored], budget: int, known: frozenset[str]
-    ) -> list[tuple[Hit, str]]:
-        """Return the best that the budget has room for, with their lines, of those that are not known."""
-        taken: list[tuple[Hit, str]] = []
+    ) -> list[tuple[_Line, Scored]]:
+        """Return the lines of the best that the budget has room for, of those that are not known."""
+        taken: list[tuple[_Line, Scored]] = []
         looked = 0
         for start in range(0, len(scored), AT_ONCE):
-            for item, each in await self._retrieval.excerpts(tx, bank, scored[start : start + AT_ONCE]):
-                if budget < SHORTEST or looked == LOOKED_AT:
-                    return taken
-                if item.text in known:
+            some = scored[start : start + AT_ONCE]
+            for line, each in zip(await self._shown_lines(tx, bank, some), some, strict=True):
+                if line is None or line.item.text in known:
                     continue
                 looked += 1
-                line = _line(item)
-                cost = tokens(line) + 1
-                if cost <= budget:
-                    budget -= cost
-                    taken.append((Hit(item=item, scored=each), line))
-            if budget < SHORTEST or looked == LOOKED_AT:
-                return taken
+                if line.cost <= budget:
+                    budget -= line.cost
+                    taken.append((line, each))
+                if budget < SHORTEST or looked == LOOKED_AT:
+                    return taken
         return taken
+
+    async def _shown_lines(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[_Line | None]:
+        """Return how these are shown; none in the place of what is gone by now."""
+        keys = [(bank.id, bank.generation, each.layer, each.number) for each in scored]
+        lines = {key: line for key in keys if (line := self._lines.get(key)) is not None}
+        if len(lines) < len(keys):
+            lacking = [each for key, each in zip(keys, scored, strict=True) if key not in lines]
+            for item, each in await self._retrieval.excerpts(tx, bank, lacking):
+                text = _line(item)
+                line = _Line(item=item, text=text, cost=tokens(text) + 1)
+                key = (bank.id, bank.generation, each.layer, each.number)
+                lines[key] = line
+                if len(item.text) <= LONGEST:
+                    self._lines[key] = line
+            while len(self._lines) > LINES:
+                del self._lines[next(iter(self._lines))]
+        return [lines.get(key) for key in keys]
 
 
 def tokens(text: str) -> int:

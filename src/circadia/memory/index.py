@@ -13,7 +13,7 @@ import threading
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, pairwise
+from itertools import islice, pairwise, repeat
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -50,6 +50,7 @@ SPEAKER: Final = 0.1
 """What a turn gets whose speaker is the one that the question names."""
 
 _NONE: Final = -1
+_UNEXPLAINED: Final[Mapping[str, float]] = {}
 _COLUMNS: Final[Mapping[str, DTypeLike]] = {
     "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
@@ -92,6 +93,8 @@ class Question:
     """The present, seconds since 1970."""
     limit: int = 10
     """How many are returned."""
+    explained: bool = True
+    """Whether each is returned with the parts of its score."""
 
 
 class Scored(NamedTuple):
@@ -104,7 +107,7 @@ class Scored(NamedTuple):
     score: float
     """The greater, the better; comparable within one search."""
     parts: Mapping[str, float]
-    """The score's parts by name; `weight` multiplies the sum of the others."""
+    """The score's parts by name; `weight` multiplies the sum of the others. Empty if they were not asked for."""
 
 
 class Index:
@@ -191,35 +194,40 @@ class Index:
         close = self._close(words, meaning, allowed, depth)
         if not len(close):
             return []
-        (at_words, around_words), (at_meaning, around_meaning) = self._around(close, words, meaning)
-        parts = {
-            "words": (1 - MEANING) * at_words,
-            "meaning": MEANING * at_meaning,
-            "around": (1 - MEANING) * around_words + MEANING * MEANING_AROUND * around_meaning,
-            "speaker": SPEAKER * self._named(close, question.names),
-            "recency": self._recency(close, question),
-            "importance": question.importance * self._of("importance")[close],
-        }
-        weight = self._of("weight")[close]
-        table = np.array([*parts.values(), weight])
-        score = weight * table[:-1].sum(axis=0)
-        best = np.argsort(-score, kind="stable")[: question.limit]
-        best = best[score[best] > 0]
+        score = sum(self._parts(close, words, meaning, question).values()) * self._of("weight")[close]
+        best = _first(score, question.limit)
+        rows = close[best]
         layers = [Layer(each) for each in self._codes["layer"]]
-        names = [*parts, "weight"]
         # As lists at once: one number of an array at a time takes longer than all of the search.
-        columns = (self._of("layer")[close[best]], self._of("number")[close[best]], score[best])
-        chosen: list[tuple[int, int, float]] = list(zip(*(column.tolist() for column in columns), strict=True))
-        shown: list[list[float]] = np.round(table[:, best].T, 4).tolist()
-        return [
-            Scored(
-                layer=layers[layer],
-                number=number,
-                score=total,
-                parts={name: value for name, value in zip(names, values, strict=True) if value},
-            )
-            for (layer, number, total), values in zip(chosen, shown, strict=True)
-        ]
+        chosen: list[list[int]] = [self._of(name)[rows].tolist() for name in ("layer", "number")]
+        scores: list[float] = score[best].tolist()
+        why = self._explained(rows, words, meaning, question) if question.explained else repeat(_UNEXPLAINED)
+        return list(map(Scored, [layers[code] for code in chosen[0]], chosen[1], scores, why))
+
+    def _parts(self, rows: Array, words: Array, meaning: Array, question: Question) -> dict[str, Array]:
+        """Return the parts of these rows' scores but for the weight; those that may be other than 0."""
+        parts = {
+            "words": words.take(rows),
+            "meaning": meaning.take(rows),
+            "around": self._around(rows, words, meaning),
+        }
+        named = [code for name in question.names for code in self._called.get(name, ())]
+        if len(named) == 1:  # the speaker is the only one whom the question names
+            parts["speaker"] = SPEAKER * (self._of("speaker")[rows] == named[0])
+        if question.recency:
+            age = np.maximum(question.now - self._of("at")[rows], 0)
+            parts["recency"] = question.recency * np.exp2(-age / question.half_life)
+        if question.importance:
+            parts["importance"] = question.importance * self._of("importance")[rows]
+        return parts
+
+    def _explained(
+        self, rows: Array, words: Array, meaning: Array, question: Question
+    ) -> Iterator[Mapping[str, float]]:
+        parts = {**self._parts(rows, words, meaning, question), "weight": self._of("weight")[rows]}
+        table: list[list[float]] = np.round(np.array(list(parts.values())).T, 4).tolist()
+        for values in table:
+            yield {name: value for name, value in zip(parts, values, strict=True) if value}
 
     def _post(self, first: int, terms: Sequence[Array]) -> None:
         rows = np.repeat(np.arange(first, first + len(terms), dtype=np.uint64), [len(each) for each in terms])
@@ -278,7 +286,7 @@ class Index:
         return np.logical_and.reduce(tests) if tests else None
 
     def _by_words(self, terms: Sequence[int], allowed: Array | None) -> Array:
-        """Return BM25 by row, 1 for the best."""
+        """Return the part of the score by row that is BM25, divided by the best."""
         count = len(self)
         found = [posting for term in terms if (posting := self._postings.get(term)) is not None]
         if not found:
@@ -294,17 +302,17 @@ class Index:
         if allowed is not None:
             scores[:-1] *= allowed
         best = scores.max(initial=0)
-        return scores / best if best > 0 else scores
+        return scores * ((1 - MEANING) / best) if best > 0 else scores
 
     def _by_meaning(self, vectors: Mapping[str, Array], allowed: Array | None, depth: int) -> Array:
-        """Return by row how near it is, 1 for the nearest, 0 if it is not among them."""
+        """Return the part of the score by row that is how near it is, 0 if it is not among the nearest."""
         scores = np.zeros(len(self) + 1, np.float32)
         for embedder, vector in vectors.items():
             held = self._vectors.get(embedder)
             if held is not None and held.dimensions == len(vector):
                 rows, cosines = held.nearest(vector, depth, allowed)
                 if len(rows):
-                    scores[rows] = np.maximum(cosines - (cosines.max() - WINDOW), 0) / WINDOW
+                    scores[rows] = np.maximum(cosines - (cosines.max() - WINDOW), 0) * (MEANING / WINDOW)
         return scores
 
     def _close(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
@@ -317,22 +325,14 @@ class Index:
             close[rows] = True  # no row is -1, the one more
         return np.flatnonzero(close[:-1] if allowed is None else close[:-1] & allowed)
 
-    def _around(self, close: Array, *scores: Array) -> Iterator[tuple[Array, Array]]:
-        """Return of each kind the scores of rows, and what those around them in the same conversation give them."""
-        before, after = self._of("before")[close], self._of("after")[close]
-        long_before = np.where(before == _NONE, _NONE, self._of("before")[before])
-        share = np.where(self._of("question")[before], ANSWER, BEFORE)
-        for each in scores:  # no row is -1, whose score is 0
-            yield each[close], share * each[before] + LONG_BEFORE * each[long_before] + AFTER * each[after]
-
-    def _named(self, close: Array, names: Collection[str]) -> Array:
-        """Return by row whether its speaker is the only one whom the question names."""
-        named = [code for name in names for code in self._called.get(name, ())]
-        return (self._of("speaker")[close] == named[0]) if len(named) == 1 else np.zeros(len(close), np.bool_)
-
-    def _recency(self, close: Array, question: Question) -> Array:
-        age = np.maximum(question.now - self._of("at")[close], 0)
-        return question.recency * np.exp2(-age / question.half_life) if question.recency else np.zeros(len(close))
+    def _around(self, rows: Array, words: Array, meaning: Array) -> Array:
+        """Return what those around the rows in the same conversation give them."""
+        befores = self._of("before")
+        before, after = befores.take(rows), self._of("after").take(rows)
+        share = np.where(self._of("question").take(before), ANSWER, BEFORE)
+        given = words + MEANING_AROUND * meaning  # no row is -1, whose score is 0
+        long_before = np.where(before == _NONE, _NONE, befores.take(before))
+        return share * given.take(before) + LONG_BEFORE * given.take(long_before) + AFTER * given.take(after)
 
     def _is(self, name: str, values: Collection[str]) -> Array:
         codes = [self._codes.get(name, {}).get(value, _NONE - 1) for value in values]
@@ -349,6 +349,13 @@ class Index:
             if name == "speaker":
                 self._called.setdefault(next(words(value), ""), []).append(code)
         return code
+
+
+def _first(scores: Array, count: int) -> Array:
+    """Return where the best of the scores above 0 stand, so many at most, in order; of equal ones the last."""
+    least = np.partition(scores, -count)[-count] if 0 < count < len(scores) else 0.0
+    found = np.flatnonzero(scores >= least if least > 0 else scores > 0)[::-1]
+    return found[np.argsort(-scores[found], kind="stable")[:count]]
 
 
 def _best(scores: Array, depth: int) -> Array:

@@ -25,9 +25,9 @@ PAGE: Final = 5_000
 WAITING: Final = 500
 """How many of the newest rows without a vector, and of the oldest, are looked after at each search."""
 FEW: Final = 50
-"""Rows from which on they are added outside of the event loop: one takes 0.05 ms."""
+"""Rows that are read and added in the event loop, which would wait too long for more."""
 APART: Final = 20_000
-"""Rows from which on a search leaves the event loop, since it takes more than 2 ms."""
+"""Rows from which on a search leaves the event loop, which would wait too long for it."""
 
 
 class Questions(Protocol):
@@ -77,13 +77,14 @@ class Retrieval:
         self._max_rows = max_rows
         self._held: OrderedDict[BankId, _Held] = OrderedDict()
 
-    async def ask(self, question: str) -> Question:
+    async def ask(self, question: str, *, explained: bool = True) -> Question:
         """Return what a question is looked for by. It may take an embedder's time, so ask outside of a transaction."""
         return Question(
             terms=asked_terms(question),
             names=frozenset(words(question)),
             vectors=await self._questions.vectors(question),
             now=self._clock.now().timestamp(),
+            explained=explained,
         )
 
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:
@@ -131,19 +132,19 @@ class Retrieval:
             bank.id,
             after=dict(index.last) if searched else {},
             waiting={layer: index.waiting(layer, WAITING) for layer in Layer} if searched else {},
-            limit=PAGE,
+            limit=FEW,
         )
         if news.writes != held.writes:
             held.blocks, held.writes = await tx.blocks.every(bank.id), news.writes
         for layer, rows in _layers(tx):
             index.embed(layer, news.vectors.get(layer, {}))
-            page = news.entries.get(layer, ())
+            page, limit = news.entries.get(layer, ()), FEW
             while page:
-                if len(page) < FEW:
+                if len(page) <= FEW:
                     index.add(layer, page)
                 else:
                     await asyncio.to_thread(index.add, layer, page)
-                full = len(page) == PAGE
+                full, limit = len(page) == limit, PAGE
                 page = await rows.index_entries(bank.id, after=index.last[layer], limit=PAGE) if full else ()
 
     def _make_room(self) -> None:

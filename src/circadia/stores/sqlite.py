@@ -1,8 +1,9 @@
 """The store on SQLite: WAL, commits that reach the disk, one connection that writes and some that read.
 
-Reads may be long, so each reading connection has a thread. The statements of a writer are short and touch memory only,
-so they run in the event loop: a trip to a thread costs as much again as the statement, and waits for the interpreter's
-lock when the loop is busy. What does wait for the disk, opening, commit and closing, runs in a thread.
+The statements of a writer are short and touch memory only, and so are reads of a few rows by their keys: they run in
+the event loop, since a trip to a thread costs more than the statement and waits for the interpreter's lock when the
+loop is busy. Other reads may be long, so each connection has a thread; what waits for the disk runs there too: opening,
+commit and closing.
 """
 
 import asyncio
@@ -25,6 +26,7 @@ from circadia.stores.sql.driver_errors import wrapped
 from circadia.stores.sql.group_commit import GROUP_SECONDS
 from circadia.stores.sql.link import Link, Openings, nothing
 from circadia.stores.sql.migrate import migrate
+from circadia.stores.sql.short import Short
 from circadia.stores.sql.statement import DIRECT
 
 T = TypeVar("T")
@@ -34,17 +36,16 @@ _logger = logging.getLogger(__name__)
 _NAME: Final = "SQLite"
 _OPENINGS: Final = Openings(write=("BEGIN IMMEDIATE",), read=("BEGIN",))
 _PRAGMAS: Final = (
-    "PRAGMA busy_timeout = 5000",
     "PRAGMA journal_mode = WAL",  # readers and the writer do not wait for each other
     "PRAGMA synchronous = FULL",  # a commit returns when it is on the disk
     "PRAGMA fullfsync = ON",  # on macOS a plain fsync stops at the drive's cache
     "PRAGMA foreign_keys = ON",
     "PRAGMA journal_size_limit = 67108864",  # give the disk back after a burst
+    "PRAGMA busy_timeout = 0",  # the event loop must not wait in SQLite; see `_Link`
 )
 _READER_PRAGMAS: Final = ("PRAGMA query_only = ON",)
-_WRITER_PRAGMAS: Final = ("PRAGMA busy_timeout = 0",)  # the event loop must not wait in SQLite; see `_WriterLink`
 _LOCKED_SECONDS: Final = 5.0
-"""How long a writer tries while another program has the database locked."""
+"""How long is tried while another program has the database locked."""
 _RETRY_SECONDS: Final = 0.01
 
 
@@ -67,7 +68,7 @@ async def open_sqlite(path: Path, *, readers: int = 4, group_seconds: float = GR
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
     )
-    link = _ThreadLink(_Session(engine))
+    link = _Link(_Session(engine), "sqlite-opening")
     try:
         await asyncio.to_thread(path.touch, 0o600)
         await link.run(migrate, first=_OPENINGS.write, opens=True)
@@ -79,8 +80,8 @@ async def open_sqlite(path: Path, *, readers: int = 4, group_seconds: float = GR
 
     def connect(writes: bool) -> Link:
         if writes:
-            return _WriterLink(_Session(engine, *_WRITER_PRAGMAS))
-        return _ThreadLink(_Session(engine, *_READER_PRAGMAS))
+            return _Link(_Session(engine), "sqlite-writer", writes=True)
+        return _Link(_Session(engine, *_READER_PRAGMAS), "sqlite-reader")
 
     return SqlStore(connect, _OPENINGS, readers=readers, group_seconds=group_seconds)
 
@@ -141,60 +142,43 @@ class _Session:
             connection.close()
 
 
-class _ThreadLink:
-    """A connection whose every statement, with the reading of its rows, is one trip to a thread."""
+class _Link:
+    """A connection that does short work in the event loop, and all else in its thread."""
 
-    def __init__(self, session: _Session) -> None:
+    def __init__(self, session: _Session, name: str, *, writes: bool = False) -> None:
         self._session = session
-        self._thread = _Thread("sqlite-reader")
+        self._thread = _Thread(name)
+        self._writes = writes
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        """Do it, as `Link.run` tells."""
-        return await self._thread.do(lambda: self._session.do(work, first, opens))
-
-    def finish(self) -> None:
-        """Roll back what is open."""
-        self._thread.give(_Job(do=self._session.roll_back))
-
-    async def drop(self) -> None:
-        """Close the connection and end its thread."""
-        await self._thread.do(self._session.close)
-        self._thread.end()
-
-
-class _WriterLink:
-    """A connection that works in the event loop, and goes to a thread for what waits for the disk."""
-
-    def __init__(self, session: _Session) -> None:
-        self._session = session
-        self._thread = _Thread("sqlite-writer")
-
-    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
-        """Do it, as `Link.run` tells."""
-        if opens:
-            return await self._begin(work, first)
-        if "COMMIT" in first:
-            return await self._thread.do(lambda: self._session.do(work, first, opens))
-        return self._session.do(work, first, opens)
-
-    async def _begin(self, work: Callable[[Connection], T], first: Sequence[str]) -> T:
-        """Open a transaction; wait in the event loop for another program that has the database locked."""
+        """Do it, as `Link.run` tells; wait in the event loop for another program that has the database locked."""
+        short = "COMMIT" not in first if self._writes else isinstance(work, Short)
+        if not opens:
+            return await self._do(work, first, opens=False, short=short)
         if not self._session.is_open:
             await self._thread.do(self._session.open)
         clock = asyncio.get_running_loop().time
         deadline = clock() + _LOCKED_SECONDS
         while True:
             try:
-                return self._session.do(work, first, opens=True)
+                return await self._do(work, first, opens=True, short=short)
             except StorageUnavailable as error:
                 if not _is_lock(error.__cause__) or clock() >= deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
 
+    async def _do(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
+        if short and self._thread.is_idle:  # else it is this connection's turn later
+            return self._session.do(work, first, opens)
+        return await self._thread.do(lambda: self._session.do(work, first, opens))
+
     def finish(self) -> None:
         """Roll back what is open."""
-        with wrapped(_NAME, sqlite3.Error):
-            self._session.roll_back()
+        if self._thread.is_idle:
+            with wrapped(_NAME, sqlite3.Error):
+                self._session.roll_back()
+        else:
+            self._thread.give(_Job(do=self._session.roll_back))
 
     async def drop(self) -> None:
         """Close the connection and end its thread."""
@@ -207,12 +191,16 @@ def _is_lock(error: BaseException | None) -> bool:
     return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@dataclass(kw_only=True, slots=True)
 class _Job:
     """Something for a thread to do, and where its outcome is awaited."""
 
     do: Callable[[], Any]
+    """What is done."""
     future: asyncio.Future[Any] | None = None
+    """Gets its outcome, if anybody waits."""
+    ended: bool = False
+    """Whether it was done, and touches the connection no more."""
 
 
 class _Thread:
@@ -221,6 +209,12 @@ class _Thread:
     def __init__(self, name: str) -> None:
         self._name = name
         self._jobs: SimpleQueue[_Job | None] | None = None
+        self._last: _Job | None = None
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether it has done all that it was given."""
+        return self._last is None or self._last.ended
 
     async def do(self, job: Callable[[], T]) -> T:
         """Do the job and return its outcome."""
@@ -233,6 +227,7 @@ class _Thread:
         if self._jobs is None:
             self._jobs = SimpleQueue()
             Thread(target=_serve, args=(self._jobs,), name=self._name, daemon=True).start()
+        self._last = job
         self._jobs.put(job)
 
     def end(self) -> None:
@@ -251,6 +246,7 @@ def _serve(jobs: SimpleQueue[_Job | None]) -> None:
             outcome = job.do()
         except BaseException as raised:  # noqa: BLE001 - it is raised again where the job is awaited
             error = raised
+        job.ended = True
         if job.future is None:
             if error is not None:
                 _logger.error("a rollback failed", exc_info=error)

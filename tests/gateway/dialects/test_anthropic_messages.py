@@ -41,6 +41,25 @@ def test_a_request_is_read() -> None:
     assert (read.end_user, read.foreign_ids) == ("ann", ("container_1",))
 
 
+DEVICE, ACCOUNT, SESSION = "0f" * 32, "7a3c2b1e-0000-4000-8000-123456789abc", "d2e70091-3007-41a3-a916-cb8b0d3098de"
+
+
+@pytest.mark.spec("GATE-67")
+@pytest.mark.parametrize("account", [ACCOUNT, ""])
+def test_of_what_claude_code_calls_its_user_the_session_is_no_part_of_the_person(account: str) -> None:
+    person = f"user_{DEVICE}_account_{account}"
+    before = f"{person}_session_{SESSION}"
+    now = json.dumps({"device_id": DEVICE, "account_uuid": account, "session_id": SESSION, "new": True})
+    for user_id in (before, now):
+        assert MESSAGES.read(request_of(USER, metadata={"user_id": user_id})).end_user == person
+
+
+@pytest.mark.spec("GATE-67")
+@pytest.mark.parametrize("user_id", ["{", "{}", '{"device_id": 5}', "[]", f"ann_session_{SESSION}", "user_1_account_2"])
+def test_other_users_are_called_as_they_are(user_id: str) -> None:
+    assert MESSAGES.read(request_of(USER, metadata={"user_id": user_id})).end_user == user_id
+
+
 @pytest.mark.spec("GATE-67")
 @pytest.mark.parametrize(
     ("messages", "turn"),

@@ -1,8 +1,11 @@
 """Anthropic's messages, and the counting of their tokens."""
 
+import re
 from collections.abc import Sequence
+from contextlib import suppress
 from dataclasses import replace
-from typing import cast
+from functools import partial
+from typing import Final, cast
 
 import orjson
 
@@ -11,10 +14,13 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_of, prompt_of, texts
+from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
 from circadia.llm.usage import Usage
+
+_CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
+"""Device and account, and the session."""
 
 
 class Messages:
@@ -218,8 +224,7 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
             continue
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
-        inside = splice.member(text, place.start, "content") if said else None
-        slot = None if inside is None else end_of(text, inside, "text")
+        slot = partial(end_inside, text, place.start, "text")
         messages.append(Message(side=Side.USER, said=said, results=[each for each in results if each], slot=slot))
     return prompt_of(text, messages, end)
 
@@ -258,7 +263,19 @@ def _end_user(request: dict[str, object]) -> str | None:
         return None
     if not isinstance(metadata, dict):
         raise InvalidRequest(f"`metadata` is {fields.kind(metadata)}; send an object")
-    return fields.text(cast("dict[str, object]", metadata), "user_id")
+    return _person(fields.text(cast("dict[str, object]", metadata), "user_id"))
+
+
+def _person(user_id: str | None) -> str | None:
+    """Return who it is: what Claude Code sends, in either of two forms, names the session too, which is no person."""
+    said = user_id or ""
+    if said.startswith("{"):
+        with suppress(orjson.JSONDecodeError):
+            known = fields.as_object(orjson.loads(said))
+            account, session = known.get("account_uuid"), known.get("session_id")
+            said = f"user_{known.get('device_id')}_account_{account}_session_{session}"
+    found = _CLAUDE_CODE.fullmatch(said)
+    return user_id if found is None else found[1]
 
 
 def _container(request: dict[str, object]) -> str | None:

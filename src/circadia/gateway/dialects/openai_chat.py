@@ -1,6 +1,7 @@
 """OpenAI's chat completions, and the many servers that speak it."""
 
 from collections.abc import Sequence
+from functools import partial
 from typing import cast
 
 from circadia.errors import InvalidRequest
@@ -8,7 +9,7 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_of, prompt_of, texts
+from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage
@@ -217,12 +218,9 @@ def _prompt(text: str, listed: splice.Place) -> Prompt:
         side = _SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR
         said = texts(message.get("content"))
-        slot = None
-        if leading or side is Side.USER:
-            content = splice.member(text, place.start, "content")
-            slot = None if content is None else end_of(text, content, "text")
-        if leading and slot is not None:
-            system = slot
+        slot = partial(end_inside, text, place.start, "text")
+        if leading:
+            system = slot() or system
         if side is Side.TOOL:
             messages.append(Message(side=side, results=(said,) if said else ()))
         else:

@@ -1,6 +1,7 @@
 """OpenAI's responses."""
 
 from collections.abc import Iterator, Sequence
+from functools import partial
 from typing import cast
 
 from circadia.errors import InvalidRequest
@@ -10,7 +11,7 @@ from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_of, prompt_of, texts
+from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
 
@@ -168,7 +169,7 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
         end = splice.instead(instructions)
     given = places["input"]
     if isinstance(given.value, str):
-        messages = [Message(side=Side.USER, said=given.value, slot=splice.in_string(given, BETWEEN))]
+        messages = [Message(side=Side.USER, said=given.value, slot=partial(splice.in_string, given, BETWEEN))]
     else:
         messages = [_message(text, place) for place in splice.elements(text, given.start)]
     previous = places.get("previous_response_id")
@@ -181,8 +182,7 @@ def _message(text: str, place: splice.Place) -> Message:
         result = texts(item.get("output")) if str(item.get("type")).endswith("_call_output") else ""
         return Message(side=Side.TOOL, results=(result,)) if result else Message(side=Side.MODEL)
     side = _SIDES.get(str(item.get("role")), Side.MODEL)
-    content = splice.member(text, place.start, "content") if side is Side.USER else None
-    slot = None if content is None else end_of(text, content, "input_text")
+    slot = partial(end_inside, text, place.start, "input_text")
     return Message(side=side, said=texts(item.get("content")), slot=slot)
 
 

@@ -1,6 +1,6 @@
 """What a request says to the model, and where memory can add to it (MEM-13 … MEM-15)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Final
@@ -33,8 +33,8 @@ class Message:
     """Its text, without what tools said."""
     results: Sequence[str] = ()
     """Results of tools that it holds."""
-    slot: Slot | None = None
-    """Its end."""
+    slot: Callable[[], Slot | None] | None = None
+    """Finds its end, which is wanted of the last one only."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -93,7 +93,7 @@ def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues
         heard=heard[::-1],
         continues=continues or any(each.side is Side.MODEL for each in messages),
         system=system,
-        user=None if last is None else last.slot,
+        user=None if last is None or last.slot is None else last.slot(),
     )
 
 
@@ -103,6 +103,12 @@ def texts(content: object) -> str:
         return content
     parts = [as_object(part) for part in as_list(content)]
     return "\n".join([str(part.get("text")) for part in parts if part.get("type") in _TEXTS and part.get("text")])
+
+
+def end_inside(text: str, start: int, part_type: str) -> Slot | None:
+    """Return the end of the content of the message that starts there."""
+    content = splice.member(text, start, "content")
+    return None if content is None else end_of(text, content, part_type)
 
 
 def end_of(text: str, place: Place, part_type: str) -> Slot | None:

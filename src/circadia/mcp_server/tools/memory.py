@@ -6,7 +6,7 @@ from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Annotated, Final, Literal
 
-from pydantic import BeforeValidator, Field
+from pydantic import AfterValidator, BeforeValidator, Field
 
 from circadia.errors import NotFound
 from circadia.mcp_server.arguments import Answer, Arguments
@@ -18,6 +18,7 @@ from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.retrieval import Found
 from circadia.records.bank import Trust
 from circadia.records.block import Block
+from circadia.records.end_user import bounded
 from circadia.records.episode import Episode, EpisodeKind
 
 
@@ -48,6 +49,7 @@ User = Annotated[
     str | None,
     BeforeValidator(_text),
     Field(max_length=1000, description="The end user, if your bank is one for each, such as support-{user}."),
+    AfterValidator(bounded),
 ]
 Label = Annotated[str, BeforeValidator(_text), Field(max_length=200, description="Name of the block.")]
 Expected = Annotated[

@@ -12,6 +12,8 @@ MAX_CHARACTERS: Final = 8_000
 """Of a text that is embedded; models read no more than some hundred words."""
 _LEAST: Final = 1e-30
 """Divides vectors of zeros, which stay what they are."""
+_USUAL: Final = (1e-20, 1e20)
+"""Between these a sum of squares is exact enough to divide by its root at once."""
 
 
 class Embedder(Protocol):
@@ -44,6 +46,9 @@ def sound(vectors: Array, texts: int, dimensions: int) -> Array:
     """
     if vectors.shape != (texts, dimensions):
         raise UpstreamFailed(f"the embedder gave an array of {vectors.shape} for ({texts}, {dimensions})")
+    squares = np.einsum("ij,ij->i", vectors, vectors)
+    if ((squares > _USUAL[0]) & (squares < _USUAL[1])).all():
+        return (vectors / np.sqrt(squares)[:, None]).astype(np.float32, copy=False)
     if not np.isfinite(vectors).all():
         raise UpstreamFailed("the embedder gave values that are no numbers")
     scaled = vectors / np.maximum(np.abs(vectors).max(axis=1, keepdims=True, initial=0), _LEAST)

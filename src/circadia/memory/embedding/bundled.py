@@ -7,7 +7,7 @@ import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol, cast
+from typing import Final, Protocol, cast
 
 import numpy as np
 
@@ -20,15 +20,26 @@ APART: Final = 8
 """Texts from which on embedding leaves the event loop: one takes 0.1 to 0.5 ms (`python -m benchmarks recall`)."""
 
 
+class _Encoding(Protocol):
+    ids: list[int]
+
+
+class _Tokenizer(Protocol):
+    def encode(self, text: str, *, add_special_tokens: bool) -> _Encoding: ...
+
+
 class _Model(Protocol):
-    def embed(self, texts: list[str]) -> Any: ...
+    """What is used of WordLlama; its own `embed` is made for many texts, and costs more for one."""
+
+    embedding: Array
+    tokenizer: _Tokenizer
 
 
 class BundledEmbedder:
     """Means of word vectors, well under a millisecond a text on one core."""
 
     def __init__(self) -> None:
-        # The weights are 50 MB and take half a second, so they wait for a text.
+        # The weights are 50 MB and take a while to load, so they wait for a text.
         self._loading: asyncio.Future[_Model] | None = None
         self.name: Final = f"wordllama@{importlib.metadata.version('wordllama')}/{DIMENSIONS}"
 
@@ -47,9 +58,11 @@ class BundledEmbedder:
 
 
 def _embedded(model: _Model, texts: Sequence[str]) -> Array:
-    if not texts:
-        return np.zeros((0, DIMENSIONS), np.float32)
-    vectors = np.asarray(model.embed([text[:MAX_CHARACTERS] for text in texts]))
+    vectors = np.zeros((len(texts), model.embedding.shape[1]), np.float32)
+    for at, text in enumerate(texts):
+        ids = model.tokenizer.encode(text[:MAX_CHARACTERS], add_special_tokens=False).ids
+        if ids:
+            vectors[at] = np.add.reduce(model.embedding.take(ids, axis=0, mode="clip")) / len(ids)
     return sound(vectors, len(texts), DIMENSIONS)
 
 

@@ -9,12 +9,13 @@ from dataclasses import fields
 from typing import Annotated, Any, Final, Literal, cast
 
 import orjson
-from pydantic import AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
+from pydantic import AfterValidator, AwareDatetime, BaseModel, ConfigDict, Field, TypeAdapter, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import NewEpisode
 from circadia.records.bank import Bank, Capture, Trust
 from circadia.records.block import Block
+from circadia.records.end_user import LONGEST, bounded
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.note import Note, NoteKind
 
@@ -25,6 +26,14 @@ _MOST_SOURCES: Final = 10_000
 
 Id = Annotated[str, Field(pattern=_ID)]
 Share = Annotated[float, Field(ge=0, le=1)]
+
+
+def _kept(name: str | None) -> str | None:
+    """Return an end user's name as an export has it, where it is bounded already, or else somebody wrote the line."""
+    return name if name is None or len(name) <= LONGEST else bounded(name)
+
+
+EndUser = Annotated[str | None, Field(max_length=1000), AfterValidator(_kept)]
 
 
 class Line(BaseModel):
@@ -53,7 +62,7 @@ class BankLine(Line):
     name: str | None = None
     description: str = Field("", max_length=4000)
     template: str | None = Field(None, max_length=200)
-    end_user: str | None = Field(None, max_length=1000)
+    end_user: EndUser = None
     policy: PolicyPart = PolicyPart()
     exported_at: AwareDatetime | None = None
 

@@ -14,6 +14,7 @@ from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes
 from circadia.stores.sql.news import news
+from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.sleep_tables import pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -62,18 +63,18 @@ class SqlBanks:
 
     async def get(self, bank_id: BankId) -> Bank | None:
         """Return the bank."""
-        row = await self._run(lambda connection: _GET.first(connection, {"key": bank_id}))
+        row = await self._run(Short(lambda connection: _GET.first(connection, {"key": bank_id})))
         return None if row is None else _bank(row)
 
     async def by_name(self, name: str) -> Bank | None:
         """Return the bank of this name."""
-        row = await self._run(lambda connection: _BY_NAME.first(connection, {"key": name}))
+        row = await self._run(Short(lambda connection: _BY_NAME.first(connection, {"key": name})))
         return None if row is None else _bank(row)
 
     async def of_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank of this person that was made from the template."""
         values = {"of_template": template, "person": end_user}
-        row = await self._run(lambda connection: _OF_USER.first(connection, values))
+        row = await self._run(Short(lambda connection: _OF_USER.first(connection, values)))
         return None if row is None else _bank(row)
 
     async def every(
@@ -104,7 +105,12 @@ class SqlBanks:
         limit: int,
     ) -> News:
         """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one."""
-        return await self._run(lambda connection: news(connection, bank_id, after, waiting, limit))
+
+        def work(connection: Connection) -> News:
+            return news(connection, bank_id, after, waiting, limit)
+
+        few = limit + sum(map(len, waiting.values())) <= FEW
+        return await self._run(Short(work) if few else work)
 
     async def save(self, bank: Bank) -> None:
         """Write name, description and policy. Raises Conflict, which ends the block, if the name is taken."""

@@ -11,6 +11,7 @@ from circadia.ids import AgentId, ConversationId
 from circadia.records.conversation import Conversation
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import conversations
+from circadia.stores.sql.short import Short
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -34,7 +35,7 @@ class SqlConversations:
     async def get(self, agent_id: AgentId, conversation_id: ConversationId) -> Conversation | None:
         """Return the agent's conversation of this id."""
         values = {"agent_id": agent_id, "key": conversation_id}
-        row = await self._run(lambda connection: _GET.first(connection, values))
+        row = await self._run(Short(lambda connection: _GET.first(connection, values)))
         return None if row is None else _conversation(row)
 
     async def latest(self, limit: int) -> Sequence[Conversation]:

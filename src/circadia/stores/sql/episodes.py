@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
@@ -31,6 +31,7 @@ from circadia.stores.sql.searchable import (
     unembedded,
     vectors,
 )
+from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
@@ -148,8 +149,11 @@ class SqlEpisodes:
         """Return what a context shows of these, by number."""
         if not numbers:
             return {}
-        layer = Layer.EPISODES
-        return await self._run(lambda connection: excerpts(connection, _SHOWN, layer, bank_id, numbers))
+
+        def work(connection: Connection) -> Mapping[int, Excerpt]:
+            return excerpts(connection, _SHOWN, Layer.EPISODES, bank_id, numbers)
+
+        return await self._run(Short(work) if len(numbers) <= FEW else work)
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""

@@ -155,8 +155,10 @@ def _of_priority(rank: int) -> Select[Any]:
 
 def _urgent_first() -> Select[Any]:
     """Return the select of a page, urgent ones first: of each priority, a stretch of the index, a page at most."""
-    found = union_all(*(_of_priority(rank) for rank in range(len(Priority)))).subquery()
-    return whole(found).order_by(found.c.priority.desc(), found.c.number).limit(bindparam("most"))
+    some = union_all(*(_of_priority(rank) for rank in range(len(Priority)))).subquery()
+    # Cut to the page before messages are joined: else four pages of them would be read.
+    found = select(some).order_by(some.c.priority.desc(), some.c.number).limit(bindparam("most")).subquery()
+    return whole(found).order_by(found.c.priority.desc(), found.c.number)
 
 
 def _oldest_first() -> Select[Any]:

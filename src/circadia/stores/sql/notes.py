@@ -30,6 +30,7 @@ from circadia.stores.sql.searchable import (
     unembedded,
     vectors,
 )
+from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
@@ -103,8 +104,11 @@ class SqlNotes:
         """Return what a context shows of these, by number."""
         if not numbers:
             return {}
-        layer = Layer.NOTES
-        return await self._run(lambda connection: excerpts(connection, _SHOWN, layer, bank_id, numbers))
+
+        def work(connection: Connection) -> Mapping[int, Excerpt]:
+            return excerpts(connection, _SHOWN, Layer.NOTES, bank_id, numbers)
+
+        return await self._run(Short(work) if len(numbers) <= FEW else work)
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""
