@@ -41,6 +41,9 @@ _FUTURE: Final = re.compile(
 )
 
 
+_DOING: Final = re.compile(r"(?:\b(?:am|is|are)|['’](?:m|re|s)) (?:not |just |still )?\w+ing\b", re.I)
+
+
 def tense(text: str, at: int) -> Tense | None:
     """Return the tense of the sentence around a place of a text; none if nothing or both is said."""
     first, last = 0, len(text)
@@ -65,3 +68,8 @@ def _past(sentence: str) -> bool:
         word[2].lower() not in _NOT_PAST and (word[1] or "").lower().replace("’", "'") not in _AFTER_THESE
         for word in _ED.finditer(sentence)
     )
+
+
+def happened(text: str) -> bool:
+    """Return whether any sentence of a text tells of what was, or of what somebody is doing."""
+    return _past(text) or _DOING.search(text) is not None

@@ -1,0 +1,88 @@
+"""Collect: notes that nothing holds up any more leave the searches; they can be brought back (SLEEP-25).
+
+By what they rest on, never by age: a note of ten years stays as long as its episodes do. Episodes are never collected.
+Each page looks at the notes of whose evidence it says that it is over, and at another part of all the others. Whether a
+note is ever found is not counted anywhere, so it decides nothing here.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Final
+
+from circadia.ids import EpisodeId
+from circadia.memory.terms import words
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode
+from circadia.records.note import Note
+from circadia.sleeptime.grounding import sources, ungrounded
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.operations.dedupe import Dedupe, repeated
+from circadia.sleeptime.propose import retire_note
+
+AT_ONCE: Final = 25
+"""Notes that a page looks at besides those that it has touched itself."""
+MOST_EPISODES: Final = 300
+"""Episodes that a page reads for it; what is beyond is looked at by another."""
+FEWEST_SOURCES: Final = 2
+"""Episodes without which a note is none."""
+FEWEST_WORDS: Final = 2
+"""Words without which a note says nothing."""
+
+
+class Collect:
+    """Notes that are dead."""
+
+    name = "collect"
+    asks = False
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return one step, with the notes that are looked at."""
+        notes = list(_looked_at(view))
+        return [Step(name=f"{len(notes)} notes", notes=notes)] if notes else []
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the notes that are dead, with why."""
+        gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
+        notes = [each for each in step.notes if each.id not in gone]
+        rows = await view.look.episodes(sorted({key for note in notes for key in note.evidence}))
+        over = _over(view) | {each.id for each in rows.values() if not all(map(repeated, each.stale))}
+        found: list[Change] = []
+        for note in notes:
+            why = _dead(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], over)
+            if why:
+                found.append(retire_note(view, self.name, note, why=why))
+        return found
+
+
+def _looked_at(view: View) -> Iterator[Note]:
+    """Return the bank's notes that rest on what is demoted on this page, then a part of all others."""
+    stale = _over(view)
+    notes = sorted(view.notes, key=lambda note: note.number)
+    parts = -(-len(notes) // AT_ONCE)
+    part = view.page[-1].number % parts if view.page and parts else 0
+    touched = [note for note in notes if not stale.isdisjoint(note.evidence)]
+    read = 0
+    for note in {each.id: each for each in (*touched, *notes[part * AT_ONCE : (part + 1) * AT_ONCE])}.values():
+        read += len(note.evidence)
+        if read <= MOST_EPISODES or read == len(note.evidence):
+            yield note
+
+
+def _over(view: View) -> set[EpisodeId]:
+    """Return the episodes of which this page says that they do not hold any more; what is said again still does."""
+    return {
+        EpisodeId(each.target)
+        for each in view.proposed
+        if each.kind is ChangeKind.DEMOTE_EPISODE and each.operation != Dedupe.name
+    }
+
+
+def _dead(note: Note, evidence: Sequence[Episode], over: set[EpisodeId]) -> str:
+    """Return why nothing holds a note up any more, empty if something does."""
+    if len(evidence) < FEWEST_SOURCES:
+        return f"{len(evidence)} of the {len(note.evidence)} episodes that it rests on are left"
+    if sum(1 for _ in words(note.text)) < FEWEST_WORDS:
+        return "it says nothing"
+    if all(each.id in over for each in evidence):
+        return "nothing that it rests on holds any more"
+    strange = ungrounded(note.text, sources(evidence))
+    return f"ungrounded: {strange}" if strange else ""

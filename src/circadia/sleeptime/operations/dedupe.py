@@ -1,0 +1,172 @@
+"""Dedupe: of notes that say the same one stays, and what is said again and again counts once (SLEEP-20, SLEEP-29).
+
+No model is asked, so what counts as the same is narrow: the same words in the same order. A note may say more than the
+one that it stands for, but nothing that could turn its meaning; what happened at a time may have happened twice.
+"""
+
+import re
+from array import array
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from circadia.ids import NoteId
+from circadia.memory.importance import is_content
+from circadia.records.bank import Trust
+from circadia.records.change import Change
+from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.note import Note
+from circadia.sleeptime import standing
+from circadia.sleeptime.dates import local, relative
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.propose import demote, retire_note
+from circadia.sleeptime.similar import sense
+from circadia.sleeptime.tense import happened
+
+MOST_LOOKED_FOR: Final = 30
+"""New episodes of a page that are looked for in what was said before it, the most important first."""
+NEAREST: Final = 4
+"""Earlier episodes that are compared with each of them."""
+FEWEST_WORDS: Final = 4
+"""Words of an episode or a note that says something of its own."""
+
+AGAIN: Final = "said again"
+"""How the reason of a demotion begins by which nothing is over: a newer episode says the same."""
+_ARTICLES: Final = frozenset(("a", "an", "the"))
+_TURNING: Final = re.compile(
+    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|if|unless|until|except|but|only|hardly|"
+    r"almost|might|may|could|would|should|maybe|perhaps|used|former|formerly|before|previously|instead|however|said|says|"
+    r"thinks|thought|claims|believes|denies|wrong|false|was|were|had|will|against)\b"
+)
+"""Words that may turn the meaning of those beside them."""
+
+
+class Dedupe:
+    """One of many."""
+
+    name = "dedupe"
+    asks = False
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return a step for notes, if some are new, and one for what was said again."""
+        steps: list[Step] = []
+        new = standing.news(view)
+        if new:
+            steps.append(Step(name=f"{len(new)} new notes", notes=new))
+        lasting = [each for each in view.page if _lasts(each)]
+        if lasting:
+            steps.append(Step(name=f"{len(lasting)} statements", data={"said": lasting}))
+        return steps
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return what is retired and demoted."""
+        if step.notes:
+            return [
+                retire_note(view, self.name, less, why=f"note {more.id} says the same", instead=more.id)
+                for less, more in _said_by_others(standing.notes(view), {each.id for each in step.notes})
+            ]
+        return [
+            demote(view, self.name, old.id, evidence=new.id, why=f"{AGAIN} on {local(new).date().isoformat()}")
+            for old, new in await self._repeated(view)
+        ]
+
+    async def _repeated(self, view: View) -> Sequence[tuple[Episode, Episode]]:
+        """Return earlier episodes with the newest that says the same, each once; what is stale already is left."""
+        lasting = [each for each in view.page if _lasts(each)]
+        newest: dict[tuple[str, str], Episode] = {}
+        pairs: list[tuple[Episode, Episode]] = []
+        for each in reversed(lasting):
+            new = newest.setdefault(_said(each), each)
+            if new is not each:
+                pairs.append((each, new))
+        asked = sorted(newest.values(), key=lambda each: (-(each.importance or 0), each.number))[:MOST_LOOKED_FOR]
+        for new in asked:
+            earlier = await view.look.about(new.text, before=view.page[0].number, limit=NEAREST)
+            pairs += ((each, new) for each in earlier if _lasts(each) and _said(each) == _said(new))
+        stale = standing.demoted(view)
+        pairs.sort(key=lambda pair: pair[0].number)
+        return [
+            (old, new)
+            for old, new in pairs
+            if not old.stale and old.id not in stale and new.trust.rank <= old.trust.rank and old.at <= new.at
+        ]
+
+
+def repeated(stale: Stale) -> bool:
+    """Return whether an episode was demoted only since it was said again."""
+    return stale.reason.startswith(AGAIN)
+
+
+def _said(episode: Episode) -> tuple[str, str]:
+    return episode.speaker, sense(episode.text)
+
+
+def _lasts(episode: Episode) -> bool:
+    """Return whether an episode states something that does not hold for a moment only: no question, no event."""
+    return (
+        episode.kind in (EpisodeKind.TURN, EpisodeKind.FACT)
+        and episode.trust in (Trust.PERSON, Trust.AGENT)
+        and not episode.incomplete
+        and len(episode.text.split()) >= FEWEST_WORDS
+        and "?" not in episode.text
+        and is_content(episode.text)
+        and not happened(episode.text)
+        and not relative(episode.text, local(episode))
+    )
+
+
+def _said_by_others(notes: Sequence[Note], new: set[str]) -> Iterator[tuple[Note, Note]]:
+    """Return notes that another one says, with it; one of both is new. No note stands for one if it is retired."""
+    terms = {each.id: frozenset(array("I", each.terms)) for each in notes}
+    gone: set[str] = set()
+    for one, other in _overlapping(notes, new, terms):
+        if one.id in gone or other.id in gone or one.kind != other.kind:
+            continue
+        less, more = _ordered(one, other)
+        if less.trust.rank < more.trust.rank or not _says(more, less):
+            continue
+        gone.add(less.id)
+        yield less, more
+
+
+def _overlapping(
+    notes: Sequence[Note], new: set[str], terms: Mapping[NoteId, frozenset[int]]
+) -> Iterator[tuple[Note, Note]]:  # fmt: skip
+    """Return pairs of which one has all terms of the other: the only ones that are worth a closer look."""
+    having: dict[int, list[Note]] = {}
+    for each in notes:
+        if each.id in new:
+            for term in terms[each.id]:
+                having.setdefault(term, []).append(each)
+    by_id = {each.id: each for each in notes if each.id in new}
+    for each in notes:
+        shared = Counter(other.id for term in terms[each.id] for other in having.get(term, ()))
+        for key, count in shared.items():
+            once = key != each.id and not (each.id in new and each.id < key)
+            if once and count == min(len(terms[each.id]), len(terms[key])):
+                yield each, by_id[key]
+
+
+def _ordered(one: Note, other: Note) -> tuple[Note, Note]:
+    """Return the one that may go, then the one that may stay: that rests on more, says more, was there before."""
+    first, second = (
+        (len(each.evidence), len(each.text), each.number > 0, -each.number, each.id) for each in (one, other)
+    )
+    return (one, other) if first < second else (other, one)
+
+
+def _says(more: Note, less: Note) -> bool:
+    """Return whether one note says what another says: the same, or the same and more of what that rests on, too."""
+    ours, theirs = sense(more.text), sense(less.text)
+    if ours == theirs:
+        return True
+    if not set(less.evidence) <= set(more.evidence) or len(theirs.split()) < FEWEST_WORDS:
+        return False
+    if Counter(_TURNING.findall(ours)) != Counter(_TURNING.findall(theirs)):
+        return False
+    words = iter(_telling(ours))
+    return all(each in words for each in _telling(theirs))  # in this order
+
+
+def _telling(said: str) -> Iterable[str]:
+    return [each for each in said.split() if each not in _ARTICLES]

@@ -1,0 +1,154 @@
+"""Of what says the same one stays, and nothing that differs in meaning is taken for the same."""
+
+from collections.abc import Sequence
+from datetime import timedelta
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from pydantic import BaseModel
+
+from circadia.llm.mind import Prompt
+from circadia.records.bank import Trust
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode, Stale
+from circadia.records.note import NoteKind
+from circadia.sleeptime.operation import View
+from circadia.sleeptime.operations.dedupe import Dedupe
+from tests.sleeptime.stand import Stand
+from tests.sleeptime.told import FRIDAY, note, numbered, page, said
+
+pytestmark = pytest.mark.spec("SLEEP-20", "SLEEP-29")
+
+T = TypeVar("T", bound=BaseModel)
+
+
+async def nobody(prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+    """Answer nothing: there is no model."""
+    raise AssertionError
+
+
+async def found(view: View) -> Sequence[Change]:
+    """Return what is proposed."""
+    operation = Dedupe()
+    return [change for step in operation.plan(view) for change in await operation.propose(step, view, nobody)]
+
+
+async def retired(first: str, second: str, *, more: bool = True, **values: Any) -> list[str]:
+    """Return which of two notes goes; the second is new, and rests on more than the first or on as much."""
+    view = page(numbered([said("One thing was said."), said("Another thing was said."), said("A third.")]))
+    sources = view.page[: 3 if more else 2]
+    notes = [note("1", first, view.page[:2]), note("2", second, sources, **values)]
+    return [change.target for change in await found(page(view.page, notes=notes)) if change.before]
+
+
+async def test_the_same_note_stays_once_the_one_that_rests_on_more() -> None:
+    assert await retired("Ann lives in Porto.", "ann lives in Porto") == ["not_1"]
+    assert await retired("Ann lives in Porto.", "Ann lives in Porto!", more=False) == ["not_2"]
+
+
+async def test_a_note_goes_if_another_says_all_of_it_and_rests_on_all_that_it_rests_on() -> None:
+    assert await retired("Ann lives in Porto.", "Ann lives with Ben in Porto, near the river.") == ["not_1"]
+    assert await retired("Ann has 3 cats.", "Ann has the 3 cats and a dog.") == ["not_1"]
+
+
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("Ann lives in Porto.", "Ann does not live in Porto."),
+        ("Ann lives in Porto.", "Ann lives in Braga."),
+        ("Ann lives in Porto.", "Ann never lives in Porto for long."),
+        ("Ann lives in Porto.", "Ben thinks Ann lives in Porto."),
+        ("Ann lives in Porto.", "If Ann lives in Porto, she has a flat."),
+        ("Ann owes Ben 50 euros.", "Ben owes Ann 50 euros."),
+        ("Ann owes Ben 50 euros.", "Ann owes Ben 51 euros."),
+        ("Ann owes Ben 50 euros.", "Ann owed Ben 50 euros."),
+        ("Ann owes Ben 5.5 euros.", "Ann owes Ben 55 euros."),
+        ("Is Ann in Porto?", "Ann is in Porto."),
+    ],
+)
+async def test_what_differs_in_a_number_a_name_a_direction_or_a_negation_stays(first: str, second: str) -> None:
+    assert await retired(first, second) == []
+    assert await retired(second, first) == []
+
+
+async def test_a_note_stays_beside_another_kind_and_is_not_replaced_by_what_is_less_trusted() -> None:
+    assert await retired("Ann lives in Porto.", "Ann lives in Porto.", kind=NoteKind.SUMMARY) == []
+    assert await retired("Ann lives in Porto.", "Ann lives in Porto.", trust=Trust.EXTERNAL) == []
+
+
+async def test_of_many_notes_that_say_the_same_one_stays() -> None:
+    view = page(numbered([said("One thing was said."), said("Another thing was said.")]))
+    notes = [note(str(at), "Ann lives in Porto, by the river.", view.page) for at in range(1, 8)]
+    gone = {change.target for change in await found(page(view.page, notes=notes))}
+    assert gone == {f"not_{at}" for at in range(2, 8)}
+
+
+HOME = "My home is the yellow house in Porto."
+
+
+def again(text: str, other: str | None = None, **more: Any) -> View:
+    """Return the view of what was said long ago and is said now."""
+    (old,) = numbered([said(text, session="old", at=timedelta(days=-90))])
+    new = numbered([said(other or text, session="new", **more)], first=2)
+    return page(new, past=[old])
+
+
+async def test_what_is_said_again_counts_once() -> None:
+    (change,) = await found(again(HOME, "my home is the yellow house in Porto!!"))
+    assert (change.kind, change.target) == (ChangeKind.DEMOTE_EPISODE, "epi_1")
+    assert change.after == {"reason": "said again on 2023-05-12", "evidence": "epi_2", "weight": 0.3}
+
+
+@pytest.mark.parametrize(
+    ("text", "other"),
+    [
+        (HOME, "My home is the yellow house in Braga."),
+        (HOME, "My home is not the yellow house in Porto."),
+        (HOME, "Is my home the yellow house in Porto?"),
+        ("My number is 4711, call me.", "My number is 4712, call me."),
+        ("I went for a long run.", "I went for a long run."),
+        ("We walked the dog together.", "We walked the dog together."),
+        ("I am baking bread with Olga.", "I am baking bread with Olga."),
+        ("I have the exam tomorrow at nine.", "I have the exam tomorrow at nine."),
+        ("Where is the key of the shed?", "Where is the key of the shed?"),
+    ],
+)
+async def test_what_differs_or_may_have_happened_twice_counts_as_often_as_it_was_said(text: str, other: str) -> None:
+    assert await found(again(text, other)) == []
+
+
+async def test_the_same_of_another_person_counts_for_itself() -> None:
+    assert await found(again(HOME, speaker="ben")) == []
+    assert await found(again(HOME, trust=Trust.AGENT)) == []
+
+
+async def test_what_is_stale_is_not_demoted_again() -> None:
+    stale = (Stale(by="pass p0", reason="said again", evidence="epi_0", at=FRIDAY, weight=0.3),)
+    old = numbered([said(HOME, at=timedelta(days=-9), stale=stale)])
+    assert await found(page(numbered([said(HOME)], first=2), past=old)) == []
+
+
+async def test_within_a_page_all_but_the_newest_are_demoted() -> None:
+    days: list[Episode] = [said(HOME, at=timedelta(days=day), session=str(day)) for day in range(4)]
+    changes = await found(page(days))
+    assert [change.target for change in changes] == ["epi_1", "epi_2", "epi_3"]
+    assert {(change.after or {})["evidence"] for change in changes} == {"epi_4"}
+
+
+async def test_a_repetition_is_demoted_in_the_bank_and_can_be_taken_back(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    old, new = await stand.said(HOME, session="a"), await stand.said(HOME, session="b")
+    changes = await found(page([*old, *new]))
+    run = await stand.begun()
+    await stand.publish(run, *changes)
+    async with stand.store.read() as tx:
+        kept = await tx.episodes.get(stand.bank.id, old[0].id)
+    assert kept is not None
+    assert [(each.weight, each.evidence) for each in kept.stale] == [(0.3, new[0].id)]
+    async with stand.store.write() as tx:
+        await stand.publisher.undo(tx, run, stand.bank, by="ann")
+        back = await tx.episodes.get(stand.bank.id, old[0].id)
+    assert back is not None
+    assert back.stale == ()
+    await stand.store.close()
