@@ -1,15 +1,16 @@
 """Finds what is about the same subject as something else, by the words that they share, the rare ones most."""
 
-import math
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
+from functools import lru_cache
 from typing import Final, Generic, TypeVar
 
 import numpy as np
 
-from circadia.memory.terms import stored_terms
+from circadia.memory.columns import Array
+from circadia.memory.terms import QUESTION, STOP_WORDS, stored_terms
 from circadia.records.episode import Episode
 from circadia.records.note import Note
-from circadia.sleeptime.similar import telling
+from circadia.sleeptime.similar import READ, telling
 
 Row = TypeVar("Row", Episode, Note)
 
@@ -17,6 +18,8 @@ SPREAD: Final = 0.4
 """A word that more than this share of many rows have tells nothing about them."""
 MANY: Final = 20
 """Rows from which on that is so."""
+REMEMBERED: Final = 8_000
+"""Notes whose words are remembered: each step of a pass looks among the same ones."""
 
 
 class Related(Generic[Row]):
@@ -24,49 +27,64 @@ class Related(Generic[Row]):
 
     def __init__(self, rows: Sequence[Row]) -> None:
         self._rows = rows
-        self._having: dict[int, list[int]] = {}
-        for at, row in enumerate(rows):
-            for term in subject(row):
-                self._having.setdefault(term, []).append(at)
-        self._lengths = [0.0] * len(rows)
-        for term, having in self._having.items():
-            for at in having:
-                self._lengths[at] += self._rarity(term) ** 2
+        of_each = [_subject(each) for each in rows]
+        terms = np.concatenate(of_each) if of_each else np.zeros(0, np.uint32)
+        places = np.repeat(np.arange(len(rows)), [len(each) for each in of_each])
+        order = np.argsort(terms, kind="stable")
+        self._having = places[order]
+        """Rows that have a term, term after term."""
+        self._terms, self._begin, self._count = np.unique(terms[order], return_index=True, return_counts=True)
+        self._weight = self._squared_rarity(self._count)
+        weights = np.repeat(self._weight, self._count)
+        self._lengths = np.sqrt(np.bincount(self._having, weights=weights, minlength=len(rows)))
 
     def to(self, asked: Iterable[Episode | Note], most: int, *, least: float = 0.0) -> Sequence[Row]:
         """Return up to `most` rows that are nearest to any of these, the nearest first, but not themselves.
 
         `least` is the cosine from 0 to 1 that a row must have at least.
         """
-        best: dict[int, float] = {}
         asked = list(asked)
+        best = np.zeros(len(self._rows))
+        for each in asked if self._rows else ():
+            best = np.maximum(best, self._scores(_subject(each)))
         same = {each.id for each in asked}
-        for each in asked:
-            for at, score in self._scores(subject(each)).items():
-                if score >= least and self._rows[at].id not in same:
-                    best[at] = max(best.get(at, 0.0), score)
-        return [self._rows[at] for at in sorted(best, key=lambda at: (-best[at], at))[:most]]
+        found: list[int] = np.argsort(-best, kind="stable").tolist()
+        near = (at for at in found if best[at] > 0 and best[at] >= least and self._rows[at].id not in same)
+        return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
 
-    def _scores(self, terms: Collection[int]) -> dict[int, float]:
-        found: dict[int, float] = {}
-        length = math.sqrt(sum(self._rarity(term) ** 2 for term in terms))
-        for term in terms:
-            rarity = self._rarity(term)
-            for at in self._having.get(term, ()) if rarity else ():
-                found[at] = found.get(at, 0.0) + rarity**2
-        return {at: score / (length * math.sqrt(self._lengths[at])) for at, score in found.items()}
+    def _scores(self, terms: Array) -> Array:
+        """Return the cosine of each row with what has these terms."""
+        at = np.searchsorted(self._terms, terms)
+        known = at < len(self._terms)
+        known[known] = self._terms[at[known]] == terms[known]
+        at = at[known]
+        strangers = np.count_nonzero(~known)
+        length = np.sqrt(self._weight[at].sum() + strangers * self._squared_rarity(np.zeros(1))[0])
+        if not length:
+            return np.zeros(len(self._rows))
+        count = self._count[at]
+        ends = np.cumsum(count)
+        having = self._having[np.arange(count.sum()) + np.repeat(self._begin[at] - (ends - count), count)]
+        shared = np.bincount(having, weights=np.repeat(self._weight[at], count), minlength=len(self._rows))
+        return shared / (length * np.where(self._lengths > 0, self._lengths, 1))
 
-    def _rarity(self, term: int) -> float:
-        having, rows = len(self._having.get(term, ())), len(self._rows)
-        if rows >= MANY and having > SPREAD * rows:
-            return 0.0
-        return math.log(1 + (rows + 1) / (having or 0.5))
+    def _squared_rarity(self, having: Array) -> Array:
+        """Return how much words tell that so many rows have, squared."""
+        rows = len(self._rows)
+        rarity = np.log(1 + (rows + 1) / np.maximum(having, 0.5)) ** 2
+        return np.where((rows >= MANY) & (having > SPREAD * rows), 0.0, rarity)
 
 
-def subject(row: Episode | Note) -> frozenset[int]:
-    """Return the words that a row is about, and who says it."""
-    terms = frozenset(telling(row))
+def _subject(row: Episode | Note) -> Array:
+    """Return the words that a row is about, and who says it, each once."""
     if isinstance(row, Episode):
-        said_by: list[int] = np.frombuffer(stored_terms(row.speaker), np.uint32).tolist()
-        return terms.union(said_by)
-    return terms
+        return np.unique(np.array([*telling(row), *np.frombuffer(stored_terms(row.speaker), np.uint32)], np.uint32))
+    return _of_note(row.terms)
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _of_note(terms: bytes) -> Array:
+    return np.setdiff1d(np.frombuffer(terms, np.uint32)[:READ], _STOPS)
+
+
+_STOPS: Final = np.array([QUESTION, *np.frombuffer(stored_terms(" ".join(sorted(STOP_WORDS))), np.uint32)], np.uint32)

@@ -8,6 +8,7 @@ from typing import Final
 from circadia.ids import EpisodeId
 from circadia.memory.context import tokens
 from circadia.memory.redaction import redacted
+from circadia.memory.terms import STOP_WORDS, words
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
@@ -97,6 +98,24 @@ class Sheet:
             strangers=list(dict.fromkeys(strangers)),
         )
 
+    def behind(self, text: str, named: Named) -> Named:
+        """Return what an answer's text rests on: what it names, and what nobody in the conversation said of its words.
+
+        So a text that comes from a tool or from outside is trusted no more because it names somebody else.
+        """
+        sources = [*named.episodes, *named.notes]
+        loose = _telling(text).difference(*(_telling(f"{who(row)} {row.text}") for row in sources))
+        more = [
+            row
+            for row in self._rows.values()
+            if row.trust in _MARKED and row not in sources and not loose.isdisjoint(_telling(row.text))
+        ]
+        return Named(
+            episodes=[*named.episodes, *(each for each in more if isinstance(each, Episode))],
+            notes=[*named.notes, *(each for each in more if isinstance(each, Note))],
+            strangers=named.strangers,
+        )
+
     def _under(self, day: str) -> None:
         if day != self._day:
             self._lines.append(f"[{day}]")
@@ -109,8 +128,10 @@ class Sheet:
         return key
 
 
-def who(row: Episode) -> str:
-    """Return who said it, in a form that cannot pass for anything else on a line."""
+def who(row: Episode | Note) -> str:
+    """Return who said it, in a form that cannot pass for anything else on a line; nobody in particular for a note."""
+    if isinstance(row, Note):
+        return ""
     name = " ".join("".join(each for each in plain(row.speaker) if each not in ":()[]<>#").split())[:LONGEST_NAME]
     return f"{name or 'somebody'} ({row.trust})" if row.trust in _MARKED else name or "somebody"
 
@@ -122,5 +143,9 @@ def said(row: Episode, longest: int = LONGEST) -> str:
 
 
 def size(rows: Iterable[Episode]) -> int:
-    """Return about how many tokens the lines of these take."""
-    return sum(tokens(said(each)) + 6 for each in rows)
+    """Return about how many tokens the lines of these take; dates and secrets change little of that."""
+    return sum(tokens(each.text[:LONGEST]) + 6 for each in rows)
+
+
+def _telling(text: str) -> set[str]:
+    return set(words(text)).difference(STOP_WORDS)

@@ -2,7 +2,8 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
-from typing import Any, cast
+from functools import lru_cache
+from typing import Any, Final, cast
 
 from circadia.ids import EpisodeId, NoteId
 from circadia.memory.terms import stored_terms
@@ -11,6 +12,9 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.operation import View
+
+REMEMBERED: Final = 2_000
+"""Texts of proposed notes whose words are remembered: each operation asks for all of them anew."""
 
 
 def notes(view: View) -> Sequence[Note]:
@@ -64,5 +68,10 @@ def _drafted(view: View, change: Change) -> Note:
         id=NoteId(change.target), number=0, bank_id=view.bank.id, kind=NoteKind(after["kind"]), text=text,
         evidence=tuple(EpisodeId(each) for each in after["evidence"]), trust=Trust(after["trust"]),
         at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=view.now,
-        terms=stored_terms(text),
+        terms=_terms(text),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _terms(text: str) -> bytes:
+    return stored_terms(text)

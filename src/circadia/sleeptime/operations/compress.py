@@ -65,7 +65,8 @@ class Compress:
         sheet.head("Notes")
         sheet.notes(step.notes)
         answer = await ask(prompt(self.name, view, sheet.text), Compressed, most_tokens=900)
-        text, named = one_line(answer.text), sheet.named(answer.ids)
+        text = one_line(answer.text)
+        named = sheet.behind(text, sheet.named(answer.ids))
         if not text or not (named.notes or named.strangers):
             return ()
         ids = sorted({key for note in named.notes for key in note.evidence})

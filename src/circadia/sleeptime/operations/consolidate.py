@@ -95,7 +95,7 @@ class Consolidate:
         changes: list[Change] = []
         for written in answer.notes:
             text = one_line(written.text)
-            named, old = sheet.named(written.ids), sheet.named(written.replaces)
+            named, old = sheet.behind(text, sheet.named(written.ids)), sheet.named(written.replaces)
             strangers = [*named.strangers, *old.strangers]
             new = [same for each in named.episodes for same in _with_duplicates(parts, each)]
             ids = {each for note in (*named.notes, *old.notes) for each in note.evidence}

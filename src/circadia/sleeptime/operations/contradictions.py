@@ -106,8 +106,8 @@ class Contradictions:
             rows = await view.look.episodes(note.evidence)
             over = [each for each in rows.values() if each.id in ids]
             for old in over:
-                later = [each for each in rows.values() if each not in over and each.at > old.at]
-                if later and any(standing.outweighs([each], [old]) for each in later):
+                rest = [each for each in rows.values() if each not in over]
+                if any(each.at > old.at for each in rest) and standing.outweighs(rest, [old]):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
                     said = f"Not decided by date or source: {note.text}"
@@ -116,7 +116,7 @@ class Contradictions:
 
     async def _decided(self, view: View, sheet: Sheet, found: Contradiction, gone: set[str]) -> Sequence[Change]:
         """Return what one contradiction leads to; `gone` grows by the notes that are retired for it."""
-        holds, over = sheet.named(found.holds), sheet.named(found.ended)
+        holds, over = sheet.behind(found.now, sheet.named(found.holds)), sheet.named(found.ended)
         now, before = one_line(found.now).rstrip(" ."), one_line(found.before).rstrip(" .")
         held, ended = await _rows(view, holds), await _rows(view, over)
         strangers = [*holds.strangers, *over.strangers]
@@ -127,7 +127,8 @@ class Contradictions:
             return ()
         shown = [*over.episodes, *over.notes]
         newest = max(held, key=lambda each: (each.at, each.number))
-        if found.verdict == "unclear" or newest.at <= _newest(over) or not standing.outweighs([newest], shown):
+        says = [*holds.episodes, *holds.notes]
+        if found.verdict == "unclear" or newest.at <= _newest(over) or not standing.outweighs(says, shown):
             said = f"{now}; but also: {before}. Which one holds is not decided"
             return [flag(view, self.name, shown[0].id, said, why="no date decides between them")]
         return self._replaced(view, holds, over, newest, now, before, [*held, *ended], gone)

@@ -94,10 +94,13 @@ class Reflect:
             return ()
         sheet = await _sheet(view, step.notes, beliefs)
         answer = await ask(prompt(self.name, view, sheet.text), Reflected, most_tokens=1_200)
-        changes = self._given_up(view, sheet, answer.checked, beliefs)
+        fell = {each.id for each in _fell(view, beliefs)}
+        may_go = [each for each in beliefs if each.id in fell or standing.outweighs(step.notes, [each])]
+        changes = self._given_up(view, sheet, answer.checked, may_go)
         there = {each.text for each in standing.notes(view)}
         for belief in answer.beliefs:
-            text, named = one_line(belief.text), sheet.named(belief.ids)
+            text = one_line(belief.text)
+            named = sheet.behind(text, sheet.named(belief.ids))
             if not text or text in there or not (named.strangers or len(named.episodes) > 1):
                 continue
             there.add(text)
