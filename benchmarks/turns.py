@@ -107,11 +107,11 @@ def _word(number: int) -> str:
     return word + _SYLLABLES[2 * number : 2 * number + 2]
 
 
-async def store_turns(store: Store, bank: BankId, turns: Sequence[Turn]) -> None:
-    """Store them as episodes with their vectors."""
+async def store_turns(store: Store, bank: BankId, turns: Sequence[Turn], *, first: int = 0) -> None:
+    """Store them as episodes with their vectors; `first` is how many the bank has already."""
     for begin in range(0, len(turns), STORED_AT_ONCE):
         part = turns[begin : begin + STORED_AT_ONCE]
-        episodes = await asyncio.to_thread(_episodes, bank, begin, part)
+        episodes = await asyncio.to_thread(_episodes, bank, first + begin, part)
         async with store.write() as tx:
             for episode in episodes:
                 await tx.episodes.add(episode)

@@ -1,0 +1,136 @@
+"""Passes in this process, as the server runs them, one after the other, with a model that is none."""
+
+import asyncio
+import contextlib
+import time
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final, TypeVar
+
+from pydantic import BaseModel
+
+from circadia.clock import Clock, SystemClock, system_milliseconds
+from circadia.ids import RandomIds
+from circadia.llm.mind import Mind, Prompt
+from circadia.llm.usage import Usage
+from circadia.memory.tier import Memory
+from circadia.records.bank import Bank
+from circadia.records.sleep_pass import Pass, Trigger
+from circadia.server.dreaming import sleep_tier, sleep_worker
+from circadia.server.remembering import memory_tier
+from circadia.settings import Settings
+from circadia.sleeptime.rows import TOPIC, NewPass
+from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.worker import SleepWorker
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.testing.dreamer import Dreamer
+
+T = TypeVar("T", bound=BaseModel)
+
+WITHOUT_LIMITS: Final[Mapping[str, Any]] = {
+    "model": "none", "passes_per_hour": 100_000, "max_passes_per_hour": 100_000,
+    "budget": {"per_pass": {}, "per_day": {}}, "fleet_budget": {"per_day": {}},
+}  # fmt: skip
+"""Settings that keep no pass from running; the model is given beside them."""
+
+
+class Watched:
+    """A scripted model that keeps what it was asked, and how long it took, which is not the pass' own time."""
+
+    def __init__(self, mind: Mind | None = None) -> None:
+        self._mind = mind or Dreamer()
+        self.name = self._mind.name
+        self.upstream = self._mind.upstream
+        self.prompts: list[Prompt] = []
+        self.seconds = 0.0
+        self.cpu_seconds = 0.0
+
+    async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
+        """Return its answer. Raises Unusable."""
+        began, spent = time.monotonic(), time.process_time()
+        try:
+            return await self._mind.ask(prompt, output, most_tokens=most_tokens)
+        finally:
+            self.prompts.append(prompt)
+            self.seconds += time.monotonic() - began
+            self.cpu_seconds += time.process_time() - spent
+
+    def price(self, used: Usage) -> int | None:
+        """Return what it costs."""
+        return self._mind.price(used)
+
+    def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
+        """Return what it may cost."""
+        return self._mind.worst_price(input_tokens, output_tokens)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Took:
+    """One pass."""
+
+    run: Pass
+    """Its row at the end."""
+    seconds: float
+    """From its begin to its end, without the time of the model."""
+    cpu_seconds: float
+    """Of this process meanwhile, without the model."""
+
+
+class Night:
+    """Runs passes over the banks of one store."""
+
+    def __init__(
+        self, store: Store, clock: Clock, signals: LocalSignals, memory: Memory, tier: Sleeptime, worker: SleepWorker,
+        mind: Watched | None,
+    ) -> None:  # fmt: skip
+        self.store = store
+        self.clock = clock
+        self.signals = signals
+        self.memory = memory
+        self.tier = tier
+        self.mind = mind
+        self._worker = worker
+
+    async def run(self, bank: Bank) -> Took:
+        """Run a pass over all that waits in the bank. Raises RuntimeError: it failed, or left something over."""
+        ended = asyncio.Event()
+
+        def heard(key: str, data: Mapping[str, object]) -> None:
+            if key == bank.id and data["status"] not in ("pending", "running"):
+                ended.set()
+
+        mind = self.mind
+        model, cpu = (mind.seconds, mind.cpu_seconds) if mind else (0.0, 0.0)
+        stop_listening = self.signals.listen(TOPIC, heard)
+        try:
+            async with self.store.write() as tx:
+                run = await self.tier.ask(tx, bank, NewPass(trigger=Trigger.HAND, by="benchmark"))
+            began, spent = time.monotonic(), time.process_time()
+            await self._worker.step()
+            await ended.wait()
+            seconds, used = time.monotonic() - began, time.process_time() - spent
+        finally:
+            stop_listening()
+        if mind:
+            model, cpu = mind.seconds - model, mind.cpu_seconds - cpu
+        async with self.store.read() as tx:
+            done = await tx.passes.get(run.id)
+        if done is None or done.status.value not in ("succeeded", "no_change"):
+            raise RuntimeError(f"the pass did not succeed: {done!r}")
+        return Took(run=done, seconds=seconds - model, cpu_seconds=used - cpu)
+
+
+@contextlib.asynccontextmanager
+async def night(store: Store, mind: Watched | None, *, clock: Clock | None = None) -> AsyncGenerator[Night]:
+    """Join what runs passes over a store, as the server does it; `mind` none is a server without a model."""
+    clock = clock or SystemClock()
+    ids, signals = RandomIds(system_milliseconds), LocalSignals()
+    settings = Settings.model_validate({"sleeptime": dict(WITHOUT_LIMITS)})
+    memory = memory_tier(settings, clock, ids, signals, None)
+    tier = sleep_tier(settings, clock, ids, signals, memory)
+    worker = sleep_worker(tier, settings, (mind, {}), clock, ids, store, signals, memory)
+    try:
+        yield Night(store, clock, signals, memory, tier, worker, mind)
+    finally:
+        await worker.drain()
