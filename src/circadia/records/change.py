@@ -8,7 +8,6 @@ from typing import Final
 
 from circadia.ids import PassId
 
-
 FORGOTTEN: Final = "what it rests on was forgotten"
 """Why a change says nothing any more; it can be neither done nor undone."""
 
