@@ -73,8 +73,8 @@ class Worker:
                 started_at=now, lease_until=now + timedelta(hours=1),
             )  # fmt: skip
             await tx.passes.add(run)
-            after = {"value": "Ann lives in Porto.\nAnn has a cat.", "spans": []}
-            before = {"value": block.value, "version": block.version, "spans": []}
+            after: dict[str, Any] = {"value": "Ann lives in Porto.\nAnn has a cat.", "spans": []}
+            before: dict[str, Any] = {"value": block.value, "version": block.version, "spans": []}
             changes = [
                 _change(ChangeKind.ADD_NOTE, f"not_{run.id}", bank, after=_note(f"not_{run.id}", episodes, now)),
                 _change(ChangeKind.WRITE_BLOCK, "human", bank, before=before, after=after),

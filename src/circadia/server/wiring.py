@@ -52,11 +52,14 @@ from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
 from circadia.server.dreaming import sleep_minds, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
+from circadia.server.gauges import gauges, sleep_gauges
 from circadia.server.reload import Reload
 from circadia.server.remembering import at_gateway, file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
+from circadia.sleeptime.health import SleepHealth
+from circadia.sleeptime.tier import Sleeptime
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -182,24 +185,21 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models, exchanges = await _model_door(stack, basis, identity, gate, presence, journal, memory)
+    models, exchanges = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
-    api = create_api(
-        ApiParts(
-            store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
-            threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-            memory=memory, sleeptime=dreams,
-        )
+    parts = ApiParts(
+        store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
+        threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
+        memory=memory, sleeptime=dreams,
     )  # fmt: skip
-    front = Front(_hosts(settings), {"llm": models, "mcp": tools}, api, identity, metrics, store.ping)
+    front = Front(_hosts(settings), {"llm": models, "mcp": tools}, create_api(parts), identity, metrics, store.ping)
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
-    dreamer = sleep_worker(dreams, settings, minds, clock, basis.ids, store, signals, memory)
-    _gauge(metrics, gate, parking, journal, exchanges, worker, signals)
-    sweeps, alerts = Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis))
-    works = [ticker.run(), sweeps.run(), worker.run(), dreamer.run(), alerts.run(), *(each.run() for each in embedding)]
+    dreamer, health = _dreamer(stack, basis, dreams, metrics, memory)
+    gauges(metrics, gate, parking, journal, exchanges, worker, signals)
+    beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
+    works = [each.run() for each in (ticker, worker, dreamer, health, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
     await _started(stack, own, stdio, (journal, exchanges), works)
@@ -209,21 +209,19 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     )  # fmt: skip
 
 
+def _dreamer(
+    stack: AsyncExitStack, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory
+) -> tuple[SleepWorker, SleepHealth]:
+    clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
+    minds = sleep_minds(basis.settings, partial(_secret, basis), clock, stack)
+    worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory)
+    health = SleepHealth(clock, store, tier)
+    sleep_gauges(metrics, worker, health, signals)
+    return worker, health
+
+
 async def _drained(worker: Worker, dreamer: SleepWorker, settings: Settings) -> None:
     await asyncio.gather(worker.drain(settings.fleet.drain_seconds), dreamer.drain())
-
-
-def _gauge(
-    metrics: Metrics, gate: Gate, parking: Parking, journal: Journal, exchanges: Exchanges, worker: Worker,
-    signals: LocalSignals,
-) -> None:  # fmt: skip
-    metrics.gauge("circadia_held_calls", "Calls held now.", lambda: gate.held_in_all)
-    metrics.gauge("circadia_held_bytes", "Bytes of held bodies in memory.", lambda: parking.in_memory)
-    metrics.gauge("circadia_journal_lines", "Lines that wait to be written.", lambda: journal.waiting)
-    metrics.gauge("circadia_exchanges_waiting", "Exchanges that wait to be remembered.", lambda: exchanges.waiting)
-    metrics.gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running)
-    for topic in ("wake", "pulse", "routine"):
-        signals.listen(topic, lambda _, data, topic=topic: metrics.count(topic, data))
 
 
 def _poster(basis: Basis) -> Post | None:
@@ -246,7 +244,7 @@ def _hosts(settings: Settings) -> Hosts:
 
 async def _model_door(
     stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: Memory,
+    memory: Memory, dreams: Sleeptime,
 ) -> tuple[ModelDoor, Exchanges]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers: dict[str, Provider] = {}
@@ -264,7 +262,7 @@ async def _model_door(
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
-    exchanges, remembering = at_gateway(clock, store, basis.signals, memory)
+    exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams)
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering)
     door = ModelDoor(
         clock,

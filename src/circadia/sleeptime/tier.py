@@ -27,6 +27,8 @@ from circadia.wake.recurrence import last_between, next_after
 
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
+FAILURES: Final = 3
+"""Passes that fail in a row until that is wrong."""
 _NANOUSD: Final = 1e9
 
 
@@ -106,17 +108,11 @@ class Sleeptime:
         now, policy = self._clock.now(), self.policy(bank)
         oldest = known.backlog.oldest_at
         lag = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
-        red = ""
-        if policy.enabled and known.state.paused_by is None and lag > 2 * policy.max_lag_minutes * 60:
-            red = (
-                f"the oldest turn has waited for {lag / 60:.0f} minutes; passes begin after {policy.max_lag_minutes:g}"
-            )
-        elif known.state.failures >= 3:
-            red = f"{known.state.failures} passes failed in a row"
         return Status(
             bank=bank, policy=policy, state=known.state, backlog=known.backlog, verdict=verdict,
             running=await tx.passes.open_of(bank.id),
-            spent=await tx.sleep_calls.spent(since=now - DAY, bank_id=bank.id), lag_seconds=lag, red=red,
+            spent=await tx.sleep_calls.spent(since=now - DAY, bank_id=bank.id), lag_seconds=lag,
+            red=wrong(policy, known.state, lag),
         )  # fmt: skip
 
     async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
@@ -202,6 +198,18 @@ class Sleeptime:
             passes_an_hour=policy.passes_per_hour, fleet_passes_an_hour=self.settings.max_passes_per_hour,
         )  # fmt: skip
         return known, due(rules, known, now)
+
+
+def wrong(policy: SleepPolicySettings, state: SleepState, lag_seconds: float) -> str:
+    """Return what is wrong with a bank whose oldest turn has waited for so long; empty if all is well (SLEEP-60)."""
+    if policy.enabled and state.paused_by is None and lag_seconds > 2 * policy.max_lag_minutes * 60:
+        return (
+            f"the oldest turn has waited for {lag_seconds / 60:.0f} minutes; passes begin after "
+            f"{policy.max_lag_minutes:g}"
+        )
+    if state.failures >= FAILURES:
+        return f"{state.failures} passes failed in a row"
+    return ""
 
 
 def _hours(

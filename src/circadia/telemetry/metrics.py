@@ -41,6 +41,7 @@ class Metrics:
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
+        self._passes = Counter("circadia_passes", "Moves of passes by status.", ["status"], registry=self._registry)
         self._held = Histogram(
             "circadia_hold_seconds", "How long held calls waited.", ["door", "outcome"], registry=self._registry,
             buckets=(0.1, 1, 10, 60, 600, 3600, 21_600, 86_400),
@@ -51,11 +52,13 @@ class Metrics:
         )  # fmt: skip
 
     def count(self, topic: str, data: Mapping[str, object]) -> None:
-        """Count what a signal of the wake tier tells: a decision with its rule, a pulse's move, a routine's verdict."""
+        """Count what a signal tells: a wake's decision, a pulse's or a pass' move, a routine's verdict."""
         if topic == "wake":
             self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
         elif topic == "pulse":
             self._pulses.labels(str(data["status"])).inc()
+        elif topic == "pass":
+            self._passes.labels(str(data["status"])).inc()
         else:
             self._routines.labels(str(data["verdict"])).inc()
 

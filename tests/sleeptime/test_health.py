@@ -1,0 +1,65 @@
+"""What is measured over all banks, and when something is wrong with one."""
+
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.records.event import EventType
+from circadia.settings.sleeptime import SleeptimeSettings
+from circadia.sleeptime.health import SleepHealth
+from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.tier import Sleeptime
+from circadia.stores.signals.local import LocalSignals
+from tests.sleeptime.stand import Stand
+
+
+def health_of(stand: Stand, **stated: Any) -> tuple[SleepHealth, Sleeptime]:
+    settings = SleeptimeSettings.model_validate(stated)
+    rows = PassRows(stand.clock, stand.ids, LocalSignals())
+    tier = Sleeptime(stand.clock, settings, rows, stand.publisher)
+    return SleepHealth(stand.clock, stand.store, tier), tier
+
+
+async def alerts(stand: Stand) -> list[Any]:
+    async with stand.store.read() as tx:
+        found = await tx.events.after(0, limit=100, types=(EventType.ALERT,))
+    return [each.data for each in found]
+
+
+@pytest.mark.spec("SLEEP-60")
+async def test_a_bank_turns_red_when_nothing_is_worked_through_though_something_waits(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    health, _ = health_of(stand, max_lag_minutes=10)
+    await health.step()
+    assert (health.seen.banks, health.seen.episodes, health.seen.lag_seconds) == (0, 0, 0.0)
+    await stand.said("one", "two")
+    stand.clock.advance(10 * 60)
+    await health.step()
+    assert (health.seen.banks, health.seen.episodes, health.seen.lag_seconds) == (1, 2, 660.0)
+    assert not health.seen.red
+    stand.clock.advance(10 * 60)
+    await health.step()
+    assert health.seen.red == {"ann": "the oldest turn has waited for 21 minutes; passes begin after 10"}
+    await health.step()
+    assert await alerts(stand) == [{"cause": "sleep_time", "banks": dict(health.seen.red), "red": 1}]
+
+
+@pytest.mark.spec("SLEEP-60")
+async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_has_paused_is_not_late(
+    tmp_path: Path,
+) -> None:
+    stand = await Stand.made(tmp_path)
+    health, tier = health_of(stand)
+    await stand.said("one")
+    stand.clock.advance(24 * 3600)
+    async with stand.store.write() as tx:
+        await tier.pause(tx, stand.bank, by="operator")
+    await health.step()
+    assert (health.seen.lag_seconds, dict(health.seen.red)) == (0.0, {})
+    async with stand.store.write() as tx:
+        state = await tx.sleep_states.get(stand.bank.id)
+        await tx.sleep_states.put(replace(state, failures=3))
+    await health.step()
+    assert (health.seen.failures, health.seen.red) == (3, {"ann": "3 passes failed in a row"})
