@@ -190,12 +190,15 @@ async def test_each_provider_is_asked_in_its_own_words(
         assert {"max_tokens", "max_completion_tokens"} & body.keys()
 
 
-async def test_an_address_of_nobody_known_gets_the_limit_under_the_name_that_all_servers_know() -> None:
+async def test_an_address_of_nobody_known_is_taken_for_a_server_of_open_weights() -> None:
     async with standing("openai", model="some-model") as stand:
         await stand.ask()
         body = stand.up.requests[0].json()
         assert body["max_tokens"] == MOST_TOKENS
         assert body["response_format"]["type"] == "json_schema"
+        (shown,) = [each["content"] for each in body["messages"] if each["role"] == "system"]
+        assert PROMPT.rules in shown
+        assert '"more"' in shown, "the model sees the schema that its server holds it to"
         assert stand.mind.worst_price(1, 1) is None
 
 

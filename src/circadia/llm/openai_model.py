@@ -55,7 +55,12 @@ def _relayed(at: MindAt) -> bool:
 def _known(provider: str | None, model: str) -> ModelProfile:
     """Return what a provider says of its models and the library does not know."""
     # Newer than `max_tokens`, and where it is unknown, either ignored, so that nothing limits an answer, or refused.
-    known = OpenAIModelProfile(openai_chat_supports_max_completion_tokens=False)
+    known = OpenAIModelProfile(
+        openai_chat_supports_max_completion_tokens=False, openai_chat_supports_multiple_system_messages=False
+    )
+    if provider in (None, "groq"):
+        # Servers of open weights hold what is written to the schema, and do not show the model what it means.
+        known["native_output_requires_schema_in_instructions"] = True
     if provider == "google":
         # https://ai.google.dev/gemini-api/docs/openai: only the flash models of 2.5 can stop thinking.
         known["supports_thinking"] = True
