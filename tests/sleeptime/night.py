@@ -71,14 +71,8 @@ class Night:
         """Run a pass over all that waits."""
         self.passes += 1
         stand = self.stand
+        run = await self.new_pass(status=PassStatus.RUNNING, epoch=1, owner="exe", **more)
         async with stand.store.write() as tx:
-            state = await tx.sleep_states.get(stand.bank.id)
-            backlog = await tx.sleep_states.backlog(stand.bank.id, state.cursor)
-            run = Pass(
-                id=PassId(f"p{self.passes}"), bank_id=stand.bank.id, trigger=Trigger.IDLE, status=PassStatus.RUNNING,
-                created_at=stand.clock.now(), after=state.cursor, upto=max(state.cursor, backlog.last), epoch=1,
-                owner="exe", **more,
-            )  # fmt: skip
             await tx.passes.add(run)
         asking = Asking(stand.clock, stand.ids, stand.store, self.mind, run, [])
         running = Running(
@@ -90,6 +84,16 @@ class Night:
             ended = replace(outcome.run, status=outcome.status, ended_at=stand.clock.now(), detail=outcome.detail)
             assert await tx.passes.save(ended, origin=outcome.run)
         return outcome
+
+    async def new_pass(self, **more: Any) -> Pass:
+        """Return a pass over all that waits."""
+        async with self.stand.store.read() as tx:
+            state = await tx.sleep_states.get(self.stand.bank.id)
+            backlog = await tx.sleep_states.backlog(self.stand.bank.id, state.cursor)
+        return Pass(
+            id=PassId(f"p{self.passes}"), bank_id=self.stand.bank.id, trigger=Trigger.IDLE,
+            created_at=self.stand.clock.now(), after=state.cursor, upto=max(state.cursor, backlog.last), **more,
+        )  # fmt: skip
 
     async def changes(self, kind: ChangeKind | None = None, state: ChangeState | None = None) -> Sequence[Change]:
         """Return what all passes proposed."""

@@ -29,7 +29,7 @@ SHOWN: Final = 12
 """Notes that are shown with a step, and earlier episodes, at most; fewer with a small step."""
 FEWEST_SHOWN: Final = 4
 ALIKE: Final = 0.12
-"""Cosine from which on a note counts as being about the same; below it they share a name at most."""
+"""Cosine from which on a note of many counts as being about the same; below it they share a name at most."""
 ANSWER_TOKENS: Final = 90
 """Most output for each new episode: a note of each second one."""
 LEAST_KEPT: Final = 0.6
@@ -72,7 +72,8 @@ class Consolidate:
         parts = cast("Sequence[Segment]", step.data["segments"])
         kept = [each for each in standing.notes(view) if each.kind is NoteKind.CONSOLIDATION]
         shown = max(FEWEST_SHOWN, min(SHOWN, len(step.episodes) // 2))
-        notes = Related(kept).to(step.episodes, shown, least=ALIKE)
+        least = ALIKE if len(kept) > SHOWN else 0.0
+        notes = Related(kept).to(step.episodes, shown, least=least)
         sheet = Sheet()
         if notes:
             sheet.head("Earlier notes")

@@ -28,7 +28,7 @@ EVIDENCE: Final = 2
 """Episodes that are shown of each note, its first and its last."""
 BELIEF_EVIDENCE: Final = 3
 """The same of each belief."""
-LONGEST: Final = 160
+LONGEST: Final = 120
 """Characters of each of them."""
 BELIEFS: Final = 6
 """Earlier beliefs that are shown: those about the same, and those whose evidence has changed."""
