@@ -87,6 +87,10 @@ async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_w
         assert await tx.episodes.get(BANK.id, one.id) == replace(kept, repeats=1, stale=stale)
         assert await tx.episodes.numbered(BANK.id, [number]) == {number: replace(kept, repeats=1, stale=stale)}
         assert await tx.episodes.numbered(OTHER.id, [number]) == {}
+        many = [one.id, *(EpisodeId(f"e{at}") for at in range(2, 80)), EpisodeId("")]
+        assert await tx.episodes.identified(BANK.id, many) == {one.id: replace(kept, repeats=1, stale=stale)}
+        assert list(await tx.episodes.identified(OTHER.id, many)) == ["e2"]
+        assert await tx.episodes.identified(BANK.id, []) == {}
     with pytest.raises(Conflict):
         async with banks.write() as tx:
             await tx.episodes.add(episode("e3", key="k"))

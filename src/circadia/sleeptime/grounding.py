@@ -41,6 +41,7 @@ _DOING: Final = re.compile(
     r"studies|studied|enjoys|enjoyed|hopes|hoped|wishes|decided|agreed|promised|knows|knew|owes|owed|lost|won|got)\b)"
 )
 """What follows the name of a person that begins a sentence."""
+_DIGIT: Final = re.compile(r"\d")
 _TITLES: Final = frozenset(("dr", "mr", "mrs", "ms", "prof"))
 _GERMAN: Final = frozenset(("das", "den", "der", "ein", "eine", "ich", "ist", "mit", "nicht", "sie", "und", "von"))
 _ENGLISH: Final = frozenset(("a", "and", "has", "her", "his", "is", "of", "she", "that", "the", "to", "was", "with"))
@@ -175,8 +176,8 @@ def _names(text: str, known: Sources) -> Iterator[str]:
     german = _german(text)
     for match in _TOKEN.finditer(text):
         token = match[0]
-        mixed = any(each.isdigit() for each in token) and not token[0].isdigit()
-        if not mixed and (german or token.islower() or not any(each.isupper() for each in token)):
+        mixed = _DIGIT.search(token, 1) is not None and not token[0].isdigit()
+        if not mixed and (german or token.lower() == token):
             continue
         parts = [each for each in words(re.sub(r"['’]s?$", "", token)) if not each.isdigit()]
         if all(is_number(part) or _known(part, known) for part in parts) or "".join(parts) in known.words:
@@ -230,8 +231,8 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 async def _read(tx: Tx, bank: Bank, ids: Sequence[str]) -> tuple[list[Episode], list[str]]:
     """Return the episodes of the bank, and the ids of those that it has not."""
-    rows = {each: await tx.episodes.get(bank.id, EpisodeId(each)) for each in ids}
-    return [row for row in rows.values() if row is not None], [each for each, row in rows.items() if row is None]
+    rows = await tx.episodes.identified(bank.id, [EpisodeId(each) for each in ids])
+    return [rows[EpisodeId(each)] for each in ids if each in rows], [each for each in ids if each not in rows]
 
 
 def _cut(text: str) -> str:

@@ -184,8 +184,8 @@ class _Looking:
 
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         async with self._store.read() as tx:
-            found = [await tx.episodes.get(self._bank.id, each) for each in ids]
-        return {each.id: each for each in found if each is not None}
+            found = await tx.episodes.identified(self._bank.id, ids)
+        return {each: found[each] for each in ids if each in found}
 
     async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
         if self._retrieval is None:

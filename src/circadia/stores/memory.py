@@ -124,6 +124,10 @@ class Episodes(Protocol):
         """Return in which bank each of these is, of those that any bank has."""
         ...
 
+    async def identified(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        """Return these, by id, of those that the bank has."""
+        ...
+
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
         """Return these, by number."""
         ...

@@ -5,12 +5,10 @@ one that it stands for, but nothing that could turn its meaning; what happened a
 """
 
 import re
-from array import array
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, cast
 
-from circadia.ids import NoteId
 from circadia.memory.importance import is_content
 from circadia.records.bank import Trust
 from circadia.records.change import Change
@@ -32,6 +30,8 @@ FEWEST_WORDS: Final = 4
 
 AGAIN: Final = "said again"
 """How the reason of a demotion begins by which nothing is over: a newer episode says the same."""
+MOST_WORDS: Final = 60
+"""Words of an episode that somebody may say again in the same words."""
 _ARTICLES: Final = frozenset(("a", "an", "the"))
 _TURNING: Final = re.compile(
     r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|if|unless|until|except|but|only|hardly|"
@@ -63,16 +63,15 @@ class Dedupe:
         if step.notes:
             return [
                 retire_note(view, self.name, less, why=f"note {more.id} says the same", instead=more.id)
-                for less, more in _said_by_others(standing.notes(view), {each.id for each in step.notes})
+                for less, more in _said_by_others(standing.notes(view), step.notes)
             ]
         return [
             demote(view, self.name, old.id, evidence=new.id, why=f"{AGAIN} on {local(new).date().isoformat()}")
-            for old, new in await self._repeated(view)
+            for old, new in await self._repeated(view, cast("Sequence[Episode]", step.data["said"]))
         ]
 
-    async def _repeated(self, view: View) -> Sequence[tuple[Episode, Episode]]:
+    async def _repeated(self, view: View, lasting: Sequence[Episode]) -> Sequence[tuple[Episode, Episode]]:
         """Return earlier episodes with the newest that says the same, each once; what is stale already is left."""
-        lasting = [each for each in view.page if _lasts(each)]
         newest: dict[tuple[str, str], Episode] = {}
         pairs: list[tuple[Episode, Episode]] = []
         for each in reversed(lasting):
@@ -82,7 +81,7 @@ class Dedupe:
         asked = sorted(newest.values(), key=lambda each: (-(each.importance or 0), each.number))[:MOST_LOOKED_FOR]
         for new in asked:
             earlier = await view.look.about(new.text, before=view.page[0].number, limit=NEAREST)
-            pairs += ((each, new) for each in earlier if _lasts(each) and _said(each) == _said(new))
+            pairs += ((each, new) for each in earlier if _said(each) == _said(new) and _lasts(each))
         stale = standing.demoted(view)
         pairs.sort(key=lambda pair: pair[0].number)
         return [
@@ -107,19 +106,18 @@ def _lasts(episode: Episode) -> bool:
         episode.kind in (EpisodeKind.TURN, EpisodeKind.FACT)
         and episode.trust in (Trust.PERSON, Trust.AGENT)
         and not episode.incomplete
-        and len(episode.text.split()) >= FEWEST_WORDS
         and "?" not in episode.text
+        and FEWEST_WORDS <= len(episode.text.split()) <= MOST_WORDS
         and is_content(episode.text)
         and not happened(episode.text)
         and not relative(episode.text, local(episode))
     )
 
 
-def _said_by_others(notes: Sequence[Note], new: set[str]) -> Iterator[tuple[Note, Note]]:
+def _said_by_others(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
     """Return notes that another one says, with it; one of both is new. No note stands for one if it is retired."""
-    terms = {each.id: frozenset(array("I", each.terms)) for each in notes}
     gone: set[str] = set()
-    for one, other in _overlapping(notes, new, terms):
+    for one, other in _near(notes, new):
         if one.id in gone or other.id in gone or one.kind != other.kind:
             continue
         less, more = _ordered(one, other)
@@ -129,22 +127,20 @@ def _said_by_others(notes: Sequence[Note], new: set[str]) -> Iterator[tuple[Note
         yield less, more
 
 
-def _overlapping(
-    notes: Sequence[Note], new: set[str], terms: Mapping[NoteId, frozenset[int]]
-) -> Iterator[tuple[Note, Note]]:  # fmt: skip
-    """Return pairs of which one has all terms of the other: the only ones that are worth a closer look."""
-    having: dict[int, list[Note]] = {}
+def _near(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
+    """Return new notes with each that has the same words or rests on the same: all that are worth a closer look."""
+    evidence = {key for each in new for key in each.evidence}
+    by_words: dict[bytes, list[Note]] = {}
+    by_evidence: dict[str, list[Note]] = {}
     for each in notes:
-        if each.id in new:
-            for term in terms[each.id]:
-                having.setdefault(term, []).append(each)
-    by_id = {each.id: each for each in notes if each.id in new}
-    for each in notes:
-        shared = Counter(other.id for term in terms[each.id] for other in having.get(term, ()))
-        for key, count in shared.items():
-            once = key != each.id and not (each.id in new and each.id < key)
-            if once and count == min(len(terms[each.id]), len(terms[key])):
-                yield each, by_id[key]
+        by_words.setdefault(each.terms, []).append(each)
+        for key in evidence.intersection(each.evidence):
+            by_evidence.setdefault(key, []).append(each)
+    for one in new:
+        found = (by_words.get(one.terms, ()), *(by_evidence[key] for key in sorted(one.evidence) if key in by_evidence))
+        for key, other in {each.id: each for some in found for each in some}.items():
+            if key != one.id:
+                yield one, other
 
 
 def _ordered(one: Note, other: Note) -> tuple[Note, Note]:

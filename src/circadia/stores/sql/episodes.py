@@ -17,11 +17,13 @@ from circadia.records.index_entry import IndexEntry, Layer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, evidence
 from circadia.stores.sql.searchable import (
+    by_ids,
     by_numbers,
     embed,
     embedded,
     excerpts,
     homes,
+    identified,
     index_entry,
     kept,
     numbered,
@@ -57,6 +59,7 @@ _OUTDATED = outdated(episodes)
 _EMBED = embed(episodes)
 _KEPT = kept(episodes)
 _NUMBERED = numbered(episodes)
+_IDENTIFIED = identified(episodes)
 _SHOWN = shown(episodes)
 _EMBEDDED = embedded(episodes)
 
@@ -137,6 +140,13 @@ class SqlEpisodes:
         """Return in which bank each of these is, of those that any bank has."""
         found = await self._run(lambda connection: homes(connection, episodes, ids))
         return {EpisodeId(each): bank for each, bank in found.items()}
+
+    async def identified(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        """Return these, by id."""
+        if not ids:
+            return {}
+        rows = await self._run(lambda connection: by_ids(connection, _IDENTIFIED, ids, bank=bank_id))
+        return {EpisodeId(row.id): _episode(row) for row in rows}
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
         """Return these, by number."""

@@ -1,6 +1,6 @@
 """Statements that episodes and notes share."""
 
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from math import prod
 from typing import Any, Final
@@ -29,9 +29,11 @@ _KEPT: Final = (
 _SHOWN: Final = ("number", "at", "text", "trust", "speaker", "kind")
 """What an excerpt has; notes have no speaker."""
 _PLACES: Final = tuple(f"number_{place}" for place in range(32))
-"""What a list of numbers is passed in."""
+"""What a list of numbers or ids is passed in."""
 _NO_NUMBER: Final = 0
 """Fills what is left of the places: no row has it."""
+_NO_ID: Final = ""
+"""The same for ids."""
 _ASKED_AT_ONCE: Final = 1_000
 """Ids in one statement: both databases have a limit."""
 
@@ -102,7 +104,7 @@ def index_entry(row: Any) -> IndexEntry:
 def shown(table: Table) -> Statement:
     """Return what finds excerpts of a `bank` by their numbers; `excerpts` runs it."""
     found = select(*(table.c[name] for name in _SHOWN if name in table.c))
-    return Statement(found.where(table.c.bank_id == bindparam("bank"), _is_one_of(table)))
+    return Statement(found.where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
 
 
 def excerpts(
@@ -117,27 +119,42 @@ def excerpts(
 
 def numbered(table: Table) -> Statement:
     """Return what finds rows of a `bank` by their numbers; `by_numbers` runs it."""
-    return Statement(select(table).where(table.c.bank_id == bindparam("bank"), _is_one_of(table)))
+    return Statement(select(table).where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
+
+
+def identified(table: Table) -> Statement:
+    """Return what finds rows of a `bank` by their ids; `by_ids` runs it."""
+    return Statement(select(table).where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.id)))
 
 
 def embedded(table: Table) -> Statement:
     """Return what finds number, vector and embedder of rows that have one by their numbers; `by_numbers` runs it."""
     found = select(table.c.number, table.c.vector, table.c.embedder)
-    return Statement(found.where(_is_one_of(table), table.c.vector.is_not(None)))
+    return Statement(found.where(_is_one_of(table.c.number), table.c.vector.is_not(None)))
 
 
-def _is_one_of(table: Table) -> ColumnElement[bool]:
+def _is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
     """A list of one length is compiled once; what SQLAlchemy does for one of any length takes ten times as long."""
     places: list[Any] = [bindparam(name) for name in _PLACES]
-    return table.c.number.in_(places)
+    return column.in_(places)
 
 
 def by_numbers(connection: Connection, statement: Statement, numbers: Collection[int], **values: object) -> list[Any]:
     """Return the rows of these numbers."""
-    asked = list(numbers)
+    return _in_places(connection, statement, list(numbers), _NO_NUMBER, values)
+
+
+def by_ids(connection: Connection, statement: Statement, ids: Collection[str], **values: object) -> list[Any]:
+    """Return the rows of these ids."""
+    return _in_places(connection, statement, list(ids), _NO_ID, values)
+
+
+def _in_places(
+    connection: Connection, statement: Statement, asked: Sequence[object], nothing: object, values: Mapping[str, object]
+) -> list[Any]:
     rows: list[Any] = []
     for start in range(0, len(asked), len(_PLACES)):
-        some: dict[str, object] = dict.fromkeys(_PLACES, _NO_NUMBER)
+        some: dict[str, object] = dict.fromkeys(_PLACES, nothing)
         some.update(zip(_PLACES, asked[start : start + len(_PLACES)], strict=False))
         rows += statement.all(connection, {**some, **values})
     return rows
