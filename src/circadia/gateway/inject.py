@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from circadia.gateway.dialects.prompt import Prompt
+from circadia.gateway.dreamt import Dreamt
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
@@ -37,9 +38,10 @@ class _Given:
 class Injection:
     """Adds contexts to calls."""
 
-    def __init__(self, store: Store, memory: Memory) -> None:
+    def __init__(self, store: Store, memory: Memory, dreamt: Dreamt) -> None:
         self._store = store
         self._memory = memory
+        self._dreamt = dreamt
         self._given: OrderedDict[tuple[str, str, str | None], _Given] = OrderedDict()
 
     async def into(self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes) -> bytes:
@@ -63,6 +65,7 @@ class Injection:
                 stable_tokens=policy.stable_tokens,
                 fitting_tokens=policy.fitting_tokens,
                 known=known,
+                first=self._dreamt.told(bank) if question is not None and call.route.generates else "",
             )
         fitting = context.fitting
         if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):

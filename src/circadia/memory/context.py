@@ -102,11 +102,11 @@ class Contexts:
 
     async def build(
         self, tx: Tx, bank: Bank, question: Question | None, *, stable_tokens: int, fitting_tokens: int,
-        known: Collection[str] = (),
+        known: Collection[str] = (), first: str = "",
     ) -> Context:  # fmt: skip
         """Return what the bank, as the transaction shows it, has to say, within the budgets.
 
-        Texts in `known` stand in the prompt already.
+        Texts in `known` stand in the prompt already; `first` is a line that stands before all that fits.
         """
         if fitting_tokens <= 0:
             question = None
@@ -118,7 +118,8 @@ class Contexts:
         if question is None:
             return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
         budget = fitting_tokens - tokens(HEAD) - 30  # with the fence
-        lines: list[str] = []
+        lines = [first] if first else []
+        budget -= tokens(first)
         for part in parts:
             if part.cost <= budget and not part.block.pinned and not part.terms.isdisjoint(question.terms):
                 budget -= part.cost

@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import aiohttp
 
 from circadia.clock import Clock
+from circadia.gateway.dreamt import Dreamt
 from circadia.gateway.inject import Injection
 from circadia.gateway.remember import Exchanges, Remembering
 from circadia.ids import IdSource
@@ -29,6 +30,7 @@ from circadia.settings.memory import (
     EndpointEmbedderSettings,
     FastembedEmbedderSettings,
 )
+from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
@@ -103,10 +105,12 @@ def made_embedder(
             return None
 
 
-def at_gateway(clock: Clock, store: Store, signals: Signals, memory: Memory) -> tuple[Exchanges, Remembering]:
+def at_gateway(
+    clock: Clock, store: Store, signals: Signals, memory: Memory, dreams: Sleeptime
+) -> tuple[Exchanges, Remembering]:
     """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
     exchanges = Exchanges(clock, store, Capturing(clock, memory.banks, memory.episodes))
-    return exchanges, Remembering(clock, signals, Injection(store, memory), exchanges)
+    return exchanges, Remembering(clock, signals, Injection(store, memory, Dreamt(signals, dreams)), exchanges)
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:

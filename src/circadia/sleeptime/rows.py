@@ -152,4 +152,5 @@ class PassRows:
             **({"detail": run.detail} if run.detail else {}), **({"counts": dict(run.counts)} if run.counts else {}),
         }  # fmt: skip
         await tx.events.add([Event(type=EventType.PASS, at=self._clock.now(), data=data)])
-        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id, data))
+        told = {**data, "counts": dict(run.counts), "ended": not run.open}
+        tx.after_commit(lambda: self._signals.publish(TOPIC, bank.id, told))

@@ -1,0 +1,48 @@
+"""Tells an agent on its next call, in one line, what changed in its memory while it slept (SLEEP-62)."""
+
+from collections import OrderedDict
+from collections.abc import Mapping
+from typing import Final, cast
+
+from circadia.ids import BankId
+from circadia.records.bank import Bank
+from circadia.records.change import ChangeKind
+from circadia.sleeptime.rows import TOPIC
+from circadia.sleeptime.tier import Sleeptime
+from circadia.stores.signals.base import Signals
+
+REMEMBERED: Final = 1_000
+"""Banks whose last change is to be told, about 200 bytes each."""
+_WORDS: Final[Mapping[ChangeKind, tuple[str, str]]] = {
+    ChangeKind.ADD_NOTE: ("note was added", "notes were added"),
+    ChangeKind.RETIRE_NOTE: ("note was retired", "notes were retired"),
+    ChangeKind.DEMOTE_EPISODE: ("statement counts less", "statements count less"),
+    ChangeKind.WRITE_BLOCK: ("block was rewritten", "blocks were rewritten"),
+    ChangeKind.FLAG: ("contradiction was found", "contradictions were found"),
+}
+
+
+class Dreamt:
+    """What passes have changed since it was last told; a hint, which a restart forgets."""
+
+    def __init__(self, signals: Signals, tier: Sleeptime) -> None:
+        self._tier = tier
+        self._counts: OrderedDict[BankId, dict[str, int]] = OrderedDict()
+        signals.listen(TOPIC, self._heard)
+
+    def told(self, bank: Bank) -> str:
+        """Return the line, once; empty if nothing has changed, or the bank's policy says that nothing is told."""
+        counts = self._counts.pop(bank.id, None) if self._counts else None
+        if counts is None or not self._tier.policy(bank).tell:
+            return ""
+        parts = [f"{n} {_WORDS[kind][n > 1]}" for kind in ChangeKind if (n := counts.get(kind.value, 0))]
+        return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
+
+    def _heard(self, key: str, data: Mapping[str, object]) -> None:
+        counts = cast("Mapping[str, int]", data.get("counts", {}))
+        done = {kind.value: counts[kind.value] for kind in ChangeKind if counts.get(kind.value)}
+        if data["ended"] and done:
+            self._counts[BankId(key)] = done
+            self._counts.move_to_end(BankId(key))
+            if len(self._counts) > REMEMBERED:
+                self._counts.popitem(last=False)

@@ -1,0 +1,53 @@
+"""An agent is told, once and in one line, what changed in its memory while nobody spoke with it."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.records.sleep_pass import PassStatus
+from tests.gateway.bound_agent import Bound, bound, chat
+
+LINE = "While nobody spoke with you, this memory was worked over: 1 note was added."
+SAID = (
+    "My flat in Porto is near the river.",
+    "The landlord of the flat wants 900 euros a month.",
+    "The river floods the cellar of the flat each winter.",
+    "I keep my bicycle on the balcony of the flat.",
+    "The landlord will repair the cellar in spring.",
+    "My flat in Porto has a kitchen with a blue door.",
+)
+
+
+async def worked_over(ann: Bound) -> None:
+    """Return once a pass has changed the bank."""
+    bank = await ann.bank()
+    assert bank is not None
+    async with asyncio.timeout(30):
+        while True:
+            async with ann.store.read() as tx:
+                found = await tx.passes.every(bank_id=bank.id)
+            if found and not found[0].open:
+                assert found[0].status is PassStatus.SUCCEEDED, found[0]
+                return
+            await asyncio.sleep(0.05)  # it runs in the server, which tells nobody here
+
+
+@pytest.mark.spec("SLEEP-62", "SLEEP-29")
+@pytest.mark.parametrize("tell", [True, False])
+async def test_the_next_call_says_what_changed_while_nobody_spoke_and_the_one_after_does_not(
+    tmp_path: Path, tell: bool
+) -> None:
+    sections: dict[str, Any] = {"sleeptime": {"idle_seconds": 1, "model": "none", "tell": tell}}
+    async with bound(tmp_path, sections=sections) as ann:
+        history: list[str] = []
+        for text in SAID:
+            history += [text, f"I see {len(history)}"]
+            ann.at.upstream.next(text=history[-1])
+            await ann.say(chat(*history[:-1]))
+        await worked_over(ann)
+        await ann.say(chat("How is my flat?"))
+        assert (LINE in ann.sent["messages"][-1]["content"]) is tell
+        await ann.say(chat("And how is my bicycle?"))
+        assert LINE not in ann.sent["messages"][-1]["content"]
