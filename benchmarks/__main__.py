@@ -14,9 +14,12 @@ from benchmarks import (
     admission,
     context,
     doc,
+    dream_cost,
+    dream_losses,
     holds,
     idle_fleet,
     inbox,
+    pass_overhead,
     proxy,
     pulses,
     recall,
@@ -51,6 +54,11 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
         "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK if quick else search_peers.Size()),
         "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
         "recall": lambda folder: recall.run(folder, recall.Size(data=data)),
+        "pass_overhead": lambda folder: pass_overhead.run(
+            folder, pass_overhead.QUICK if quick else pass_overhead.Size()
+        ),
+        "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=data)),
+        "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
     }
 
 
@@ -61,7 +69,10 @@ def main(
     ] = None,
     quick: Annotated[bool, typer.Option("--quick", help="Tiny sizes: shows that it runs, measures nothing.")] = False,
     data: Annotated[
-        Path | None, typer.Option(help="Conversations in LoCoMo's format, for `recall`.", exists=True, dir_okay=False)
+        Path | None,
+        typer.Option(
+            help="Conversations in LoCoMo's format, for `recall` and `dream_cost`.", exists=True, dir_okay=False
+        ),
     ] = None,
     write_doc: Annotated[bool, typer.Option("--doc", help="Write the tables of the last runs into the docs.")] = False,
 ) -> None:

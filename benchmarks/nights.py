@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ class Watched:
         self._mind = mind or Dreamer()
         self.name = self._mind.name
         self.upstream = self._mind.upstream
-        self.prompts: list[Prompt] = []
+        self.asked: list[str] = []
+        """What a model would read: rules, data, and the schema of the answer."""
         self.seconds = 0.0
         self.cpu_seconds = 0.0
 
@@ -52,7 +54,7 @@ class Watched:
         try:
             return await self._mind.ask(prompt, output, most_tokens=most_tokens)
         finally:
-            self.prompts.append(prompt)
+            self.asked.append(f"{prompt.rules}\n{prompt.data}\n{json.dumps(output.model_json_schema())}")
             self.seconds += time.monotonic() - began
             self.cpu_seconds += time.process_time() - spent
 

@@ -121,7 +121,7 @@ Hits = Sequence[Sequence[int]]
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     raw = TINY if size.data is None else json.loads(await asyncio.to_thread(size.data.read_text, "utf-8"))
-    conversations = [_conversation(each) for each in raw]
+    conversations = [conversation_of(each) for each in raw]
     embedder = BundledEmbedder()
     notes: list[str] = []
     found: dict[str, list[Hits]] = {OURS: [], WORDS: [], BM25: [], VECTORS: [], FUSED: []}
@@ -171,7 +171,7 @@ def _fused(*lists: Sequence[int]) -> Sequence[int]:
     return sorted(scores, key=lambda place: -scores[place])
 
 
-def _conversation(raw: Mapping[str, Any]) -> Conversation:
+def conversation_of(raw: Mapping[str, Any]) -> Conversation:
     """Return one of LoCoMo's; questions whose evidence is not among the turns are left out."""
     said: Mapping[str, Any] = raw["conversation"]
     turns: list[Turn] = []

@@ -58,12 +58,12 @@ async def run(folder: Path, size: Size) -> Report:
     found = [await _ours(folder / "circadia", turns)]
     for memory in MEMORIES if size.peers else ():
         try:
-            found.append(await _theirs(memory, folder / memory.driver, turns))
+            found.append(await theirs(memory, folder / memory.driver, [_told(turn) for turn in turns]))
         except NotInstallable as error:
             notes.append(f"{memory.name} is left out: {error}")
             print(notes[-1], flush=True)
-    (said, *asked), how = await _counted(
-        folder, [[_told(turn) for turn in turns], *(each.prompts for each in found)], size
+    (said, *asked), how = await counted(
+        folder, [[_told(turn) for turn in turns], *(each.prompts for each in found)], peers=size.peers
     )
     return _report(found, asked, sum(said) / len(turns), [how, *notes])
 
@@ -88,23 +88,22 @@ async def _ours(folder: Path, turns: Sequence[Turn]) -> Found:
     return Found(name="Circadia, REST", ms=times, prompts=asked.prompts, embedded=asked.embedded, kept=kept["episodes"])
 
 
-async def _theirs(memory: Memory, folder: Path, turns: Sequence[Turn]) -> Found:
-    """Let another memory do the same. Raises NotInstallable."""
+async def theirs(memory: Memory, folder: Path, told: Sequence[str], *, seconds: float = SECONDS) -> Found:
+    """Let another memory remember these turns. Raises NotInstallable."""
     folder.mkdir()
-    told = [_told(turn) for turn in turns]
     async with model(told) as asked:
-        given = {"turns": told, "base_url": asked.base_url, "dimensions": DIMENSIONS}
-        found = await memory.run("remember", folder, given, SECONDS)
+        given = {"turns": list(told), "base_url": asked.base_url, "dimensions": DIMENSIONS}
+        found = await memory.run("remember", folder, given, seconds)
     return Found(name=memory.name, ms=found["ms"], prompts=asked.prompts, embedded=asked.embedded, kept=found["kept"])
 
 
-async def _counted(folder: Path, texts: Sequence[Sequence[str]], size: Size) -> tuple[list[list[int]], str]:
+async def counted(folder: Path, texts: Sequence[Sequence[str]], *, peers: bool) -> tuple[list[list[int]], str]:
     """Return the tokens of each text, and how they were counted."""
     what = "in the messages' texts and the tools' JSON of each request"
     flat = [text for part in texts for text in part]
     counts = [len(text) // CHARACTERS_A_TOKEN for text in flat]
     how = f"A token is taken to be {CHARACTERS_A_TOKEN} characters {what}."
-    if size.peers:
+    if peers:
         (folder / "tokens").mkdir()
         try:
             counts = (await TOKENS.run("count", folder / "tokens", {"texts": flat}, SECONDS))["tokens"]

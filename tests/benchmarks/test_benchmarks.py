@@ -13,9 +13,12 @@ from benchmarks import (
     admission,
     context,
     doc,
+    dream_cost,
+    dream_losses,
     holds,
     idle_fleet,
     inbox,
+    pass_overhead,
     proxy,
     pulses,
     recall,
@@ -50,6 +53,9 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK),
     "context": lambda folder: context.run(folder, context.QUICK),
     "recall": lambda folder: recall.run(folder, recall.QUICK),
+    "pass_overhead": lambda folder: pass_overhead.run(folder, pass_overhead.QUICK),
+    "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK),
+    "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK),
 }
 
 
@@ -58,6 +64,7 @@ MARKS = {
     "remember": pytest.mark.spec("MEM-01"),
     "search": pytest.mark.spec("MEM-07"),
     "context": pytest.mark.spec("MEM-13", "MEM-15"),
+    "dream_losses": pytest.mark.spec("SLEEP-71"),
 }
 
 
