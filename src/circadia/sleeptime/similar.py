@@ -46,7 +46,9 @@ def sense(text: str) -> str:
 
     Numbers, order, negations, tenses, signs and the mark of a question stay: texts that differ there differ.
     """
-    plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
+    plain = text.casefold()
+    if not text.isascii():
+        plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
     kept = _SILENT.sub(" ", plain).split()
     while kept and kept[0] in _INTERJECTIONS:
         del kept[0]

@@ -12,7 +12,7 @@ from typing import Final, cast
 import numpy as np
 
 from circadia.memory.importance import importance, is_content
-from circadia.memory.terms import asked_terms, words
+from circadia.memory.terms import asked_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change
 from circadia.records.episode import Episode
@@ -53,6 +53,8 @@ class Sentence:
     """What was said, with dates resolved."""
     terms: Sequence[int]
     """Its telling words."""
+    importance: float
+    """0 to 1."""
 
 
 class Extract:
@@ -76,7 +78,7 @@ class Extract:
         segment, new = cast("Segment", step.data["segment"]), cast("Sequence[Episode]", step.data["new"])
         subject = _subject(new)
         about = [each for each in new if not subject.isdisjoint(telling(each))]
-        chosen = _chosen([each for row in about for each in _sentences(row)], subject, _room(about))
+        chosen = _chosen([each for row in about for each in _sentences(row, subject)], _room(about))
         if len({each.episode.id for each in chosen}) < 2:
             return ()
         why = f"the gist of {len(about)} things that were said about {step.name}"
@@ -100,33 +102,32 @@ def _room(episodes: Sequence[Episode]) -> int:
     return min(MOST_CHARACTERS, int(SHARE * sum(len(each.text) for each in episodes)))
 
 
-def _sentences(episode: Episode) -> Iterator[Sentence]:
-    """Return what an episode says, but for questions, what is long and what is unfit for a note."""
+def _sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
+    """Return what an episode says about a subject, but for questions and what is long."""
     for match in _SENTENCE.finditer(told(episode)):
         text = one_line(match[0])
-        if text.endswith("?") or len(text) > LONGEST or sum(1 for _ in words(text)) < FEWEST_WORDS:
+        if text.endswith("?") or len(text) > LONGEST or text.count(" ") < FEWEST_WORDS - 1:
             continue
-        if importance(text) >= TELLS and not unfit(text):
-            terms = [each for each in asked_terms(text) if each not in _SMALL]
-            yield Sentence(episode=episode, text=text, terms=terms)
+        terms = [each for each in asked_terms(text) if each not in _SMALL]
+        if not subject.isdisjoint(terms) and (score := importance(text)) >= TELLS:
+            yield Sentence(episode=episode, text=text, terms=terms, importance=score)
 
 
-def _chosen(sentences: Sequence[Sentence], subject: frozenset[int], room: int) -> Sequence[Sentence]:
-    """Return the most central sentences that there is room for, in order, none that says what another does."""
-    sentences = [each for each in sentences if not subject.isdisjoint(each.terms)]
+def _chosen(sentences: Sequence[Sentence], room: int) -> Sequence[Sentence]:
+    """Return the most central sentences that there is room for, in order; none that says what another does."""
     if not sentences:
         return ()
     rows = weighted([each.terms for each in sentences])
-    scores = cosines(rows, np.broadcast_to(rows.sum(axis=0), rows.shape)) + [
-        importance(each.text) / 2 for each in sentences
-    ]
+    central = cosines(rows, np.broadcast_to(rows.sum(axis=0), rows.shape))
+    scores = central + [each.importance / 2 for each in sentences]
     taken: list[int] = []
     told_already: set[str] = set()
     for at in sorted(range(len(sentences)), key=lambda at: (-scores[at], at)):
-        length = len(sentences[at].text) + len(sentences[at].episode.speaker) + 12
+        text = sentences[at].text
+        length = len(text) + len(sentences[at].episode.speaker) + len("  said: ")
         alike = taken and max(cosines(rows[taken], np.broadcast_to(rows[at], rows[taken].shape))) > ALIKE
-        if length <= room and not alike and sense(sentences[at].text) not in told_already:
-            told_already.add(sense(sentences[at].text))
+        if length <= room and not alike and sense(text) not in told_already and not unfit(text):
+            told_already.add(sense(text))
             taken.append(at)
             room -= length
         if len(taken) == MOST_SENTENCES:

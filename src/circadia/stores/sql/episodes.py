@@ -145,8 +145,8 @@ class SqlEpisodes:
         """Return these, by id."""
         if not ids:
             return {}
-        rows = await self._run(lambda connection: by_ids(connection, _IDENTIFIED, ids, bank=bank_id))
-        return {EpisodeId(row.id): _episode(row) for row in rows}
+        rows = await self._run(lambda connection: by_ids(connection, _IDENTIFIED, ids))
+        return {EpisodeId(row.id): _episode(row) for row in rows if row.bank_id == bank_id}
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
         """Return these, by number."""

@@ -123,8 +123,11 @@ def numbered(table: Table) -> Statement:
 
 
 def identified(table: Table) -> Statement:
-    """Return what finds rows of a `bank` by their ids; `by_ids` runs it."""
-    return Statement(select(table).where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.id)))
+    """Return what finds rows of any bank by their ids; `by_ids` runs it.
+
+    With a bank, too, SQLite would go through all rows of it.
+    """
+    return Statement(select(table).where(_is_one_of(table.c.id)))
 
 
 def embedded(table: Table) -> Statement:
@@ -144,9 +147,9 @@ def by_numbers(connection: Connection, statement: Statement, numbers: Collection
     return _in_places(connection, statement, list(numbers), _NO_NUMBER, values)
 
 
-def by_ids(connection: Connection, statement: Statement, ids: Collection[str], **values: object) -> list[Any]:
+def by_ids(connection: Connection, statement: Statement, ids: Collection[str]) -> list[Any]:
     """Return the rows of these ids."""
-    return _in_places(connection, statement, list(ids), _NO_ID, values)
+    return _in_places(connection, statement, list(ids), _NO_ID, {})
 
 
 def _in_places(
