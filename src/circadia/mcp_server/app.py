@@ -19,6 +19,9 @@ from mcp_types import (
     INVALID_PARAMS,
     CallToolRequestParams,
     CallToolResult,
+    GetPromptRequestParams,
+    GetPromptResult,
+    ListPromptsResult,
     ListResourcesResult,
     ListResourceTemplatesResult,
     ListToolsResult,
@@ -36,6 +39,7 @@ from circadia.mcp_server.arguments import read_arguments
 from circadia.mcp_server.caller import HANDOVER, SENT, caller_of
 from circadia.mcp_server.handover import Handover
 from circadia.mcp_server.parts import McpParts
+from circadia.mcp_server.prompts import got_prompt, listed_prompts
 from circadia.mcp_server.refusals import (
     protocol_error,
     tool_error,
@@ -72,12 +76,15 @@ class McpServer:
             instructions=instruction,
             cache_hints={
                 "tools/list": _LISTS_FRESH,
+                "prompts/list": _LISTS_FRESH,
                 "resources/list": _LISTS_FRESH,
                 "resources/templates/list": _LISTS_FRESH,
             },
             get_tool_input_schema=schemas.get,
             on_list_tools=self._list_tools,
             on_call_tool=self._call_tool,
+            on_list_prompts=self._list_prompts,
+            on_get_prompt=self._get_prompt,
             on_list_resources=self._list_resources,
             on_list_resource_templates=self._list_templates,
             on_read_resource=self._read_resource,
@@ -113,6 +120,18 @@ class McpServer:
             return unforeseen_tool_error()
         text = TextContent(type="text", text=answer.text())
         return CallToolResult(content=[text], structured_content=answer.structured())
+
+    async def _list_prompts(self, _: Context, __: PaginatedRequestParams | None) -> ListPromptsResult:
+        return ListPromptsResult(prompts=listed_prompts())
+
+    async def _get_prompt(self, context: Context, params: GetPromptRequestParams) -> GetPromptResult:
+        try:
+            return await got_prompt(caller_of(context, self._parts), params.name, params.arguments or {})
+        except CircadiaError as error:
+            raise protocol_error(error) from error
+        except Exception as error:
+            _logger.exception("the prompt %r failed", params.name)
+            raise unforeseen_protocol_error() from error
 
     async def _list_resources(self, _: Context, __: PaginatedRequestParams | None) -> ListResourcesResult:
         return ListResourcesResult(resources=self._resources.listed())
