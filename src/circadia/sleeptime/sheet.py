@@ -8,7 +8,7 @@ from typing import Final
 from circadia.ids import EpisodeId
 from circadia.memory.context import tokens
 from circadia.memory.redaction import redacted
-from circadia.memory.terms import STOP_WORDS, words
+from circadia.memory.terms import asked_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
@@ -104,11 +104,11 @@ class Sheet:
         So a text that comes from a tool or from outside is trusted no more because it names somebody else.
         """
         sources = [*named.episodes, *named.notes]
-        loose = _telling(text).difference(*(_telling(f"{who(row)} {row.text}") for row in sources))
+        loose = set(asked_terms(text)).difference(*(asked_terms(f"{who(row)} {row.text}") for row in sources))
         more = [
             row
             for row in self._rows.values()
-            if row.trust in _MARKED and row not in sources and not loose.isdisjoint(_telling(row.text))
+            if row.trust in _MARKED and row not in sources and not loose.isdisjoint(asked_terms(row.text))
         ]
         return Named(
             episodes=[*named.episodes, *(each for each in more if isinstance(each, Episode))],
@@ -145,7 +145,3 @@ def said(row: Episode, longest: int = LONGEST) -> str:
 def size(rows: Iterable[Episode]) -> int:
     """Return about how many tokens the lines of these take; dates and secrets change little of that."""
     return sum(tokens(each.text[:LONGEST]) + 6 for each in rows)
-
-
-def _telling(text: str) -> set[str]:
-    return set(words(text)).difference(STOP_WORDS)

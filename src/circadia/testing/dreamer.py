@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
 from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel
@@ -33,6 +32,8 @@ NANOUSD_OUT: Final = 400
 """Price of an output token."""
 LONGEST: Final = 160
 """Characters of a quotation."""
+FULL: Final = 800
+"""Characters of a note, after which another one is begun."""
 _ROW: Final = re.compile(r"([enb]\d+)(?: \((?:tool|external)\))?(?: \[([^\]]*)\])? (.*)")
 _SAID: Final = re.compile(r"([^:]*?)(?: \((?:tool|external)\))?: (.*)")
 _DAY: Final = re.compile(r"\[(\d{4}-\d\d-\d\d)\]")
@@ -123,36 +124,39 @@ def consolidated(data: str) -> Consolidated:
     """Return a note for each subject that has facts, and for each rare word that several lines share."""
     every = rows(data)
     new = {row.key for row in every if row.part == "Said now"}
-    told = [(fact, row) for row in every for fact in row.facts]
-    told.sort(key=lambda each: (each[0].subject, each[0].about, each[1].key in new, each[1].day))
-    notes: list[Written] = []
-    for subject, group in groupby(told, key=lambda each: each[0].subject):
-        written = _of_subject(subject, list(group), new)
-        if written is not None:
-            notes.append(written)
+    told: dict[str, list[tuple[Fact, Row]]] = {}
+    for row in sorted(every, key=lambda row: (row.key in new, row.day)):
+        for fact in row.facts:
+            told.setdefault(fact.about if fact.subject == THE else fact.subject, []).append((fact, row))
+    found = [_of_subject(group, new) for group in told.values()]
+    notes = [each for each in found if each is not None]
     used = {key for note in notes for key in note.ids}
     return Consolidated(notes=[*notes, *_by_word([row for row in every if row.key in new - used])][:40])
 
 
-def _of_subject(subject: str, told: Sequence[tuple[Fact, Row]], new: set[str]) -> Written | None:
+def _of_subject(told: Sequence[tuple[Fact, Row]], new: set[str]) -> Written | None:
+    """Return a note of what holds, each with what was before; none if one line says all of it, or none is new."""
+    by_about: dict[str, list[tuple[Fact, Row]]] = {}
+    for fact, row in told:
+        by_about.setdefault(fact.about, []).append((fact, row))
     sentences: list[str] = []
-    ids: list[str] = []
     ended: list[str] = []
-    for _, group in groupby(told, key=lambda each: each[0].about):
-        of_it = list(group)
-        fact, row = of_it[-1]
-        sentence = fact.now
-        before = [(old, its) for old, its in of_it if old.value != fact.value]
-        if before:
-            sentence += f"; before (until {row.day}): {before[-1][0].before}"
-            ended += [its.key for _, its in before]
-        sentences.append(sentence)
-        ids += [its.key for _, its in of_it]
-    ids = list(dict.fromkeys(ids))
-    if len(ids) < 2 or new.isdisjoint(ids) or (subject == THE and len(sentences) > 1 and len(ids) == len(sentences)):
+    for group in by_about.values():
+        fact, row = group[-1]
+        before = [(old, its) for old, its in group if old.value != fact.value]
+        known = next((old.was for old, _ in reversed(group) if old.was), "")
+        over = f"; before (until {row.day}): {before[-1][0].before}" if before and row.key in new else ""
+        sentences.append(f"{fact.now}{over}{known}")
+        ended += [its.key for _, its in before if row.key in new]
+    ids = list(dict.fromkeys(row.key for _, row in told))
+    if len(ids) < 2 or new.isdisjoint(ids):
         return None
     notes = [key for key in ids if key[0] == "n"]
-    return Written(text=f"{'. '.join(sentences)}.", ids=ids[:40], replaces=notes[:6], ended=ended[:20])
+    text = f"{'. '.join(sentences)}."
+    if len(text) > FULL:  # the note that there is stays as it is, beside another
+        fresh = [(fact, row) for fact, row in told if row.key not in notes]
+        return _of_subject(fresh, new) if notes else Written(text=f"{text[:FULL]} …", ids=ids[:40], ended=ended[:20])
+    return Written(text=text, ids=ids[:40], replaces=notes[:6], ended=ended[:20])
 
 
 def _by_word(said: Sequence[Row]) -> Iterator[Written]:

@@ -16,6 +16,8 @@ class Fact:
     """What of theirs, such as `home`."""
     value: str
     """What it is."""
+    was: str = ""
+    """What a note says that it was before, with until when, the last first."""
 
     @property
     def now(self) -> str:
@@ -38,10 +40,17 @@ class Fact:
 
 THE: Final = "The"
 """The subject of facts that are nobody's."""
-_FORMS: Final = {"home": "{subject} lives in {value}", "work": "{subject} works {value}"}
-_PAST: Final = {"home": "{subject} lived in {value}", "work": "{subject} worked {value}"}
+_FORMS: Final = {
+    "home": "{subject} lives in {value}", "work": "{subject} works {value}",
+    "allergy": "{subject} is allergic to {value}", "preference": "{subject} prefers {value}",
+}  # fmt: skip
+_PAST: Final = {
+    "home": "{subject} lived in {value}", "work": "{subject} worked {value}",
+    "allergy": "{subject} was allergic to {value}", "preference": "{subject} preferred {value}",
+}  # fmt: skip
+_BEFORE: Final = re.compile(r"; before \(until [^)]*\): [^.;]*(?:; before \(until [^)]*\): [^.;]*)*")
 _VALUE: Final = r"(?P<value>[^.,;!?()\n]{2,60}?)"
-_STOP: Final = r"now|today|any more|anymore|since|until|last|this|next|yesterday|because|but|and|so|with"
+_STOP: Final = r"now|today|any more|anymore|since|until|last|this|next|again|yesterday|because|but|and|so|with"
 _END: Final = rf"(?=\s(?:{_STOP})\b|\s\(|[.,;!?\n]|$)"
 _PATTERNS: Final = tuple(
     (about, re.compile(rf"\b(?P<who>I|[A-Z][\w-]+)\s{form}\s{_VALUE}{_END}"))
@@ -49,27 +58,35 @@ _PATTERNS: Final = tuple(
         ("home", r"(?:now\s)?(?:lives?|am\sliving|is\sliving)(?:\snow)?\sin"),
         ("home", r"(?:have\s|has\s)?(?:just\s)?(?:moved|relocated)\sto"),
         ("work", r"(?:now\s)?works?(?=\s(?:as|at|for)\b)"),
+        ("allergy", r"(?:am|is)\sallergic\sto"),
+        ("preference", r"(?:now\s)?prefers?"),
     )
 )
 _OWN: Final = re.compile(
-    rf"\b(?:(?P<my>[Mm]y)|(?P<who>[A-Z][\w-]+)'s|(?P<the>[Tt]he))\s(?P<about>[a-z][a-z ]{{2,30}}?)\s"
+    rf"\b(?:(?P<my>[Mm]y)|(?P<who>[A-Z][\w-]+)'s|[Tt]he)\s(?P<about>[a-z][a-z ]{{2,30}}?)\s"
     rf"(?:is|was moved to|has moved to|has changed to|are)(?:\snow)?\s{_VALUE}{_END}"
 )
-_WORDS: Final = frozenset({"The", "What", "That", "This", "It", "He", "She", "They", "We", "You", "There", "Who"})
+_WORDS: Final = frozenset({"What", "That", "This", "It", "He", "She", "They", "We", "You", "There", "Who"})
 
 
 def facts(speaker: str, text: str) -> Iterator[Fact]:
-    """Return what a text states; `speaker` is who says `I`. What was before, in a note, is not stated."""
-    text = re.sub(r"; before \(until [^)]*\):[^.]*\.?", ".", text)
+    """Return what a text states; `speaker` is who says `I`."""
+    clauses = {found.start(): found[0] for found in _BEFORE.finditer(text)}
+    plain = _BEFORE.sub(
+        lambda found: ";" + " " * (len(found[0]) - 1), text
+    )  # what was before is not stated, but stays known
+    for about, who, found in _found(plain):
+        name = _name(speaker) if who in ("I", "My", "my") else who
+        if name and name not in _WORDS:
+            yield Fact(subject=name, about=about, value=found["value"].strip(), was=clauses.get(found.end("value"), ""))
+
+
+def _found(text: str) -> Iterator[tuple[str, str, re.Match[str]]]:
     for about, pattern in _PATTERNS:
         for found in pattern.finditer(text):
-            who = _name(speaker) if found["who"] == "I" else found["who"]
-            if who not in _WORDS:
-                yield Fact(subject=who, about=about, value=found["value"].strip())
+            yield about, found["who"], found
     for found in _OWN.finditer(text):
-        who = _name(speaker) if found["my"] else found["who"] or THE
-        if who == THE or who not in _WORDS:
-            yield Fact(subject=who, about=found["about"], value=found["value"].strip())
+        yield found["about"], found["my"] or found["who"] or THE, found
 
 
 def _name(speaker: str) -> str:

@@ -9,6 +9,7 @@ from typing import Annotated, Final, cast
 from pydantic import BaseModel, Field
 
 from circadia.memory.context import tokens
+from circadia.memory.terms import asked_terms
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
@@ -32,6 +33,10 @@ ALIKE: Final = 0.12
 """Cosine from which on a note of many counts as being about the same; below it they share a name at most."""
 ANSWER_TOKENS: Final = 90
 """Most output for each new episode: a note of each second one."""
+ASKED: Final = 2_000
+"""Characters of a segment that what was said earlier is looked for with."""
+SHORT: Final = 4
+"""Tokens of something said earlier that says nothing, such as a thank-you."""
 LEAST_KEPT: Final = 0.6
 """A note that is shorter than this share of the note that it is to replace has lost something."""
 
@@ -142,14 +147,16 @@ def _step(parts: Sequence[Segment]) -> Step:
 
 
 async def _earlier(view: View, parts: Sequence[Segment], notes: Sequence[Note], most: int) -> Sequence[Episode]:
-    """Return what was said before the page about the same, and is in no note that is shown."""
-    known = {each for note in notes for each in note.evidence}
+    """Return what was said before the page about the same, and is not in the notes that are shown."""
+    noted = {key for note in notes for key in note.evidence}
     before = view.page[0].number
     found: dict[str, Episode] = {}
     for part in parts:
-        words = " ".join(each.text for each in part.episodes)[:2_000]
+        words = " ".join(each.text for each in part.episodes)[:ASKED]
+        unnoted = set(asked_terms(words)).difference(*(asked_terms(note.text) for note in notes))
         for each in await view.look.about(words, before=before, limit=max(2, most // len(parts))):
-            if each.id not in known and not each.stale and tokens(each.text) > 4:
+            told = each.id in noted and unnoted.isdisjoint(asked_terms(each.text))
+            if not told and not each.stale and tokens(each.text) > SHORT:
                 found[each.id] = each
     return sorted(found.values(), key=lambda each: each.number)[:most]
 

@@ -30,8 +30,8 @@ PARTNERS: Final = 2
 """Notes that a new one is compared with."""
 ALIKE: Final = 0.25
 """Cosine from which on two notes may be about the same."""
-EVIDENCE: Final = 3
-"""Episodes that are shown of each note, the newest."""
+EVIDENCE: Final = 6
+"""Episodes that are shown of each note: its first, and its newest."""
 LONGEST: Final = 200
 """Characters of each of them."""
 SAYS: Final = 0.75
@@ -188,7 +188,7 @@ async def _sheet(view: View, notes: Sequence[Note], pairs: Sequence[Pair]) -> Sh
 
 
 def _shown(note: Note) -> Sequence[EpisodeId]:
-    """Return the evidence that is shown: its first and its last, since ids of one bank ascend with time."""
+    """Return the evidence that is shown; ids ascend with time."""
     ids = sorted(note.evidence)
     return ids if len(ids) <= EVIDENCE else [ids[0], *ids[1 - EVIDENCE :]]
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, Field
 from circadia.ids import EpisodeId
 from circadia.memory.blocks import LIMIT, carried
 from circadia.memory.context import tokens
-from circadia.memory.terms import STOP_WORDS, words
+from circadia.memory.terms import asked_terms
 from circadia.records.bank import Trust
 from circadia.records.block import Block, Span
 from circadia.records.change import Change, ChangeKind
@@ -194,7 +194,7 @@ def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Seq
 
 
 def _shares(text: str, other: str) -> bool:
-    return bool(set(words(text)).difference(STOP_WORDS) & set(words(other)).difference(STOP_WORDS))
+    return not set(asked_terms(text)).isdisjoint(asked_terms(other))
 
 
 def _with(spans: Sequence[Span], new: Span) -> Sequence[Span]:
