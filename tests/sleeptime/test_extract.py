@@ -101,7 +101,7 @@ async def test_each_topic_of_a_conversation_has_a_note_of_its_own() -> None:
         said("The landlord wants 40 euros more rent from August on."),
         said("A rent of 900 euros is too much for this flat, the landlord knows it."),
         said("I will write to the landlord that the rent law allows 20 euros only."),
-        said("The rent law is on our side, I asked the tenants' union about the landlord."),
+        said("The rent law is on our side, I asked the owners' union about the landlord."),
         said("The union said the landlord must give reasons for a higher rent in writing."),
         said("Then let us wait for the letter of the landlord before we pay any rent."),
     ]

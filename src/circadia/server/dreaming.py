@@ -98,7 +98,9 @@ def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
     if wanted == "none":
         return None
     if wanted is None:
-        found = ((name, cheap_model(each.base_url, each.api)) for name, each in settings.upstreams.items())
+        found = (
+            (name, cheap_model(each.base_url, each.api)) for name, each in settings.upstreams.items() if each.key_env
+        )
         first = next(((name, model) for name, model in found if model is not None), None)
         if first is None:
             return None

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
+from functools import lru_cache
 from typing import Final, TypeVar
 
 import orjson
@@ -30,6 +31,8 @@ T = TypeVar("T", bound=BaseModel)
 
 BYTES_A_TOKEN: Final = 3
 """As `memory/context.py` counts: more than tokenizers make of English, so that a reservation is never too small."""
+WRAPPING_BYTES: Final = 200
+"""What a provider puts around a question and its schema, where the schema stands in the prompt."""
 TRIES: Final = 3
 """How often a provider is asked that is at fault; each one counts as a call (SLEEP-13)."""
 PAUSE_SECONDS: Final = 2.0
@@ -154,7 +157,8 @@ class Asking:
         raise AssertionError("the last try returns or raises")
 
     async def _once(self, mind: Mind, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int) -> T:
-        line, call = await self._reserve(mind, operation, prompt, key, most_tokens)
+        read = -(-(prompt.bytes + len(_schema(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
+        line, call = await self._reserve(mind, operation, read, key, most_tokens)
         began = self._clock.monotonic()
         try:
             answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
@@ -168,10 +172,9 @@ class Asking:
         return answer
 
     async def _reserve(
-        self, mind: Mind, operation: str, prompt: Prompt, key: str, most_tokens: int
+        self, mind: Mind, operation: str, read: int, key: str, most_tokens: int
     ) -> tuple[Call, SleepCall]:
         """Write the ledger's line with the most that the question can cost, if no limit forbids it."""
-        read = -(-prompt.bytes // BYTES_A_TOKEN)
         now = self._clock.now()
         call_id = CallId(self._ids.new("call"))
         line = Call(
@@ -217,9 +220,13 @@ class Asking:
             await tx.sleep_calls.put(call)
 
 
+@lru_cache(maxsize=100)
+def _schema(output: type[BaseModel]) -> bytes:
+    return orjson.dumps(output.model_json_schema(), option=orjson.OPT_SORT_KEYS)
+
+
 def _key(mind: Mind, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
-    schema = orjson.dumps(output.model_json_schema(), option=orjson.OPT_SORT_KEYS)
-    digest = hashlib.sha256(schema)
+    digest = hashlib.sha256(_schema(output))
     for part in (mind.upstream, mind.name, operation, prompt.rules, prompt.data, str(most_tokens)):
         digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()
