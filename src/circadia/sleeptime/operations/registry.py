@@ -6,9 +6,11 @@ from circadia.errors import InvalidRequest
 from circadia.settings.sleeptime import Operation as Name
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.operation import Operation
+from circadia.sleeptime.operations.collect import Collect
 from circadia.sleeptime.operations.compress import Compress
 from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions
+from circadia.sleeptime.operations.dedupe import Dedupe
 from circadia.sleeptime.operations.extract import Extract
 from circadia.sleeptime.operations.reflect import Reflect
 from circadia.sleeptime.operations.rethink import Rethink
@@ -25,6 +27,8 @@ def chosen(policy: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> S
         "contradictions": Contradictions(),
         "reflect": Reflect(),
         "compress": Compress(),
+        "dedupe": Dedupe(),
+        "collect": Collect(),
         "rethink": Rethink(max_rethinks=policy.max_rethinks),
     }
     on = {name: each for name, each in every.items() if policy.does(name)}
