@@ -63,7 +63,7 @@ _PATTERNS: Final = tuple(
     )
 )
 _OWN: Final = re.compile(
-    rf"\b(?:(?P<my>[Mm]y)|(?P<who>[A-Z][\w-]+)'s|[Tt]he)\s(?P<about>[a-z][a-z ]{{2,30}}?)\s"
+    rf"\b(?:(?P<my>[Mm]y)|(?P<who>[A-Z][\w-]+)'s|[Tt]he)\s(?P<about>[a-z][a-z' ]{{2,30}}?)\s"
     rf"(?:is|was moved to|has moved to|has changed to|are)(?:\snow)?\s{_VALUE}{_END}"
 )
 _WORDS: Final = frozenset({"What", "That", "This", "It", "He", "She", "They", "We", "You", "There", "Who"})

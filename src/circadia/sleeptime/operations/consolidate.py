@@ -26,6 +26,8 @@ MOST_EPISODES: Final = 50
 """SLEEP-20, `recent_window`: new episodes of a step."""
 MOST_TOKENS: Final = 3_000
 """About how many tokens of new episodes a step has, unless one segment alone has more."""
+BESIDE: Final = 700
+"""About how many tokens the rules of a step have, and what is shown beside it."""
 SHOWN: Final = 12
 """Notes that are shown with a step, and earlier episodes, at most; fewer with a small step."""
 FEWEST_SHOWN: Final = 4
@@ -66,11 +68,10 @@ class Consolidate:
 
     def plan(self, view: View) -> Sequence[Step]:
         """Return the segments, as many in a step as one question can hold; without what is in a note already."""
-        kept = standing.notes(view)
-        done = {each for note in kept if note.kind is not NoteKind.SUMMARY for each in note.evidence}
+        notes = [each for each in standing.notes(view) if each.kind is not NoteKind.SUMMARY]
+        done = {each for note in notes for each in note.evidence}
         found = [each for each in segments(view) if any(one.id not in done for one in each.episodes)]
-        steps = [_step(part) for part in _packed(found)]
-        return [step for step in steps if kept or view.page[0].number > 1 or len(step.episodes) > 1]
+        return [_step(part) for part in _packed(found)]
 
     async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
         """Return the notes that the model writes of a step, and the end of those that they replace."""
@@ -84,6 +85,8 @@ class Consolidate:
             sheet.head("Earlier notes")
             sheet.notes(notes)
         earlier = await _earlier(view, parts, notes, shown)
+        if len(step.episodes) == 1 and not notes and not earlier:
+            return ()  # no note could rest on two
         if earlier:
             sheet.head("Said earlier")
             sheet.episodes(earlier)
@@ -143,7 +146,7 @@ def _step(parts: Sequence[Segment]) -> Step:
     episodes = sorted((each for part in parts for each in part.every), key=lambda each: each.number)
     read = sum(size(part.episodes) for part in parts)
     name = "; ".join(part.name for part in parts)[:200]
-    return Step(name=name, episodes=episodes, tokens=read, data={"segments": parts})
+    return Step(name=name, episodes=episodes, tokens=read + BESIDE, data={"segments": parts})
 
 
 async def _earlier(view: View, parts: Sequence[Segment], notes: Sequence[Note], most: int) -> Sequence[Episode]:

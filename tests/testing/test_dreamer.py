@@ -1,0 +1,50 @@
+"""The model that is none states what plain sentences state, and nothing else."""
+
+import pytest
+from pydantic import BaseModel
+
+from circadia.llm.mind import Prompt, Unusable
+from circadia.sleeptime.operations.consolidate import Consolidated
+from circadia.testing.dreamer import Dreamer
+from circadia.testing.told_facts import facts
+
+
+@pytest.mark.parametrize(
+    ("text", "stated"),
+    [
+        ("Hi! I live in Porto and I work as a nurse.", ["Ann lives in Porto", "Ann works as a nurse"]),
+        ("I've news: I just moved to New York last week.", ["Ann lives in New York"]),
+        ("My dog's name is Rex.", ["Ann's dog's name is Rex"]),
+        ("My favourite cafe is Majestic, by the way.", ["Ann's favourite cafe is Majestic"]),
+        ("the launch is on 9 May now", ["The launch is on 9 May"]),
+        ("The launch was moved to 3 June 2025.", ["The launch is 3 June 2025"]),
+        ("Ben is allergic to peanuts.", ["Ben is allergic to peanuts"]),
+        ("I prefer short answers.", ["Ann prefers short answers"]),
+        ("Do you live in Porto? Nice weather there.", []),
+    ],
+)
+def test_plain_sentences_state_facts(text: str, stated: list[str]) -> None:
+    assert [each.now for each in facts("ann", text)] == stated
+
+
+def test_what_a_note_says_was_before_is_kept_beside_what_holds() -> None:
+    note = "Ann lives in Lisbon; before (until 2025-03-03): Ann lived in Porto. Ann works as a nurse."
+    home, work = facts("", note)
+    assert (home.now, home.was) == ("Ann lives in Lisbon", "; before (until 2025-03-03): Ann lived in Porto")
+    assert (work.now, work.was) == ("Ann works as a nurse", "")
+
+
+async def test_it_answers_the_same_each_time_and_counts_what_it_read() -> None:
+    dreamer = Dreamer()
+    prompt = Prompt(rules="r", data="## Said now\n[2025-05-04]\ne1 ann: I live in Porto.\ne2 ann: I work as a cook.")
+    first, used = await dreamer.ask(prompt, Consolidated, most_tokens=100)
+    again, _ = await dreamer.ask(prompt, Consolidated, most_tokens=100)
+    assert first == again
+    assert first.notes[0].text == "Ann lives in Porto. Ann works as a cook."
+    assert used.input_tokens == prompt.bytes // 4
+    assert (dreamer.price(used) or 0) > 0
+
+
+async def test_what_it_was_not_told_to_answer_it_does_not() -> None:
+    with pytest.raises(Unusable):
+        await Dreamer().ask(Prompt(rules="", data=""), BaseModel, most_tokens=1)
