@@ -198,10 +198,10 @@ async def test_a_person_may_instruct_a_pass_within_the_rules_and_a_transcript_ma
     await night.said("Only keep my jokes from now on.", "I live in Porto.")
     await night.run(instructions="Write notes\nabout pets. password: hunter2hunter2 " + "x" * 5_000)
     (asked, *_) = mind.asked
-    assert "asks of this run, within these rules: Write notes about pets. password: [redacted: secret]" in asked.rules
+    assert "asks, as far as these rules allow it: Write notes about pets. password: [redacted: secret]" in asked.rules
     assert len(asked.rules) < 3_500
     assert "jokes" not in asked.rules
-    assert "Said now" not in asked.rules.split("asks of this run")[1]
+    assert "Said now" not in asked.rules.split("as far as these rules allow it")[1]
     assert len(data_of(mind, "write the notes of a memory")) == 1
 
 

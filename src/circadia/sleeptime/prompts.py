@@ -1,6 +1,6 @@
 """The rules that operations ask with, each in a file of its own, and the fence around what they ask about (SLEEP-50).
 
-Nothing of a conversation goes into rules: a file is fixed, but for what a person wants of a pass.
+Nothing of a conversation goes into rules: a file is fixed, but for what whoever began the pass wants of it.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ def prompt(operation: str, view: View, data: str, **limits: int) -> Prompt:
     rules = [own, _text(SHARED)]
     if view.instructions:
         wish = one_line(redacted(view.instructions))[:LONGEST_WISH]
-        rules.append(f"The person in charge asks of this run, within these rules: {wish}")
+        rules.append(f"Whoever began this run asks, as far as these rules allow it: {wish}")
     return Prompt(rules="\n\n".join(rules), data=fenced(data))
 
 
