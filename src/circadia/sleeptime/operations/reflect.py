@@ -14,6 +14,7 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
 from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.operations.dedupe import repeated
 from circadia.sleeptime.prompts import prompt
 from circadia.sleeptime.propose import add_note, retire_note
 from circadia.sleeptime.related import Related
@@ -164,7 +165,8 @@ def _stale(view: View, rows: Iterable[Episode], sheet: Sheet) -> Sequence[str]:
     }
     found: list[str] = []
     for row in rows:
-        why = reasons.get(row.id) or (row.stale[-1].reason if row.stale else "")
+        over = [each.reason for each in row.stale if not repeated(each)]
+        why = reasons.get(row.id) or (over[-1] if over else "")
         if why:
             found.append(f"{sheet.id_of(row)}: {why[:LONGEST]}")
     return found
