@@ -13,7 +13,17 @@ from circadia.settings import Settings, load_settings
 _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 1.0
-_AT_START: Final = ("server", "upstreams", "mcp_servers", "defaults", "limits", "launchers", "fleet")
+_AT_START: Final = (
+    "server",
+    "upstreams",
+    "mcp_servers",
+    "defaults",
+    "limits",
+    "launchers",
+    "fleet",
+    "memory",
+    "sleeptime",
+)
 """Sections that are read at the start only."""
 
 
