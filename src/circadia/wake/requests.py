@@ -272,6 +272,8 @@ class Requests:
         coordination = target.coordination
         starts, ends = day_of(coordination.zone, now)
         utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        asker = None if sender is None else sender.coordination.wake_guardrails
+        asked_most = (asker or coordination.wake_guardrails).max_wakes_per_session
         tally = await tx.wakes.tally(
             target.id,
             wake_id=wake.id,
@@ -282,6 +284,8 @@ class Requests:
             day=starts,
             utc_day=utc_day,
             now=now,
+            asked_most=asked_most or 0,
+            failures_most=0 if coordination.launcher == RESIDENT else 2 * CIRCUIT_FAILURES,
             fleet_open_most=self._fleet.max_concurrent_pulses or 0,
             fleet_wakes_most=self._fleet.max_wakes_per_day or 0,
         )
@@ -289,9 +293,6 @@ class Requests:
         spent = 0.0
         if target.policy.max_usd_per_day is not None:
             spent = (await tx.calls.spent(target.id, utc_day)).nanousd / 1e9
-        failures, failed_at = 0, None
-        if coordination.launcher != RESIDENT:
-            failures, failed_at = await tx.pulses.failures(target.id, limit=2 * CIRCUIT_FAILURES)
         return Facts(
             target=target,
             source=wake.source,
@@ -301,10 +302,10 @@ class Requests:
             day_ends=ends,
             blackout=None if span is None else (", ".join(span.labels), span.end or now + timedelta(days=15)),
             spent_usd=spent,
-            failures=failures,
-            failed_at=failed_at,
+            failures=tally.failures,
+            failed_at=tally.failed_at,
             fleet=self._fleet,
-            asker=None if sender is None else sender.coordination.wake_guardrails,
+            asker=asker,
         )
 
     async def _tell(self, tx: Tx, wake: Wake, target: Agent) -> None:
