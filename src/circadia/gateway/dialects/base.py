@@ -5,9 +5,10 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from circadia.gateway.dialects.prompt import Prompt
+from circadia.records.per_call import per_call
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class ModelRequest:
     """What the gateway reads from the body of a model call; the body itself is never re-written from this."""
 
@@ -31,7 +32,7 @@ class ModelRequest:
     """Rolling hashes of the messages: item k hashes messages 0 … k; the last one stands for the whole request."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Usage:
     """Counts of tokens as the provider told them; none where it told nothing."""
 

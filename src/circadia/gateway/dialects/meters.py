@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import cast
+from typing import Final, cast
 
 import orjson
 
@@ -11,6 +11,7 @@ from circadia.gateway.dialects import chain
 from circadia.gateway.dialects.base import Said, Usage
 from circadia.gateway.dialects.events import EventSplitter, payload
 
+_UNTOLD: Final = Usage()
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 """A longer answer, or a longer single event of a stream, is not watched: its usage is unknown."""
 MAX_TEXT_CHARS = 1024 * 1024
@@ -21,7 +22,7 @@ class Watched:
     """What is known of one answer so far; the results half of a Meter."""
 
     def __init__(self, hashes: Sequence[str]) -> None:
-        self.usage = Usage()
+        self.usage = _UNTOLD
         self.model: str | None = None
         self.ids: list[str] = []
         self.handle: str | None = None
