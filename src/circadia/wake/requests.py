@@ -32,6 +32,7 @@ DRAINING: Final = "draining"
 """The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
+_DAY: Final = timedelta(days=1)
 _ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
 _KINDS: Final = {
     WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
@@ -348,9 +349,12 @@ def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:
 
 def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
     """Return start and end of the day that it is in the zone: 23, 24 or 25 hours (WAKE-15)."""
+    if zone_name == "UTC":  # the most usual one, and the most simple
+        start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return start, start + _DAY
     zone = zone_named(zone_name)
     midnight = wall_at(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    return first_instant(midnight, zone), first_instant(midnight + timedelta(days=1), zone)
+    return first_instant(midnight, zone), first_instant(midnight + _DAY, zone)
 
 
 def spare_seconds(agent: Agent, tally: Tally) -> float | None:

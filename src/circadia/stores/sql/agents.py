@@ -145,7 +145,6 @@ def _first(row: Row[Any] | None) -> Agent | None:
 
 
 def _agent(row: Row[Any]) -> Agent:
-    coordination, settings = _coordination(orjson.dumps(row.coordination))
     return Agent(
         id=AgentId(row.id),
         session_id=SessionId(row.session_id),
@@ -161,8 +160,8 @@ def _agent(row: Row[Any]) -> Agent:
         sleep_events=_known(_SLEEP_EVENTS, row.sleep_events),
         wake_events=_known(_WAKE_EVENTS, row.wake_events),
         policy=_policy(orjson.dumps(row.policy)),
-        coordination=coordination,
-        settings=settings,
+        coordination=_coordination(orjson.dumps({name: stored["value"] for name, stored in row.coordination.items()})),
+        settings=_settings_of(orjson.dumps(row.coordination)),
         description=row.description,
         created_at=row.created_at,
         deleted_at=row.deleted_at,
@@ -175,11 +174,15 @@ def _known(known: Mapping[str, E], values: Iterable[str]) -> frozenset[E]:
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _coordination(stored: bytes) -> tuple[Coordination, Mapping[str, Setting]]:
-    """Return the coordination and the settings that make it; agents that are set up alike share them."""
-    found: Mapping[str, Mapping[str, Any]] = orjson.loads(stored)
-    settings = {name: _setting(setting) for name, setting in found.items()}
-    return coordination_of({name: setting["value"] for name, setting in found.items()}), settings
+def _coordination(stored: bytes) -> Coordination:
+    """Return the coordination of these values; agents that are set up alike share it."""
+    return coordination_of(orjson.loads(stored))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _settings_of(stored: bytes) -> Mapping[str, Setting]:
+    """Return the settings; each row of an agent gives the same ones until they are changed."""
+    return {name: _setting(setting) for name, setting in orjson.loads(stored).items()}
 
 
 @lru_cache(maxsize=_REMEMBERED)

@@ -19,8 +19,6 @@ from circadia.stores.waking import ALL
 
 _FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
 _ROW = attrgetter(*_FIELDS)
-_CHECKED: Final = tuple(field.name for field in fields(Checked))
-_VALUES = attrgetter(*_CHECKED)
 _ADD = Statement(insert(wakes).inline(), (*_FIELDS, "priority", "trace"))
 _DECIDED: Final = (
     "decision", "rule", "detail", "not_before", "expires_at", "decided_at", "charge", "pulse_id", "overridden_by",
@@ -143,12 +141,12 @@ class SqlWakes:
 
     async def add(self, wake: Wake) -> None:
         """Store a new one."""
-        self._keep(_ADD, (*_ROW(wake), wake.priority.rank, _trace(wake)))
+        self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
 
     async def save(self, wake: Wake) -> bool:
         """Write the new decision of a deferred one; return whether it was deferred."""
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
-        values |= {"key_id": wake.id, "new_trace": _trace(wake)}
+        values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
         return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
 
     async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
@@ -287,10 +285,6 @@ class SqlWakes:
             fleet_open=row.fleet_open,
             fleet_wakes_today=row.fleet_wakes_today,
         )
-
-
-def _trace(wake: Wake) -> list[dict[str, Any]]:
-    return [dict(zip(_CHECKED, _VALUES(each), strict=True)) for each in wake.trace]
 
 
 def _wake(row: Row[Any]) -> Wake:
