@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Final, cast
+from typing import Any, Final
 
 import orjson
 
@@ -135,10 +135,10 @@ class StreamedMeter(Watched, ABC):
         """Work out what needs the whole stream."""
 
 
-def _parse(text: bytes) -> dict[str, object] | None:
+def _parse(text: bytes) -> dict[str, Any] | None:
     """Return a JSON object, none if the text is something else: what a provider sends is watched, not judged."""
     try:
-        value: object = orjson.loads(text)
+        value: dict[str, Any] = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return cast("dict[str, object]", value) if isinstance(value, dict) and value else None
+    return value if type(value) is dict and value else None
