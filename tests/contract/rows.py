@@ -11,7 +11,7 @@ from circadia.records.event import Event, EventType
 from circadia.records.message import Message
 from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Thread, ThreadStatus
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 
 T0: Final = datetime(2026, 3, 29, 0, 59, 59, 123457, tzinfo=UTC)
 
@@ -101,6 +101,12 @@ async def stored(store: Store, *rows: Session | Agent | Thread) -> None:
                 await tx.agents.add(row)
             else:
                 await tx.threads.add(row)
+
+
+async def sent(tx: Tx, tag: object) -> None:
+    """Store an event, and have the block send it now and not at its end."""
+    await tx.events.add([event(tag)])
+    assert await tx.events.last_number() > 0
 
 
 async def tags(store: Store) -> list[object]:

@@ -7,10 +7,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from circadia.errors import StorageUnavailable
+from circadia.errors import Conflict, StorageUnavailable
 from circadia.stores.base import Store, Tx
 from tests.contract.conftest import Opener
-from tests.contract.rows import event, session, tags
+from tests.contract.rows import agent, at, event, sent, session, stored, tags
+from tests.contract.wake_rows import wake
 
 
 class Undone(Exception):
@@ -26,7 +27,7 @@ async def put(store: Store, tag: object) -> None:
 async def put_and_undo(store: Store, tag: object) -> None:
     """Store an event in a block that fails."""
     async with store.write() as tx:
-        await tx.events.add([event(tag)])
+        await sent(tx, tag)
         raise Undone
 
 
@@ -37,7 +38,7 @@ async def taken_turn(store: Store) -> AsyncGenerator[asyncio.Task[None]]:
 
     async def first() -> None:
         async with store.write() as tx:
-            await tx.events.add([event("first")])
+            await sent(tx, "first")
             held.set()
             await go_on.wait()
 
@@ -89,7 +90,7 @@ async def test_a_first_block_that_raises_does_not_touch_those_that_wait(store: S
 
     async def fail() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(1)])
+            await sent(tx, 1)
             held.set()
             await go_on.wait()
             raise Undone
@@ -110,7 +111,7 @@ async def test_a_block_that_ended_is_not_seen_and_not_acknowledged_before_its_gr
 
     async def second() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(2)])
+            await sent(tx, 2)
             second_runs.set()
             await go_on.wait()
 
@@ -137,7 +138,7 @@ async def test_acts_run_once_durable_in_order_and_before_any_block_of_the_group_
     async def block(n: int, *, fails: bool = False) -> None:
         async with store.write() as tx:
             tx.after_commit(lambda: told.append(("act", n, "a")))
-            await tx.events.add([event(n)])
+            await sent(tx, n)
             tx.after_commit(lambda: told.append(("act", n, "b")))
             if fails:
                 raise Undone
@@ -170,7 +171,7 @@ async def test_an_act_that_raises_is_logged_and_hinders_no_other(
         raise ValueError("an act's own mistake")
 
     async with store.write() as tx:
-        await tx.events.add([event(1)])
+        await sent(tx, 1)
         tx.after_commit(fail)
         tx.after_commit(lambda: told.append(1))
     assert told == [1]
@@ -183,7 +184,7 @@ async def test_a_block_cancelled_inside_is_undone_alone(store: Store) -> None:
 
     async def cancelled() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(2)])
+            await sent(tx, 2)
             inside.set()
             await asyncio.Event().wait()
 
@@ -222,14 +223,14 @@ async def test_a_block_cancelled_while_it_waits_for_the_commit_is_stored_and_its
 
     async def first() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(1)])
+            await sent(tx, 1)
             tx.after_commit(lambda: told.append("act"))
             await queued.wait()
             ended.set()
 
     async def second() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(2)])
+            await sent(tx, 2)
             second_runs.set()
             await go_on.wait()
 
@@ -259,7 +260,7 @@ async def test_whatever_fails_or_is_cancelled_just_what_was_acknowledged_is_stor
         async with store.write() as tx:
             tx.after_commit(lambda: acts.append(n))
             for _ in range(rows):
-                await tx.events.add([event(n)])
+                await (sent(tx, n) if n % 2 else tx.events.add([event(n)]))
             if fails:
                 raise Undone
         acknowledged.append(n)
@@ -284,7 +285,7 @@ async def test_a_block_in_a_block_of_the_same_task_is_refused_and_does_not_hang(
     async with store.write() as tx:
         with pytest.raises(RuntimeError):
             await put(store, "inner")
-        await tx.events.add([event("outer")])
+        await sent(tx, "outer")
     assert await tags(store) == ["outer"]
 
 
@@ -303,9 +304,60 @@ async def test_a_read_block_writes_nothing(store: Store) -> None:
     async with store.read() as tx:
         with pytest.raises(RuntimeError):
             tx.after_commit(lambda: None)
-        with pytest.raises(StorageUnavailable):
+        with pytest.raises(RuntimeError):
             await tx.events.add([event(1)])
+        with pytest.raises(StorageUnavailable):
+            await tx.sessions.add(session())
     assert await tags(store) == []
+
+
+async def test_what_a_block_keeps_for_its_end_is_there_when_the_block_reads_it(store: Store) -> None:
+    async with store.write() as tx:
+        await tx.sessions.add(session())
+        await tx.sessions.touch(session().id, at(0))
+        await tx.sessions.touch(session().id, at(1))
+        found = await tx.sessions.get(session().id)
+        assert found is not None
+        assert found.touched_at == at(1)
+        await tx.events.add([event(1)])
+        await tx.sessions.touch(session().id, at(2))
+        await tx.events.add([event(2), event(3)])
+        assert [row.data["tag"] for row in await tx.events.after(0)] == [1, 2, 3]
+    async with store.read() as tx:
+        found = await tx.sessions.get(session().id)
+    assert found is not None
+    assert found.touched_at == at(2)
+
+
+@pytest.mark.parametrize("count", [1, 8, 9, 500])
+async def test_what_a_block_keeps_is_stored_in_order_however_much_it_is(store: Store, count: int) -> None:
+    await stored(store, session())
+    for begin in (0, count):
+        async with store.write() as tx:
+            for n in range(count):
+                await tx.events.add([event(begin + n)])
+                await tx.sessions.touch(session().id, at(0))
+    assert await tags(store) == list(range(2 * count))
+
+
+async def test_what_a_block_kept_and_cannot_store_undoes_it_alone(store: Store) -> None:
+    told: list[str] = []
+
+    async def unfit() -> None:
+        async with store.write() as tx:
+            tx.after_commit(lambda: told.append("unfit"))
+            await sent(tx, 2)
+            await tx.wakes.add(wake("same", agent()))
+            await tx.events.add([event(3)])
+
+    async with store.write() as tx:
+        await tx.wakes.add(wake("same", agent()))
+    async with taken_turn(store) as first:
+        others = [asyncio.create_task(unfit()), asyncio.create_task(put(store, 4))]
+    results = await asyncio.gather(first, *others, return_exceptions=True)
+    assert [type(result) for result in results] == [type(None), Conflict, type(None)]
+    assert told == []
+    assert await tags(store) == ["first", 4]
 
 
 async def test_more_read_blocks_than_connections_wait_for_each_other(store: Store) -> None:

@@ -9,7 +9,7 @@ from sqlalchemy import Connection
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
-from tests.contract.rows import event, tags
+from tests.contract.rows import event, sent, tags
 from tests.fixtures.postgres import PostgresServer
 
 CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia'"
@@ -68,15 +68,15 @@ async def test_a_connection_cut_under_a_group_fails_its_blocks_and_not_the_next(
     async def first() -> None:
         async with store.write() as tx:
             tx.after_commit(lambda: told.append("first"))
-            await tx.events.add([event("first")])
+            await sent(tx, "first")
             await asyncio.sleep(0)
 
     async def second() -> None:
         async with store.write() as tx:
-            await tx.events.add([event("second")])
+            await sent(tx, "second")
             held.set()
             await go_on.wait()
-            await tx.events.add([event("second")])
+            await sent(tx, "second")
 
     tasks = [asyncio.create_task(first()), asyncio.create_task(second())]
     await held.wait()
@@ -95,7 +95,7 @@ async def test_a_connection_cut_before_the_commit_fails_the_group(
 ) -> None:
     async def block() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(1)])
+            await sent(tx, 1)
             await postgres_server.execute(CUT)
 
     with pytest.raises(StorageUnavailable):
@@ -110,7 +110,7 @@ async def test_a_commit_that_the_server_turns_into_a_rollback_fails_the_group(st
 
     async def block() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(1)])
+            await sent(tx, 1)
             with pytest.raises(InvalidRequest):
                 await store.writer.link.run(lambda connection: connection.exec_driver_sql("SELECT 1 / 0"))
 
@@ -155,7 +155,7 @@ async def test_statements_are_planned_anew_after_many_runs(store: SqlStore) -> N
 
     names: list[set[str]] = []
     async with store.write() as tx:
-        await tx.events.add([event(1)])
+        await sent(tx, 1)
         for runs in (1, 1_100):
             for _ in range(runs):
                 assert await tx.events.last_number() == 1
@@ -165,16 +165,16 @@ async def test_statements_are_planned_anew_after_many_runs(store: SqlStore) -> N
 
 
 async def test_a_statement_is_not_cut_short_with_its_caller(store: SqlStore) -> None:
-    began, sent = asyncio.Event(), list[str]()
+    began, done = asyncio.Event(), list[str]()
 
     def slow(connection: Connection) -> None:
         began.set()
         connection.exec_driver_sql("SELECT pg_sleep(0.2)")
-        sent.append("slow")
+        done.append("slow")
 
     async def block() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(1)])
+            await sent(tx, 1)
             await store.writer.link.run(slow)
 
     task = asyncio.create_task(block())
@@ -182,7 +182,7 @@ async def test_a_statement_is_not_cut_short_with_its_caller(store: SqlStore) -> 
     task.cancel()
     await put(store, 2)
     assert task.cancelled()
-    assert sent == ["slow"]
+    assert done == ["slow"]
     assert await tags(store) == [2]
 
 

@@ -14,7 +14,7 @@ from sqlalchemy import Connection
 from circadia.errors import StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sqlite import open_sqlite
-from tests.contract.rows import event, tags
+from tests.contract.rows import event, sent, tags
 
 
 @pytest.fixture
@@ -119,9 +119,9 @@ async def test_a_block_whose_transaction_sqlite_rolled_back_stores_nothing_more(
 
     async def block() -> None:
         async with store.write() as tx:
-            await tx.events.add([event(1)])
+            await sent(tx, 1)
             await store.writer.link.run(lambda connection: connection.exec_driver_sql("ROLLBACK"))
-            await tx.events.add([event(2)])
+            await sent(tx, 2)
 
     with pytest.raises(StorageUnavailable, match="rolled"):
         await block()

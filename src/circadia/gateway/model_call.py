@@ -8,6 +8,7 @@ from circadia.gateway.paths import Route, Rule
 from circadia.gateway.upstream import Upstream
 from circadia.llm.prices import PriceList
 from circadia.records.agent import Agent
+from circadia.records.per_call import per_call
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,7 +25,7 @@ class Provider:
     """The operator's own paths."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class ModelCall:
     """One model call that passed all checks."""
 

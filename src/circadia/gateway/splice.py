@@ -11,6 +11,9 @@ from typing import NamedTuple
 
 _BLANK = re.compile(r"[ \t\n\r]*")
 _BLANKS = " \t\n\r"
+_KEY = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
+"""A key without escapes, to where its value begins."""
+_COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 # Numbers are only passed over: a cheap stand-in saves their conversion, which refuses more than 4,300 digits.
 _SCANNER = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)
 
@@ -95,18 +98,15 @@ def members(text: str, start: int) -> Iterator[tuple[str, Place]]:
     if text[at : at + 1] == "}":
         return
     while True:
-        key = _place(text, at)
-        if not isinstance(key.value, str):
-            raise _unexpected(text, at, "a key")
-        at = _skip_blank(text, key.end)
-        if text[at : at + 1] != ":":
-            raise _unexpected(text, at, "a colon")
-        place = _place(text, _skip_blank(text, at + 1))
-        yield key.value, place
-        at = _skip_blank(text, place.end)
-        if text[at : at + 1] == "}":
+        found = _KEY.match(text, at)
+        key, at = (found[1], found.end()) if found is not None else _key(text, at)
+        place = _place(text, at)
+        yield key, place
+        comma = _COMMA.match(text, place.end)
+        if comma is None:
+            _close(text, place.end, "}")
             return
-        at = _after_comma(text, at)
+        at = comma.end()
 
 
 def member(text: str, start: int, key: str) -> Place | None:
@@ -130,10 +130,11 @@ def elements(text: str, start: int) -> Iterator[Place]:
     while True:
         place = _place(text, at)
         yield place
-        at = _skip_blank(text, place.end)
-        if text[at : at + 1] == "]":
+        comma = _COMMA.match(text, place.end)
+        if comma is None:
+            _close(text, place.end, "]")
             return
-        at = _after_comma(text, at)
+        at = comma.end()
 
 
 def insert_member(text: str, place: Place, key: str, value: object) -> str:
@@ -187,16 +188,27 @@ def _skip_blank(text: str, at: int) -> int:
     return match.end() if match else at
 
 
+def _key(text: str, at: int) -> tuple[str, int]:
+    """Return the key that stands there, and where its value begins."""
+    key = _place(text, at)
+    if not isinstance(key.value, str):
+        raise _unexpected(text, at, "a key")
+    at = _skip_blank(text, key.end)
+    if text[at : at + 1] != ":":
+        raise _unexpected(text, at, "a colon")
+    return key.value, _skip_blank(text, at + 1)
+
+
 def _open(text: str, start: int, bracket: str) -> int:
     if text[start : start + 1] != bracket:
         raise _unexpected(text, start, bracket)
     return _skip_blank(text, start + 1)
 
 
-def _after_comma(text: str, at: int) -> int:
-    if text[at : at + 1] != ",":
-        raise _unexpected(text, at, "a comma")
-    return _skip_blank(text, at + 1)
+def _close(text: str, at: int, bracket: str) -> None:
+    at = _skip_blank(text, at)
+    if text[at : at + 1] != bracket:
+        raise _unexpected(text, at, f"a comma or {bracket}")
 
 
 def _unexpected(text: str, at: int, wanted: str) -> ValueError:

@@ -5,7 +5,7 @@ response, else the one whose last request is the longest known beginning of this
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import datetime
 from typing import Protocol
 
@@ -19,13 +19,14 @@ from circadia.ids import ConversationId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.conversation import Conversation
 from circadia.records.end_user import bounded
+from circadia.records.per_call import per_call
 from circadia.stores.base import Store
 
 REMEMBERED = 20_000
 """Conversations that are found by their messages, about 1 KB each; an older one is found by its name only."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Turn:
     """One model call as a part of a conversation."""
 
@@ -39,7 +40,7 @@ class Turn:
     """The end user as the call says, or what it names its conversation by; never guessed from what was said."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Told:
     """What a call says that is new, kept until its answer is there."""
 
@@ -51,7 +52,7 @@ class Told:
     """When it came."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Prepared:
     """A call on its way upstream."""
 

@@ -1,9 +1,9 @@
 """What a model call used, in tokens."""
 
-from dataclasses import dataclass
+from circadia.records.per_call import per_call
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Usage:
     """Counts of tokens as the provider told them; none where it told nothing."""
 

@@ -73,21 +73,22 @@ class Capturing:
         bank = await self._banks.bound(tx, exchange.policy, exchange.user, make=True)
         if bank is None:
             return
-        for each in exchange.said:
-            if not each.tool or bank.policy.capture_tools:
-                await self._keep(tx, bank, each, exchange.session)
+        wanted = [each for each in exchange.said if not each.tool or bank.policy.capture_tools]
+        if any([await self._keep(tx, bank, each, exchange.session) for each in wanted]):
+            await self._episodes.touch(tx, bank)
 
-    async def _keep(self, tx: Tx, bank: Bank, said: Utterance, session: str) -> None:
+    async def _keep(self, tx: Tx, bank: Bank, said: Utterance, session: str) -> bool:
+        """Write it, if it is to be and is not there yet; return whether it was written."""
         whole = len(said.text)
         text = _clean(said.text[: MAX_CHARACTERS + _MARGIN])
         score = importance(text)
         skipped = _why_not(bank, text, score)
         if skipped is not None:
             await tx.banks.skip(bank.id, skipped)
-            return
+            return False
         key = await self._new_key(tx, bank, said)
         if key is None:
-            return
+            return False
         # What is taken out moves up what follows; at the end of it may stand half of a secret, which no pattern finds.
         cut = text[: min(MAX_CHARACTERS, len(text) - _MARGIN // 2)] if whole > MAX_CHARACTERS + _MARGIN else text
         cut = cut[:MAX_CHARACTERS]
@@ -97,7 +98,8 @@ class Capturing:
             importance=score, metadata={} if cut == text else {"characters": whole},
             incomplete=said.incomplete, key=key,
         )  # fmt: skip
-        await self._episodes.remember(tx, bank, new)
+        await self._episodes.bring(tx, bank, new)
+        return True
 
     async def _new_key(self, tx: Tx, bank: Bank, said: Utterance) -> str | None:
         """Return the key to write under; none if the same was written before."""
@@ -105,11 +107,11 @@ class Capturing:
             return None if await tx.episodes.by_key(bank.id, said.key) else said.key
         now = self._clock.now()
         span = int(now.timestamp() // RETRY.total_seconds())
-        for each in (span, span - 1):
-            found = await tx.episodes.by_key(bank.id, f"{said.key}@{each}")
-            if found is not None and found.stored_at > now - RETRY:
-                return None
-        return f"{said.key}@{span}"
+        key = f"{said.key}@{span}"
+        if await tx.episodes.by_key(bank.id, key) is not None:
+            return None
+        before = await tx.episodes.by_key(bank.id, f"{said.key}@{span - 1}")
+        return None if before is not None and before.stored_at > now - RETRY else key
 
 
 def _why_not(bank: Bank, text: str, score: float) -> str | None:

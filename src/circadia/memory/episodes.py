@@ -100,7 +100,7 @@ class Episodes:
         self, tx: Tx, bank: Bank, new: NewEpisode, *, episode_id: EpisodeId | None = None, repeats: int = 0,
         stale: Sequence[Stale] = (),
     ) -> Episode:  # fmt: skip
-        """Append what was kept elsewhere, with what is known of it there; whoever brings some calls `touch` after them.
+        """Append what is known to be new, with what is known of it elsewhere; whoever brings some calls `touch` then.
 
         The caller has seen that the bank has none of this id or key.
 

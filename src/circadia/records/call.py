@@ -5,6 +5,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from circadia.ids import AgentId, CallId
+from circadia.records.per_call import per_call
 
 
 class CallStatus(StrEnum):
@@ -15,7 +16,7 @@ class CallStatus(StrEnum):
     FAILED = "failed"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Call:
     """One model call: what it used and how long it took. A count that the provider did not give is none."""
 

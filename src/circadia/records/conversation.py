@@ -1,12 +1,12 @@
 """A conversation: one exchange between an end user and an agent, as seen at the gateway."""
 
-from dataclasses import dataclass
 from datetime import datetime
 
 from circadia.ids import AgentId, ConversationId
+from circadia.records.per_call import per_call
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Conversation:
     """What the gateway knows of one exchange (GATE-67)."""
 

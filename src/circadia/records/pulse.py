@@ -30,6 +30,8 @@ _ENDS: Final = frozenset({
     PulseStatus.SUCCEEDED, PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.CANCELLED, PulseStatus.INTERRUPTED,
 })  # fmt: skip
 
+FAILED: Final = (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)
+"""Ends that count as failures of the agent (WAKE-54)."""
 PULSE_MOVES: Final[Mapping[PulseStatus, frozenset[PulseStatus]]] = {
     # A resident agent's pulse is never taken: it runs from the moment at which its gate opens.
     PulseStatus.PENDING: frozenset({

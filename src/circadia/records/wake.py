@@ -167,6 +167,10 @@ class Tally:
     """Pulses of the target that are pending, starting or running."""
     run_seconds_today: float
     """Time that the target's pulses have run in its day, the present ones too."""
+    failures: int = 0
+    """How many of the target's last pulses failed in a row, if that was asked for."""
+    failed_at: datetime | None = None
+    """When the newest of them ended."""
     fleet_open: int
     """Open pulses of all agents that a wake, a routine or a person started."""
     fleet_wakes_today: int

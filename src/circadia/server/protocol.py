@@ -150,7 +150,10 @@ class Http(HttpToolsProtocol):
             self.transport.write(_TOO_LARGE)
             self.transport.close()
             raise httptools.HttpParserCallbackError("the head is too large")
-        super().on_header(name, value)
+        name = name.lower()
+        if name == b"expect":
+            self.expect_100_continue = value.lower() == b"100-continue" or self.expect_100_continue
+        self.headers.append((name, value))  # all that uvicorn does, without a call of its own for each header
 
     def on_headers_complete(self) -> None:
         """Start the request."""

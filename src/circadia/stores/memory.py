@@ -77,8 +77,8 @@ class Banks(Protocol):
 class Episodes(Protocol):
     """Episodes: appended, demoted, never rewritten."""
 
-    async def add(self, episode: Episode) -> int:
-        """Store it and return its number. Raises Conflict if the bank has one of its key."""
+    async def add(self, episode: Episode) -> None:
+        """Store it. The block ends with Conflict if the bank has one of its key."""
         ...
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None: ...

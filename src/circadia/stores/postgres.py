@@ -1,6 +1,7 @@
 """The store on PostgreSQL: asyncpg, and one lock that puts the writers of all processes in a row."""
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Final, Protocol, TypeVar
@@ -17,7 +18,7 @@ from circadia.stores.sql.driver_errors import wrapped
 from circadia.stores.sql.group_commit import GROUP_SECONDS
 from circadia.stores.sql.link import Openings, nothing
 from circadia.stores.sql.migrate import migrate
-from circadia.stores.sql.statement import DIRECT
+from circadia.stores.sql.statement import DIRECT, TOGETHER
 
 T = TypeVar("T")
 
@@ -33,6 +34,9 @@ _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
 _FIRST_RUNS: Final = 1_000
 """Statements that a connection runs until it has them planned anew; then four times as many, and so on."""
+_FEW_ROWS: Final = 8
+"""Rows of a statement that may be part of another: each number of rows makes another statement."""
+_PLACE: Final = re.compile(r"\$(\d+)")
 _SETTINGS: Final = {
     "application_name": "circadia",
     "synchronous_commit": "on",  # a commit returns when it is on the disk
@@ -134,6 +138,8 @@ class _Direct:
         self._driver = driver
         self._prepared: dict[str, _Prepared] = {}
         """By text. These are the statements of the program, so they are not too many."""
+        self._joined: dict[tuple[tuple[str, int], ...], str] = {}
+        """By the texts, and how many rows each has."""
         self._runs = 0
         self._runs_planned = _FIRST_RUNS
 
@@ -144,6 +150,23 @@ class _Direct:
     def executemany(self, text: str, values: Sequence[Sequence[object]]) -> _Answer:
         """Run a statement for each of the sequences of values."""
         return await_(self._run(text, values, many=True))
+
+    def together(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
+        """Run statements, as `Together` tells: those of few rows as the parts of one statement, in one trip."""
+        few: list[tuple[str, int]] = []
+        values: list[object] = []
+        for text, rows in writes:
+            if len(rows) > _FEW_ROWS:
+                self.executemany(text, rows)
+                continue
+            few.append((text, len(rows)))
+            for row in rows:
+                values += row
+        if few:
+            joined = self._joined.get(tuple(few))
+            if joined is None:
+                joined = self._joined[tuple(few)] = _joined(few)
+            self.execute(joined, values)
 
     async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _Answer:
         self._runs += 1
@@ -163,6 +186,26 @@ class _Direct:
             # Perhaps the tables have changed since it was prepared: the next try prepares it anew.
             self._prepared.pop(text, None)
             raise
+
+
+def _joined(writes: Sequence[tuple[str, int]]) -> str:
+    """Return one statement for several; each has so many rows of values, and the last is no part but the whole."""
+    parts: list[str] = []
+    before = 0
+    for text, rows in writes:
+        places = len(_PLACE.findall(text))
+        head, values, row = text.partition(" VALUES ")
+        shifted = [_shifted(row if values else text, before + at * places) for at in range(rows)]
+        parts.append(f"{head}{values}{', '.join(shifted)}" if values else shifted[0])
+        before += rows * places
+    *others, last = parts
+    named = ", ".join(f"part_{at} AS ({part})" for at, part in enumerate(others))
+    return f"WITH {named} {last}" if named else last
+
+
+def _shifted(text: str, by: int) -> str:
+    """Return it with the places of its values so many further on."""
+    return _PLACE.sub(lambda place: f"${int(place[1]) + by}", text)
 
 
 class _PostgresLink:
@@ -259,7 +302,8 @@ class _PostgresLink:
             driver = connection.connection.driver_connection
             if driver is None:
                 raise StorageUnavailable(f"{_NAME} closed the connection at once")
-            connection.info[DIRECT] = _Direct(driver)
+            direct = connection.info[DIRECT] = _Direct(driver)
+            connection.info[TOGETHER] = direct.together
             self._driver = driver
             self._connection = connection
         elif self._driver.is_in_transaction():

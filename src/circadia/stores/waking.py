@@ -92,13 +92,16 @@ class Wakes(Protocol):
         day: datetime,
         utc_day: datetime,
         now: datetime,
+        asked_most: int = ALL,
+        failures_most: int = 0,
         fleet_open_most: int = ALL,
         fleet_wakes_most: int = ALL,
     ) -> Tally:
         """Count what admission of `wake_id` asks for, without it.
 
-        `day` is the start of the target's day; `asked_since` that of the sender's pulse or time awake. What all agents
-        have may be many rows: `fleet_open` and `fleet_wakes_today` are counted to their `most`, and no further.
+        `day` is the start of the target's day; `asked_since` that of the sender's pulse or time awake. What may be many
+        rows (`asked_in_session`, `fleet_open`, `fleet_wakes_today`) is counted to its `most`, and no further; failures
+        are looked for among the last `failures_most` pulses.
         """
         ...
 

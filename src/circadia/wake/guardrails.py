@@ -142,8 +142,11 @@ def _session(facts: Facts) -> Finding:
     if facts.source not in (WakeSource.AGENT, WakeSource.THREAD):
         return _FINE
     # The one limit that is the sender's own: it keeps in what one run of it may set off.
+    limit = (facts.asker or facts.limits).max_wakes_per_session
+    if limit is None:
+        return _FINE  # without a limit it is not counted
     return _count(
-        (facts.asker or facts.limits).max_wakes_per_session,
+        limit,
         facts.tally.asked_in_session,
         "wakes that an agent may ask for in one pulse, or time awake",
     )

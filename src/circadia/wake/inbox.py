@@ -71,6 +71,8 @@ class Inbox:
         self._signals = signals
         self._requests = requests
         self._max_characters = max_message_characters
+        self._directs: set[ThreadId] = set()
+        """Threads of direct messages that are known to be stored: none is ever deleted."""
 
     async def send(self, tx: Tx, principal: Principal, home: Session, letter: Letter) -> Sent:
         """Store the message with its wake request; a key that was used before gives what was stored then.
@@ -254,6 +256,8 @@ class Inbox:
 
     async def _direct(self, tx: Tx, target: Agent) -> ThreadId:
         thread_id = ThreadId(f"direct_{target.session_id}")
+        if thread_id in self._directs:
+            return thread_id
         if await tx.threads.get(thread_id) is None:
             await tx.threads.add(
                 Thread(
@@ -265,6 +269,7 @@ class Inbox:
                     created_at=self._clock.now(),
                 )
             )
+        tx.after_commit(lambda: self._directs.add(thread_id))
         return thread_id
 
     async def _require_own(self, tx: Tx, agent: Agent, messages: Sequence[MessageId]) -> None:

@@ -221,7 +221,7 @@ class _Run:
             value = None if check is None or check.value is None else check.value - alone
         elif rule == "cooldown_seconds":
             value = self._passed(wake, check)
-        elif check is None or _asks_anew(wake, rule, names):
+        elif check is None or _asks_anew(wake, rule, check, names):
             value = self._count(self._would, wake, rule, coordination)
         elif check.value is None:
             value = None
@@ -311,12 +311,12 @@ def _applies(rule: str, source: WakeSource) -> bool:
     return rule != "circuit" or source is not WakeSource.PERSON
 
 
-def _asks_anew(wake: Wake, rule: str, names: frozenset[str]) -> bool:
+def _asks_anew(wake: Wake, rule: str, check: Checked, names: frozenset[str]) -> bool:
     """Whether what the trace counted is not what the changed setting counts."""
     if rule == "max_wakes_per_pair_per_day":
         return "pair_mode" in names
-    # Of a request that was deferred, the last look no longer counts what its sender asked for.
-    return rule == _SENDERS and rule in names and wake.decided_at > wake.at
+    # Without a limit it was not counted, and of a request that was deferred the last look no longer counts it.
+    return rule == _SENDERS and rule in names and (wake.decided_at > wake.at or check.value is None)
 
 
 def _against(rule: str, check: Checked | None, limit: float | None, value: float | None) -> bool:

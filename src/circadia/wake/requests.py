@@ -32,6 +32,7 @@ DRAINING: Final = "draining"
 """The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
+_DAY: Final = timedelta(days=1)
 _ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
 _KINDS: Final = {
     WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
@@ -272,6 +273,8 @@ class Requests:
         coordination = target.coordination
         starts, ends = day_of(coordination.zone, now)
         utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        asker = None if sender is None else sender.coordination.wake_guardrails
+        asked_most = (asker or coordination.wake_guardrails).max_wakes_per_session
         tally = await tx.wakes.tally(
             target.id,
             wake_id=wake.id,
@@ -282,6 +285,8 @@ class Requests:
             day=starts,
             utc_day=utc_day,
             now=now,
+            asked_most=asked_most or 0,
+            failures_most=0 if coordination.launcher == RESIDENT else 2 * CIRCUIT_FAILURES,
             fleet_open_most=self._fleet.max_concurrent_pulses or 0,
             fleet_wakes_most=self._fleet.max_wakes_per_day or 0,
         )
@@ -289,9 +294,6 @@ class Requests:
         spent = 0.0
         if target.policy.max_usd_per_day is not None:
             spent = (await tx.calls.spent(target.id, utc_day)).nanousd / 1e9
-        failures, failed_at = 0, None
-        if coordination.launcher != RESIDENT:
-            failures, failed_at = await tx.pulses.failures(target.id, limit=2 * CIRCUIT_FAILURES)
         return Facts(
             target=target,
             source=wake.source,
@@ -301,10 +303,10 @@ class Requests:
             day_ends=ends,
             blackout=None if span is None else (", ".join(span.labels), span.end or now + timedelta(days=15)),
             spent_usd=spent,
-            failures=failures,
-            failed_at=failed_at,
+            failures=tally.failures,
+            failed_at=tally.failed_at,
             fleet=self._fleet,
-            asker=None if sender is None else sender.coordination.wake_guardrails,
+            asker=asker,
         )
 
     async def _tell(self, tx: Tx, wake: Wake, target: Agent) -> None:
@@ -347,9 +349,12 @@ def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:
 
 def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
     """Return start and end of the day that it is in the zone: 23, 24 or 25 hours (WAKE-15)."""
+    if zone_name == "UTC":  # the most usual one, and the most simple
+        start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return start, start + _DAY
     zone = zone_named(zone_name)
     midnight = wall_at(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    return first_instant(midnight, zone), first_instant(midnight + timedelta(days=1), zone)
+    return first_instant(midnight, zone), first_instant(midnight + _DAY, zone)
 
 
 def spare_seconds(agent: Agent, tally: Tally) -> float | None:

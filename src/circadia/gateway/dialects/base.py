@@ -6,9 +6,10 @@ from typing import Protocol
 
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.llm.usage import Usage
+from circadia.records.per_call import per_call
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class ModelRequest:
     """What the gateway reads from the body of a model call; the body itself is never re-written from this."""
 

@@ -2,7 +2,7 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import cast
+from typing import Any, Final
 
 import orjson
 
@@ -12,6 +12,7 @@ from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.events import EventSplitter, payload
 from circadia.llm.usage import Usage
 
+_UNTOLD: Final = Usage()
 MAX_KEPT_BYTES = 8 * 1024 * 1024
 """A longer answer, or a longer single event of a stream, is not watched: its usage is unknown."""
 MAX_TEXT_CHARS = 1024 * 1024
@@ -22,7 +23,7 @@ class Watched:
     """What is known of one answer so far; the results half of a Meter."""
 
     def __init__(self, hashes: Sequence[str]) -> None:
-        self.usage = Usage()
+        self.usage = _UNTOLD
         self.model: str | None = None
         self.ids: list[str] = []
         self.handle: str | None = None
@@ -135,10 +136,10 @@ class StreamedMeter(Watched, ABC):
         """Work out what needs the whole stream."""
 
 
-def _parse(text: bytes) -> dict[str, object] | None:
+def _parse(text: bytes) -> dict[str, Any] | None:
     """Return a JSON object, none if the text is something else: what a provider sends is watched, not judged."""
     try:
-        value: object = orjson.loads(text)
+        value: dict[str, Any] = orjson.loads(text)
     except orjson.JSONDecodeError:
         return None
-    return cast("dict[str, object]", value) if isinstance(value, dict) and value else None
+    return value if type(value) is dict and value else None

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial
-from typing import cast
+from typing import Any
 
 from circadia.errors import InvalidRequest
 from circadia.gateway import splice
@@ -111,7 +111,7 @@ class StreamedChat(StreamedMeter):
         self._choices: dict[object, _Choice] = {}
         self._chars_left = MAX_TEXT_CHARS if hashes else -1
 
-    def frame(self, frame: dict[str, object]) -> bool:
+    def frame(self, frame: dict[str, Any]) -> bool:
         """Take usage, model and text of a chunk; the chunk that holds nothing but usage is the one to take out."""
         if frame.get("error"):
             self._chars_left = -1
@@ -122,12 +122,12 @@ class StreamedChat(StreamedMeter):
         usage = completions_usage(counts) if counts else None
         if usage is not None:
             self.usage = usage
-        choices = frame.get("choices")
-        if not isinstance(choices, list):
+        choices: list[dict[str, Any]] | None = frame.get("choices")
+        if type(choices) is not list:
             return False
-        for choice in cast("list[object]", choices):
-            if isinstance(choice, dict):
-                self._delta(cast("dict[str, object]", choice))
+        for choice in choices:
+            if type(choice) is dict:
+                self._delta(choice)
         return usage is not None and not choices
 
     def said(self) -> Said | None:
@@ -142,19 +142,19 @@ class StreamedChat(StreamedMeter):
         for choice in self._choices.values():
             self._continue_chain(_normal(choice.message()))
 
-    def _delta(self, choice: dict[str, object]) -> None:
+    def _delta(self, choice: dict[str, Any]) -> None:
         reason = choice.get("finish_reason")
         if reason:
             self.complete = True
             self._finished(choice.get("index"), reason)
-        delta = choice.get("delta")
-        if self._chars_left < 0 or not isinstance(delta, dict) or not delta:
+        delta: dict[str, Any] | None = choice.get("delta")
+        if self._chars_left < 0 or type(delta) is not dict or not delta:
             return
-        index = choice.get("index")
+        index: object = choice.get("index")
         whole = self._choices.get(index) if isinstance(index, int) else None
         if whole is None:
             whole = self._choices[index if isinstance(index, int) else 0] = _Choice()
-        self._chars_left -= whole.add(cast("dict[str, object]", delta))
+        self._chars_left -= whole.add(delta)
         if self._chars_left < 0:
             self._choices.clear()
 

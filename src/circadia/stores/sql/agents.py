@@ -3,14 +3,16 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final, TypeVar
 
+import orjson
 from sqlalchemy import Connection, Row, bindparam, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
-from circadia.records.coordination import Setting, SettingSource, coordination_of
+from circadia.records.coordination import Coordination, Setting, SettingSource, coordination_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
@@ -46,6 +48,10 @@ _MOVE = Statement(
     })
 )  # fmt: skip
 
+_SLEEP_EVENTS: Final = {event.value: event for event in SleepEvent}
+_WAKE_EVENTS: Final = {event.value: event for event in WakeEvent}
+_REMEMBERED: Final = 4096
+"""Policies and settings that are kept as they were read: to make them anew costs more than to read the row."""
 _POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
 _POLICY_TUPLES: Final = (
     "upstreams", "mcp_servers", "sessions", "may_wake", "may_sleep", "models", "banks", "read_banks",
@@ -151,26 +157,38 @@ def _agent(row: Row[Any]) -> Agent:
         since=row.since,
         cause=Cause(row.cause),
         actor=row.actor,
-        sleep_events=_known(SleepEvent, row.sleep_events),
-        wake_events=_known(WakeEvent, row.wake_events),
-        policy=_policy(row.policy),
-        coordination=coordination_of({name: stored["value"] for name, stored in row.coordination.items()}),
-        settings={name: _setting(stored) for name, stored in row.coordination.items()},
+        sleep_events=_known(_SLEEP_EVENTS, row.sleep_events),
+        wake_events=_known(_WAKE_EVENTS, row.wake_events),
+        policy=_policy(orjson.dumps(row.policy)),
+        coordination=_coordination(orjson.dumps({name: stored["value"] for name, stored in row.coordination.items()})),
+        settings=_settings_of(orjson.dumps(row.coordination)),
         description=row.description,
         created_at=row.created_at,
         deleted_at=row.deleted_at,
     )
 
 
-def _known(kind: type[E], values: Iterable[str]) -> frozenset[E]:
+def _known(known: Mapping[str, E], values: Iterable[str]) -> frozenset[E]:
     """Return the values that this version knows; a newer one may have stored more."""
-    known = {member.value: member for member in kind}
-    return frozenset(known[value] for value in values if value in known)
+    return frozenset([known[value] for value in values if value in known])
 
 
-def _policy(stored: Mapping[str, Any]) -> AgentPolicy:
+@lru_cache(maxsize=_REMEMBERED)
+def _coordination(stored: bytes) -> Coordination:
+    """Return the coordination of these values; agents that are set up alike share it."""
+    return coordination_of(orjson.loads(stored))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _settings_of(stored: bytes) -> Mapping[str, Setting]:
+    """Return the settings; each row of an agent gives the same ones until they are changed."""
+    return {name: _setting(setting) for name, setting in orjson.loads(stored).items()}
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _policy(stored: bytes) -> AgentPolicy:
     """Return the policy; keys that a newer version stored are left out."""
-    values = {name: value for name, value in stored.items() if name in _POLICY_FIELDS}
+    values = {name: value for name, value in orjson.loads(stored).items() if name in _POLICY_FIELDS}
     for name in _POLICY_TUPLES:
         if values.get(name) is not None:
             values[name] = tuple(values[name])

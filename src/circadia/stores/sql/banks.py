@@ -34,7 +34,9 @@ _SAVE = Statement(
 _BUMP = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(generation=banks.c.generation + 1)
 )  # fmt: skip
-_TOUCH = Statement(update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")))
+_TOUCH = Statement(
+    update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")), ("key", "now")
+)  # fmt: skip
 _SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 _OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
 _PASSES = select(passes.c.id).where(passes.c.bank_id == bindparam("bank"))
@@ -54,6 +56,7 @@ class SqlBanks:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._keep = runner.keep
 
     async def add(self, bank: Bank) -> None:
         """Store a new one. Raises Conflict if there is one of its name."""
@@ -126,7 +129,7 @@ class SqlBanks:
 
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         """Note that something was remembered."""
-        await self._run(lambda connection: _TOUCH.count(connection, {"key": bank_id, "now": at}))
+        self._keep(_TOUCH, (bank_id, at), key=bank_id)
 
     async def skip(self, bank_id: BankId, why: str) -> None:
         """Count a turn that was left out."""

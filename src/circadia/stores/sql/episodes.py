@@ -39,7 +39,7 @@ from circadia.stores.sql.statement import Statement
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
 _FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name not in ("number", "stale"))
 _ROW = attrgetter(*_FIELDS)
-_ADD = Statement(insert(episodes).returning(episodes.c.number), (*_FIELDS, "stale"))
+_ADD = Statement(insert(episodes), (*_FIELDS, "stale"))
 _OF_BANK = select(episodes).where(episodes.c.bank_id == bindparam("bank"))
 _GET = Statement(_OF_BANK.where(episodes.c.id == bindparam("key_id")))
 _BY_KEY = Statement(_OF_BANK.where(episodes.c.key == bindparam("idempotency")))
@@ -69,12 +69,11 @@ class SqlEpisodes:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._keep = runner.keep
 
-    async def add(self, episode: Episode) -> int:
-        """Store it and return its number. Raises Conflict, which ends the block, if the bank has one of its key."""
-        values = dict(zip(_FIELDS, _ROW(episode), strict=True))
-        values["stale"] = _STALE.dump_python(episode.stale, mode="json")
-        return await self._run(lambda connection: _ADD.scalar(connection, values))
+    async def add(self, episode: Episode) -> None:
+        """Store it. The block ends with Conflict if the bank has one of its key."""
+        self._keep(_ADD, (*_ROW(episode), _STALE.dump_python(episode.stale, mode="json")))
 
     async def get(self, bank_id: BankId, episode_id: EpisodeId) -> Episode | None:
         """Return the bank's episode of this id."""

@@ -12,7 +12,7 @@ from circadia.stores.sql.schema import events
 from circadia.stores.sql.statement import Statement
 
 _ROW = attrgetter("type", "at", "session", "agent", "data")
-_ADD = Statement(insert(events), ("type", "at", "session", "agent", "data"))
+_ADD = Statement(insert(events).inline(), ("type", "at", "session", "agent", "data"))
 _AFTER = select(events).where(events.c.number > bindparam("after")).order_by(events.c.number).limit(bindparam("most"))
 _LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)))
 
@@ -26,11 +26,12 @@ class SqlEvents:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._keep = runner.keep
 
     async def add(self, events: Sequence[Event]) -> None:
         """Append events in the order given."""
-        if events:
-            await self._run(lambda connection: _ADD.many(connection, [_ROW(event) for event in events]))
+        for event in events:
+            self._keep(_ADD, _ROW(event))
 
     async def after(
         self,

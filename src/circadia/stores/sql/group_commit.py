@@ -10,14 +10,15 @@ lost when the transaction is rolled back under it.
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from types import TracebackType
 from typing import Any, Final, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 
 from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.stores.sql.link import Link, Openings, nothing
+from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
 
@@ -181,6 +182,7 @@ class Block:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._acts: list[Callable[[], None]] = []
+        self._kept: dict[Statement, dict[object, Sequence[object]]] = {}
         self._failure: Exception | None = None
         self._ended = False
         self.begun = False
@@ -189,10 +191,32 @@ class Block:
         self.settled: asyncio.Future[StorageUnavailable | None]
         """Set when the commit ended: to none, or to why it failed."""
 
-    async def run(self, work: Callable[[Connection], T]) -> T:
+    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
         """Do work in the block's transaction. After an error the block can only be left; it is undone then."""
         if self._ended:
             raise RuntimeError("the write block has ended")
+        if self._kept and (of is None or any(statement.table in of for statement in self._kept)):
+            return await self._run(self._after_kept(work))
+        return await self._run(work)
+
+    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+        """Keep a write for the next trip, as `Runner.keep` tells."""
+        if self._ended:
+            raise RuntimeError("the write block has ended")
+        rows = self._kept.setdefault(statement, {})
+        rows[len(rows) if key is None else key] = row
+
+    def _after_kept(self, work: Callable[[Connection], T]) -> Callable[[Connection], T]:
+        kept, self._kept = self._kept, {}
+        writes = {statement: list(rows.values()) for statement, rows in kept.items()}
+
+        def both(connection: Connection) -> T:
+            Statement.each(connection, writes)
+            return work(connection)
+
+        return both
+
+    async def _run(self, work: Callable[[Connection], T]) -> T:
         if self._failure is not None:
             raise StorageUnavailable("the transaction has failed already") from self._failure
         first: list[str] = []
@@ -234,6 +258,12 @@ class Block:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._ended = True
+        if error is None and self._failure is None and self._kept:
+            try:
+                await self._run(self._after_kept(nothing))
+            except BaseException:
+                await asyncio.shield(self._writer.spawn(self._writer.undo(self)))
+                raise
         if error is not None or self._failure is not None:
             await asyncio.shield(self._writer.spawn(self._writer.undo(self)))
             if error is None:

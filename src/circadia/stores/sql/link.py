@@ -1,10 +1,12 @@
 """One connection to the database, and what every kind of block asks of it."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Protocol, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
+
+from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
 
@@ -39,7 +41,17 @@ class Link(Protocol):
 class Runner(Protocol):
     """Does work in a transaction; the nouns stand on it. Work that is one function is one trip."""
 
-    async def run(self, work: Callable[[Connection], T]) -> T: ...
+    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+        """Do work, after what is kept; with `of`, the only tables that it touches, what is kept for others may wait."""
+        ...
+
+    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+        """Run the statement for the row with the next `run` or at the end, in one trip with all that is kept.
+
+        Its answer is not awaited, so its errors come from there. What is kept for the same statement is done in order;
+        with a `key` only the last row of that key is. A statement that changes rows needs keys, one for each row.
+        """
+        ...
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from typing import Any
 
-from sqlalchemy import Connection, Row, bindparam, insert, select
+from sqlalchemy import Row, bindparam, insert, select
 
 from circadia.ids import AgentId, MessageId, SessionId, ThreadId
 from circadia.records.message import DeliveryState, Message, MessageType, Priority
@@ -19,7 +19,9 @@ _ADD = Statement(
 _BY_ID = Statement(select(messages).where(messages.c.id == bindparam("key_id")))
 _BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")))
 _OF_ROOT = Statement(select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number))
-_DELIVER = Statement(insert(deliveries), ("agent_id", "message_id", "number", "state", "mentioned", "priority"))
+_DELIVER = Statement(
+    insert(deliveries).inline(), ("agent_id", "message_id", "number", "state", "mentioned", "priority")
+)
 _OF_THREAD = Statement(
     select(messages)
     .where(messages.c.thread_id == bindparam("thread_id"), messages.c.number > bindparam("after"))
@@ -39,10 +41,16 @@ class SqlMessages:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._keep = runner.keep
 
     async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
         """Store it with one unread delivery for each (agent, mentioned); return it with its number."""
-        return await self._run(lambda connection: _add(connection, message, to))
+        values = _values(message)
+        number: int = await self._run(lambda connection: _ADD.scalar(connection, values), of=(messages,))
+        for agent_id, mentioned in to:
+            row = (agent_id, message.id, number, DeliveryState.UNREAD.value, mentioned, message.priority.rank)
+            self._keep(_DELIVER, row)
+        return replace(message, number=number)
 
     async def get(self, message_id: MessageId) -> Message | None:
         """Return the message."""
@@ -98,8 +106,8 @@ def message_of(row: Row[Any]) -> Message:
     )
 
 
-def _add(connection: Connection, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
-    values = {
+def _values(message: Message) -> dict[str, object]:
+    return {
         "id": message.id,
         "thread_id": message.thread_id,
         "session_id": message.session_id,
@@ -116,8 +124,3 @@ def _add(connection: Connection, message: Message, to: Collection[tuple[AgentId,
         "parent_id": message.parent_id,
         "depth": message.depth,
     }
-    number: int = _ADD.scalar(connection, values)
-    unread = DeliveryState.UNREAD.value
-    rows = [(agent_id, message.id, number, unread, mentioned, message.priority.rank) for agent_id, mentioned in to]
-    _DELIVER.many(connection, rows)
-    return replace(message, number=number)

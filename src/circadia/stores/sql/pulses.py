@@ -10,14 +10,14 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Row, and_, bindparam, func, insert, or_, select, type_coerce, update
 
 from circadia.ids import AgentId, PulseId, WakeId
-from circadia.records.pulse import OPEN, Pulse, PulseKind, PulseStatus
+from circadia.records.pulse import FAILED, OPEN, Pulse, PulseKind, PulseStatus
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, pulses
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Pulse))
 _ROW = attrgetter(*_FIELDS)
-_ADD = Statement(insert(pulses), _FIELDS)
+_ADD = Statement(insert(pulses).inline(), _FIELDS)
 _MOVING: Final = (
     "status", "attempt", "epoch", "owner", "lease_until", "not_before", "prompted_at", "started_at", "ended_at",
     "run_seconds", "detail", "token_hash",
@@ -83,9 +83,7 @@ _ENDED = Statement(
     .order_by(pulses.c.ended_at.desc())
     .limit(bindparam("most"))
 )
-_FAILED: Final = frozenset(
-    each.value for each in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)
-)  # fmt: skip
+_FAILED: Final = frozenset(status.value for status in FAILED)
 
 
 class SqlPulses:
@@ -93,11 +91,11 @@ class SqlPulses:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._keep = runner.keep
 
     async def add(self, pulse: Pulse) -> None:
         """Store a new one."""
-        row = _ROW(pulse)
-        await self._run(lambda connection: _ADD.many(connection, [row]))
+        self._keep(_ADD, _ROW(pulse))
 
     async def save(self, pulse: Pulse, *, origin: Pulse) -> bool:
         """Write where the pulse stands now if it stands as in `origin`, epoch and all; return whether it did."""
@@ -170,7 +168,7 @@ class SqlPulses:
     async def failures(self, agent_id: AgentId, *, limit: int) -> tuple[int, datetime | None]:
         """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
         values = {"agent_id": agent_id, "most": limit}
-        rows = await self._run(lambda connection: _ENDED.all(connection, values))
+        rows = await self._run(lambda connection: _ENDED.all(connection, values), of=(pulses,))
         failed = list(takewhile(lambda row: row.status in _FAILED, rows))
         return len(failed), failed[0].ended_at if failed else None
 

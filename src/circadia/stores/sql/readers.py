@@ -1,14 +1,15 @@
 """Read blocks: each sees one state of the database, over a small pool of connections."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
 from types import TracebackType
 from typing import Final, TypeVar
 
-from sqlalchemy import Connection
+from sqlalchemy import Connection, Table
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.sql.link import Link, Openings
+from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
 
@@ -66,7 +67,11 @@ class ReadBlock:
         self._begun = False
         self._failed = False
 
-    async def run(self, work: Callable[[Connection], T]) -> T:
+    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+        """Raise RuntimeError."""
+        raise RuntimeError("a read block writes nothing")
+
+    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
         """Do work in the block's transaction."""
         if self._link is None:
             raise RuntimeError("the read block has ended")

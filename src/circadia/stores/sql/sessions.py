@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Connection, Row, and_, bindparam, exists, select, update
+from sqlalchemy import Connection, Row, and_, bindparam, exists, false, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import SessionId
@@ -25,7 +25,8 @@ _BY_NAME = Statement(
 _EVERY = select(sessions).order_by(sessions.c.created_at, sessions.c.id)
 _OPEN = _EVERY.where(sessions.c.status == SessionStatus.OPEN.value)
 _TOUCH = Statement(
-    update(sessions).where(sessions.c.id == bindparam("key")).values(touched_at=bindparam("at"), stalled=False)
+    update(sessions).where(sessions.c.id == bindparam("key")).values(touched_at=bindparam("at"), stalled=false()),
+    ("at", "key"),
 )
 _MEMBERS = and_(agents.c.session_id == sessions.c.id, agents.c.deleted_at.is_(None))
 _SILENT = Statement(
@@ -43,6 +44,7 @@ class SqlSessions:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._keep = runner.keep
 
     async def add(self, session: Session) -> None:
         """Store a new one. Raises Conflict if an open session has its name."""
@@ -79,7 +81,7 @@ class SqlSessions:
 
     async def touch(self, session_id: SessionId, at: datetime) -> None:
         """Set touched_at, and stalled to false."""
-        await self._run(lambda connection: _TOUCH.count(connection, {"key": session_id, "at": at}))
+        self._keep(_TOUCH, (at, session_id), key=session_id)
 
     async def silent_since(self, before: datetime) -> Sequence[Session]:
         """Return open sessions that have agents, all asleep, not yet told as stalled, touched at or before `before`."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
 
-from sqlalchemy import ColumnElement, Connection, Dialect, Insert
+from sqlalchemy import ColumnElement, Connection, Dialect, FromClause, Insert
 from sqlalchemy.sql.compiler import SQLCompiler
 from sqlalchemy.sql.dml import UpdateBase
 from sqlalchemy.sql.selectable import SelectBase
@@ -20,6 +20,8 @@ _Any = SelectBase | UpdateBase
 _NONE: Final[Mapping[str, object]] = {}
 DIRECT: Final = "direct"
 """Where the `info` of each connection has its `Direct`."""
+TOGETHER: Final = "together"
+"""Where it has what runs several statements in one trip, if the driver makes trips: see `Together`."""
 
 
 class Answer(Protocol):
@@ -56,6 +58,12 @@ class Direct(Protocol):
         ...
 
 
+class Together(Protocol):
+    """Runs statements, each for its rows, in one trip."""
+
+    def __call__(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None: ...
+
+
 @dataclass(kw_only=True, slots=True)
 class _Plan:
     """A statement in one dialect."""
@@ -81,6 +89,11 @@ class Statement:
         self._columns: Final = None if columns is None else list(columns)
         self._plans: dict[str, _Plan] = {}
 
+    @property
+    def table(self) -> FromClause | None:
+        """The table that it writes to, if it is one statement in all dialects."""
+        return self._statement.table if isinstance(self._statement, UpdateBase) else None
+
     def all(self, connection: Connection, values: Mapping[str, object] = _NONE) -> list[Any]:
         """Run it and return the rows."""
         row, cursor = self._queried(connection, values)
@@ -103,14 +116,30 @@ class Statement:
 
     def many(self, connection: Connection, rows: Sequence[Sequence[object]]) -> None:
         """Run it for each of the rows, which have their values in the order of the `columns`."""
-        plan = self._plan(connection)
-        values = [
-            tuple([row[at] if convert is None else convert(row[at]) for at, convert in plan.places]) for row in rows
-        ]
+        text, values = self._given(connection, rows)
         if len(values) == 1:
-            _execute(connection, plan.text, values[0])
+            _execute(connection, text, values[0])
         elif values:
-            _execute(connection, plan.text, values, many=True)
+            _execute(connection, text, values, many=True)
+
+    @staticmethod
+    def each(connection: Connection, writes: Mapping["Statement", Sequence[Sequence[object]]]) -> None:
+        """Run each of the statements for its rows, as `many` does; in one trip, where a trip costs."""
+        together: Together | None = connection.info.get(TOGETHER)
+        if together is not None and len(writes) > 1:
+            together([statement._given(connection, rows) for statement, rows in writes.items()])
+            return
+        for statement, rows in writes.items():
+            statement.many(connection, rows)
+
+    def _given(
+        self, connection: Connection, rows: Sequence[Sequence[object]]
+    ) -> tuple[str, Sequence[Sequence[object]]]:
+        plan = self._plan(connection)
+        places = plan.places
+        return plan.text, [
+            tuple([row[at] if convert is None else convert(row[at]) for at, convert in places]) for row in rows
+        ]
 
     def _queried(
         self, connection: Connection, values: Mapping[str, object]

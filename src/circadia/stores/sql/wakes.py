@@ -10,17 +10,16 @@ from sqlalchemy import Row, bindparam, column, func, insert, literal_column, or_
 
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
+from circadia.records.pulse import FAILED
 from circadia.records.wake import Charge, Checked, Decision, Tally, Wake, WakeCount, WakeSource
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.schema import Instant, wakes
+from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
 from circadia.stores.waking import ALL
 
 _FIELDS: Final = tuple(field.name for field in fields(Wake) if field.name not in ("number", "priority", "trace"))
 _ROW = attrgetter(*_FIELDS)
-_CHECKED: Final = tuple(field.name for field in fields(Checked))
-_VALUES = attrgetter(*_CHECKED)
-_ADD = Statement(insert(wakes), (*_FIELDS, "priority", "trace"))
+_ADD = Statement(insert(wakes).inline(), (*_FIELDS, "priority", "trace"))
 _DECIDED: Final = (
     "decision", "rule", "detail", "not_before", "expires_at", "decided_at", "charge", "pulse_id", "overridden_by",
 )  # fmt: skip
@@ -80,6 +79,8 @@ _FROM = "CASE WHEN started_at > :day THEN started_at ELSE :day END"
 _RUN = "id, status, prompted_at, started_at, ended_at, run_seconds"
 _PAIR = (wakes.c.sender, wakes.c.agent, wakes.c.decision)
 _MATRIX = select(*_PAIR, func.count()).group_by(*_PAIR).order_by(*_PAIR)
+_COUNTED: Final = (wakes, pulses)
+_FAILED: Final = ", ".join(f"'{status.value}'" for status in FAILED)
 _TALLY = Statement(text(
     f"""
     SELECT
@@ -87,11 +88,13 @@ _TALLY = Statement(text(
       (SELECT count(*) FROM wakes WHERE agent_id = :sender AND sender_id = :agent AND {_COUNTS}
          AND decided_at >= :day) AS of_sender_today,
       (SELECT max(decided_at) FROM wakes WHERE agent_id = :agent AND {_COUNTS}) AS last_wake_at,
-      (SELECT count(*) FROM wakes WHERE sender_id = :sender AND at >= :asked_since AND id <> :wake
+      (SELECT count(*) FROM (SELECT 1 FROM wakes WHERE sender_id = :sender AND at >= :asked_since AND id <> :wake
          AND decision IN ('admitted', 'deferred', 'expired')
-         AND (CAST(:sender_pulse AS VARCHAR) IS NULL OR sender_pulse = :sender_pulse)) AS asked_in_session,
+         AND (CAST(:sender_pulse AS VARCHAR) IS NULL OR sender_pulse = :sender_pulse)
+         LIMIT :asked_most) AS asked) AS asked_in_session,
       (SELECT count(*) FROM wakes WHERE root_id = :root AND agent_id = :agent AND {_COUNTS}) AS visits,
       own.joinable, own.under_way, own.open_pulses, own.earlier_seconds, own.microseconds,
+      ended.failures, ended.failed_at,
       (SELECT count(*) FROM (SELECT 1 FROM pulses WHERE ended_at IS NULL AND kind <> 'gate'
          LIMIT :fleet_open_most) AS open) AS fleet_open,
       (SELECT count(*) FROM (SELECT 1 FROM wakes WHERE {_COUNTS} AND decided_at >= :utc_day
@@ -109,15 +112,22 @@ _TALLY = Statement(text(
            THEN coalesce(ended_at, :now) - {_FROM} END), 0) AS microseconds
          FROM (
            SELECT {_RUN} FROM pulses WHERE agent_id = :agent AND ended_at IS NULL
-           UNION ALL SELECT {_RUN} FROM pulses WHERE agent_id = :agent AND ended_at > :day) AS run) AS own
+           UNION ALL SELECT {_RUN} FROM pulses WHERE agent_id = :agent AND ended_at > :day) AS run) AS own,
+      (SELECT count(CASE WHEN good = 0 THEN 1 END) AS failures, max(CASE WHEN good = 0 THEN ended_at END) AS failed_at
+         FROM (
+           SELECT ended_at, count(CASE WHEN status NOT IN ({_FAILED}) THEN 1 END)
+             OVER (ORDER BY ended_at DESC ROWS UNBOUNDED PRECEDING) AS good
+             FROM (SELECT status, ended_at FROM pulses WHERE agent_id = :agent AND ended_at IS NOT NULL
+               AND kind <> 'gate' ORDER BY ended_at DESC LIMIT :failures_most) AS last) AS streak) AS ended
     """  # noqa: S608 - no value is put into it
 ).bindparams(
     bindparam("day", type_=Instant), bindparam("now", type_=Instant), bindparam("asked_since", type_=Instant),
     bindparam("utc_day", type_=Instant),
 ).columns(
-    *(column(name, Instant if name == "last_wake_at" else None) for name in (
+    *(column(name, Instant if name in ("last_wake_at", "failed_at") else None) for name in (
         "wakes_today", "by_sender_today", "of_sender_today", "last_wake_at", "asked_in_session", "visits", "joinable",
-        "under_way", "open_pulses", "earlier_seconds", "microseconds", "fleet_open", "fleet_wakes_today",
+        "under_way", "open_pulses", "earlier_seconds", "microseconds", "failures", "failed_at", "fleet_open",
+        "fleet_wakes_today",
     ))
 ))  # fmt: skip
 
@@ -127,16 +137,16 @@ class SqlWakes:
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
+        self._keep = runner.keep
 
     async def add(self, wake: Wake) -> None:
         """Store a new one."""
-        row = (*_ROW(wake), wake.priority.rank, _trace(wake))
-        await self._run(lambda connection: _ADD.many(connection, [row]))
+        self._keep(_ADD, (*_ROW(wake), wake.priority.rank, list(wake.trace)))
 
     async def save(self, wake: Wake) -> bool:
         """Write the new decision of a deferred one; return whether it was deferred."""
         values: dict[str, Any] = {f"new_{name}": getattr(wake, name) for name in _DECIDED}
-        values |= {"key_id": wake.id, "new_trace": _trace(wake)}
+        values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
         return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
 
     async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
@@ -246,6 +256,8 @@ class SqlWakes:
         day: datetime,
         utc_day: datetime,
         now: datetime,
+        asked_most: int = ALL,
+        failures_most: int = 0,
         fleet_open_most: int = ALL,
         fleet_wakes_most: int = ALL,
     ) -> Tally:
@@ -253,9 +265,10 @@ class SqlWakes:
         values = {
             "agent": agent_id, "sender": sender_id or "", "sender_pulse": sender_pulse, "asked_since": asked_since,
             "root": root_id, "wake": wake_id, "day": day, "utc_day": utc_day, "now": now,
-            "fleet_open_most": fleet_open_most, "fleet_wakes_most": fleet_wakes_most,
+            "asked_most": asked_most, "failures_most": failures_most, "fleet_open_most": fleet_open_most,
+            "fleet_wakes_most": fleet_wakes_most,
         }  # fmt: skip
-        (row,) = await self._run(lambda connection: _TALLY.all(connection, values))
+        (row,) = await self._run(lambda connection: _TALLY.all(connection, values), of=_COUNTED)
         return Tally(
             wakes_today=row.wakes_today,
             by_sender_today=row.by_sender_today,
@@ -267,13 +280,11 @@ class SqlWakes:
             under_way=row.under_way,
             open_pulses=row.open_pulses,
             run_seconds_today=float(row.earlier_seconds) + float(row.microseconds) / 1e6,
+            failures=row.failures,
+            failed_at=row.failed_at,
             fleet_open=row.fleet_open,
             fleet_wakes_today=row.fleet_wakes_today,
         )
-
-
-def _trace(wake: Wake) -> list[dict[str, Any]]:
-    return [dict(zip(_CHECKED, _VALUES(each), strict=True)) for each in wake.trace]
 
 
 def _wake(row: Row[Any]) -> Wake:
