@@ -29,8 +29,8 @@ MAX_RETHINKS: Final = 10
 """SLEEP-27: edits of a pass, at most."""
 LABEL: Final = "learned"
 """The block that is made where there is none."""
-ENOUGH: Final = 2
-"""New notes that are worth a question; a single one waits for more, unless it ends something."""
+ENOUGH: Final = 3
+"""New notes that are worth a question; fewer wait for more, unless one of them ends something."""
 MOST_NOTES: Final = 30
 """New notes that are shown, the newest; beliefs before all others."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
