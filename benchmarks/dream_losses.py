@@ -27,7 +27,7 @@ from circadia.testing.dreamer import Dreamer
 
 T = TypeVar("T", bound=BaseModel)
 
-HITS: Final = 10
+HITS: Final = 3
 """Of a search, that may hold the answer."""
 CARELESS: Final = "a model that drops the end of each note"
 MINDS: Final = ("a scripted model", CARELESS, "no model")

@@ -1,6 +1,7 @@
 """`circadia demo` and its parts. `worker.py` is an agent as a user would write it, and knows nothing of the rest."""
 
-from circadia.cli.demo.command import demo
-from circadia.cli.demo.wakes import app
+from circadia.cli.demo.command import app, demo
+from circadia.cli.demo.dream import dream
+from circadia.cli.demo.wakes import wakes
 
-__all__ = ["app", "demo"]
+__all__ = ["app", "demo", "dream", "wakes"]

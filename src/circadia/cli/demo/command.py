@@ -85,9 +85,9 @@ def demo(
         return
     scale = story.Scale(run_seconds=seconds, client_wait_seconds=wait_seconds)
     plan = Plan(
-        upstream=_base_url(upstream),
+        upstream=base_url_of(upstream),
         model=_model(upstream, model),
-        key_env=_key(key_env, upstream),
+        key_env=key_of(key_env, upstream),
         limit_field=limit_field,
         prices=price_list(price_as or (model if upstream and model else DEFAULT_PRICE), required=price_as is not None),
         scale=scale,
@@ -105,7 +105,7 @@ def demo(
 def _played(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
     """Play both runs to their end, or say what is left of them."""
     try:
-        return asyncio.run(_until_stopped(_demo(plan, folder)))
+        return asyncio.run(until_stopped(_demo(plan, folder)))
     except asyncio.CancelledError:
         _leave(folder)
         raise typer.Exit(TERMINATED) from None
@@ -114,7 +114,7 @@ def _played(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
         raise
 
 
-async def _until_stopped(work: Coroutine[Any, Any, T]) -> T:
+async def until_stopped(work: Coroutine[Any, Any, T]) -> T:
     """Run `work`; SIGTERM cancels it, so that it ends its processes as Ctrl-C makes it do."""
     task = asyncio.ensure_future(work)
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
@@ -128,7 +128,7 @@ async def _demo(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
     console = Console(stderr=plan.quiet)
     view = View(console, quiet=plan.quiet)
     runs: list[result.RunResult] = []
-    async with _model_server(plan, folder, console) as (local_model, base_url):
+    async with model_server(plan, folder, console) as (local_model, base_url):
         upstream: dict[str, Any] = {"base_url": base_url, "api": "openai"}
         if plan.key_env:
             upstream["key_env"] = plan.key_env
@@ -170,7 +170,7 @@ _INTRODUCTION = {
 
 
 @contextlib.asynccontextmanager
-async def _model_server(
+async def model_server(
     plan: Plan, folder: Path, console: Console
 ) -> AsyncGenerator[tuple[local.LocalModel | None, str]]:
     """Give the model's address: the user's provider, or the local model, fetched and started."""
@@ -189,7 +189,7 @@ async def _model_server(
         yield running, running.base_url
 
 
-def _base_url(upstream: str | None) -> str | None:
+def base_url_of(upstream: str | None) -> str | None:
     """Return the provider's address without the `/v1` that clients add."""
     if upstream is None:
         return None
@@ -204,7 +204,8 @@ def _model(upstream: str | None, model: str | None) -> str:
     return model or DEFAULT_MODEL
 
 
-def _key(key_env: str | None, upstream: str | None) -> str | None:
+def key_of(key_env: str | None, upstream: str | None) -> str | None:
+    """Return the variable of the provider's key. Raises InvalidRequest: it goes with nothing, or is not set."""
     if key_env is None:
         return None
     if upstream is None:

@@ -1,0 +1,53 @@
+"""The scripted model of `circadia demo dream`, behind a real HTTP endpoint: it answers by rules, always the same.
+
+A question of a pass is answered as `testing/dreamer.py` says. Any other is answered with the line of the prompt that
+shares the most words with it, the last of them: so it is as right as what it is given, and understands nothing.
+"""
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final
+
+from pydantic import BaseModel
+
+from circadia.memory.terms import STOP_WORDS, asked_terms, stored_terms, words
+from circadia.testing.dreamer import compared, compressed, consolidated, reflected, rethought
+
+NAME: Final = "scripted"
+UNKNOWN: Final = "I do not know."
+_PASS: Final[Mapping[str, Callable[[str], BaseModel]]] = {
+    "Consolidated": consolidated,
+    "Compared": compared,
+    "Reflected": reflected,
+    "Compressed": compressed,
+    "Rethought": rethought,
+}
+"""Answers to passes, by the name of their schema."""
+
+
+def reply(request: Mapping[str, Any]) -> str:
+    """Return the model's words for a request of OpenAI's chat completions."""
+    messages: list[dict[str, Any]] = request.get("messages") or []
+    wanted: dict[str, Any] = request.get("response_format") or {}
+    schema: dict[str, Any] = wanted.get("json_schema") or {}
+    answering = _PASS.get(str(schema.get("name")))
+    last = _text(messages[-1]) if messages else ""
+    if answering is not None:
+        return answering(last).model_dump_json()
+    question, _, more = last.partition("\n")
+    return _best(question, "\n".join([*(_text(each) for each in messages[:-1]), more]))
+
+
+def _text(message: Mapping[str, Any]) -> str:
+    content: str | list[dict[str, Any]] = message.get("content") or ""
+    return content if isinstance(content, str) else "\n".join(str(part.get("text", "")) for part in content)
+
+
+def _best(question: str, prompt: str) -> str:
+    """Return the line that shares most with the question; of equals the last."""
+    asked = set(asked_terms(question))
+    best, most = UNKNOWN, 0
+    for line in prompt.split("\n"):
+        found = len(asked.intersection(memoryview(stored_terms(line)).cast("I").tolist()))
+        if found and found >= most and set(words(line)).difference(STOP_WORDS):
+            best, most = line.strip(" -|"), found
+    return best

@@ -1,0 +1,244 @@
+"""The run of `circadia demo dream`: a real server, its doors, a model, and the story played through them."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+import aiohttp
+
+from circadia.cli.demo import dream_story as story
+from circadia.cli.demo.dream_view import Answered, View, changes, counted, diff
+from circadia.cli.demo.server import Server
+from circadia.clock import Clock
+from circadia.errors import UpstreamFailed
+
+SESSION: Final = "demo"
+UPSTREAM: Final = "model"
+WHOLE: Final = "all in the prompt"
+BEFORE: Final = "before: by search"
+AFTER: Final = "after: learned"
+LOOK_SECONDS: Final = 0.1
+PASS_SECONDS: Final = 45.0
+"""How long the demo watches a pass."""
+MOST_OUTPUT: Final = 60
+"""Tokens of an answer."""
+YIELD_SECONDS: Final = 5.0
+
+
+@dataclass(kw_only=True)
+class Scripted:
+    """The scripted model's endpoint, as far as the play moves it."""
+
+    pace: float
+    """Seconds that an answer takes while a pass is watched."""
+    gate: asyncio.Event
+    """Answers wait until it is set."""
+
+    @contextlib.asynccontextmanager
+    async def slow(self, clock: Clock) -> AsyncGenerator[None]:
+        """Let answers out at the pace, so that a person can see them."""
+
+        async def pulse() -> None:
+            while True:
+                await clock.sleep(self.pace)
+                self.gate.set()  # who waits goes on; who comes later waits
+                self.gate.clear()
+
+        if self.pace <= 0:
+            yield
+            return
+        self.gate.clear()
+        beating = asyncio.create_task(pulse())
+        try:
+            yield
+        finally:
+            beating.cancel()
+            self.gate.set()
+
+
+@dataclass(kw_only=True)
+class Play:
+    """What is played with."""
+
+    server: Server
+    http: aiohttp.ClientSession
+    clock: Clock
+    view: View
+    model: str
+    """The foreground's model."""
+    limit_field: str
+    """Name of the output limit in requests."""
+    scripted: Scripted | None
+    """The scripted model; none if a real one answers."""
+    tokens: dict[str, str] = field(default_factory=dict[str, str])
+    found: dict[str, Any] = field(default_factory=dict[str, Any])
+    """What came of it."""
+
+    async def all(self) -> Mapping[str, Sequence[Answered]]:
+        """Play the story to its end; return the answers by the way in which they were asked for."""
+        await self._join()
+        self.view.say("\n[bold]Six days of talk[/bold]")
+        await self._tell(story.STORY)
+        columns = {WHOLE: await self._ask("plain", whole=True), BEFORE: await self._ask(story.AGENT)}
+        self.view.say("\n[bold]The agent falls asleep, and a pass begins[/bold]")
+        before = await self._blocks()
+        await self._sleeping(story.AGENT, True)
+        run = await self._watched(await self._pass_after(""))
+        await self._show(run, before)
+        await self._sleeping(story.AGENT, False)
+        columns[AFTER] = await self._ask("reader")
+        await self._second_night(run["id"])
+        return columns
+
+    async def _join(self) -> None:
+        """Make a session: the agent, one that reads learned context only, and one without memory."""
+        agents: list[dict[str, Any]] = [
+            {"name": story.AGENT, "bank": story.BANK, "capture": False},
+            {"name": "reader", "bank": story.BANK, "capture": False, "fitting_tokens": 0},
+            {"name": "plain"},
+        ]
+        made = await self.server.post("/sessions", {"name": SESSION, "agents": agents})
+        self.tokens = {each["name"]: each["token"] for each in made["agents"]}
+        await self._sleeping("reader", True)  # a bank is at rest when all of its agents sleep
+
+    async def _tell(self, said: Sequence[story.Said]) -> None:
+        day = 0
+        for each in said:
+            self.view.told(each, first=each.day != day)
+            day = each.day
+            trust = "agent" if each.speaker == story.AGENT else "person"
+            body = {"text": each.text, "speaker": each.speaker, "at": each.at.isoformat(), "trust": trust}
+            await self.server.post(f"/banks/{story.BANK}/episodes", {**body, "session": f"day {each.day}"})
+
+    async def _ask(self, agent: str, *, whole: bool = False) -> list[Answered]:
+        """Ask the questions as an agent; `whole` puts all that was said into the prompt."""
+        if agent == "reader":
+            await self._sleeping(agent, False)
+        return [await self._answer(agent, each, whole=whole) for each in story.QUESTIONS]
+
+    async def _answer(self, agent: str, asked: story.Asked, *, whole: bool = False) -> Answered:
+        system = "Answer in one short sentence."
+        if whole:
+            lines = [f"[{each.at:%Y-%m-%d}] {each.speaker}: {each.text}" for each in story.STORY]
+            system += "\nWhat was said so far:\n" + "\n".join(lines)
+        body = {
+            "model": self.model, self.limit_field: MOST_OUTPUT,
+            "messages": [{"role": "system", "content": system}, {"role": "user", "content": asked.question}],
+        }  # fmt: skip
+        began = self.clock.monotonic()
+        url = f"{self.server.url}/llm/{UPSTREAM}/v1/chat/completions"
+        headers = {"Authorization": f"Bearer {self.tokens[agent]}"}
+        try:
+            async with self.http.post(url, json=body, headers=headers) as answer:
+                said = await answer.json()
+                if answer.status != 200:
+                    raise UpstreamFailed(f"the model call of {agent!r} answered {answer.status}: {str(said)[:300]}")
+        except (aiohttp.ClientError, TimeoutError) as error:
+            raise UpstreamFailed(f"the model call of {agent!r} failed: {error!r}; {self.server.told()}") from error
+        text = str(said["choices"][0]["message"]["content"] or "").strip()
+        used: dict[str, int] = said.get("usage") or {}
+        return Answered(
+            question=asked.question, answer=text, right=bool(asked.right) and asked.right.casefold() in text.casefold(),
+            input_tokens=used.get("prompt_tokens", 0), output_tokens=used.get("completion_tokens", 0),
+            seconds=self.clock.monotonic() - began,
+        )  # fmt: skip
+
+    async def _sleeping(self, agent: str, value: bool) -> None:
+        await self.server.post(f"/sessions/{SESSION}/agents/{agent}/sleeping", {"sleeping": value})
+
+    async def _blocks(self) -> dict[str, str]:
+        found = await self.server.get(f"/banks/{story.BANK}/blocks")
+        return {each["label"]: each["value"] for each in found["blocks"]}
+
+    async def _pass_after(self, last: str) -> str:
+        """Return the pass that has begun after this one."""
+        until = self.clock.monotonic() + PASS_SECONDS
+        while self.clock.monotonic() < until:
+            found = (await self.server.get(f"/banks/{story.BANK}/passes", limit="1"))["passes"]
+            if found and found[0]["id"] != last and found[0]["status"] != "pending":
+                return str(found[0]["id"])
+            await self.clock.sleep(LOOK_SECONDS)
+        raise UpstreamFailed(f"no pass has begun within {PASS_SECONDS:g} s; {self.server.told()}")
+
+    async def _watched(self, run: str) -> Mapping[str, Any]:
+        """Show a pass until it ends; return it."""
+        until = self.clock.monotonic() + PASS_SECONDS
+        self.view.begin()
+        try:
+            async with contextlib.AsyncExitStack() as stack:
+                if self.scripted is not None:
+                    await stack.enter_async_context(self.scripted.slow(self.clock))
+                while True:
+                    shown = await self.server.get(f"/passes/{run}")
+                    self.view.look(shown)
+                    if shown["ended_at"] is not None or self.clock.monotonic() > until:
+                        return shown
+                    await self.clock.sleep(LOOK_SECONDS)
+        finally:
+            self.view.end()
+
+    async def _show(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
+        self.view.say(f"  [bold]{run['status']}[/bold]: {counted(run['counts'])} {run['detail']}")
+        found = await self.server.get(f"/passes/{run['id']}/changes")
+        self.view.console.print(changes(found["changes"]))
+        self.view.say("\n[bold]What the agent has learned[/bold]")
+        after = await self._blocks()
+        self.view.console.print(diff(before, after))
+        self.found["first"] = {
+            "status": run["status"], "counts": run["counts"], "spent": run["spent"], "blocks": after,
+        }  # fmt: skip
+
+    async def _second_night(self, last: str) -> None:
+        """Begin another pass, wake the agent in the middle of it, let it go on, and take it back."""
+        self.view.say("\n[bold]Two days later, and a second night that is disturbed[/bold]")
+        await self._tell(story.NEXT_DAY)
+        before = await self._blocks()
+        await self._sleeping("reader", True)
+        if self.scripted is not None:
+            self.scripted.gate.clear()  # the model thinks until it is woken
+        await self._sleeping(story.AGENT, True)
+        run = await self._pass_after(last)
+        await self._until(run, lambda shown: shown["spent"]["calls"] > 0 or shown["ended_at"] is not None)
+        began = self.clock.monotonic()
+        await self._sleeping(story.AGENT, False)
+        stopped = await self._until(run, lambda shown: shown["status"] != "running")
+        took = self.clock.monotonic() - began
+        if self.scripted is not None:
+            self.scripted.gate.set()
+        self.view.say(
+            f"  A wake in the middle: the pass is {stopped['status']} after {took:.2f} s: {stopped['detail']}"
+        )
+        answer = await self._answer(story.AGENT, story.AWAKE)
+        self.view.say(f"  The agent answers at once, in {answer.seconds:.2f} s: {answer.question} {answer.answer}")
+        await self._sleeping(story.AGENT, True)
+        self.view.say("  It falls asleep again, and the pass goes on where it was:")
+        ended = await self._watched(run)
+        self.view.say(f"  [bold]{ended['status']}[/bold]: {counted(ended['counts'])} {ended['detail']}")
+        learned = await self._blocks()
+        self.view.console.print(diff(before, learned))
+        self.found["second"] = {
+            "status": ended["status"], "yielded": stopped["status"] == "pending", "yield_seconds": took,
+            "spent": ended["spent"], "changed": learned != before,
+        }  # fmt: skip
+        await self._undo(ended, before)
+
+    async def _undo(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
+        self.view.say(f"[bold]Undo of the second pass[/bold]: POST /api/v1/passes/{run['id']}/undo")
+        if run["ended_at"] is None:
+            self.view.say("  It still runs; there is nothing to take back yet.")
+            return
+        done = await self.server.post(f"/passes/{run['id']}/undo", {})
+        undone = sum(each["state"] == "undone" for each in done["changes"])
+        same = await self._blocks() == before
+        self.view.say(f"  {undone} changes are taken back; the learned context is as it was: {'yes' if same else 'no'}")
+        self.found["undo"] = {"undone": undone, "as_before": same}
+
+    async def _until(self, run: str, is_so: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
+        until = self.clock.monotonic() + (YIELD_SECONDS if self.scripted else PASS_SECONDS)
+        while True:
+            shown = await self.server.get(f"/passes/{run}")
+            if is_so(shown) or self.clock.monotonic() > until:
+                return shown
+            await self.clock.sleep(LOOK_SECONDS / 5)

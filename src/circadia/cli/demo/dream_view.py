@@ -1,0 +1,149 @@
+"""What a person sees of `circadia demo dream`: the story, the pass as it works, answers before and after, the diff."""
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Final
+
+from rich.console import Console, Group, RenderableType
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from circadia.cli.demo.dream_story import Said
+from circadia.cli.demo.price import PriceList
+
+_KINDS: Final = {
+    "add_note": "notes added", "retire_note": "notes retired", "demote_episode": "turns demoted",
+    "write_block": "blocks written", "flag": "contradictions flagged", "refused": "refused", "staged": "waiting",
+}  # fmt: skip
+_COLOURS: Final = {"published": "green", "refused": "red", "staged": "yellow", "undone": "magenta", "proposed": "cyan"}
+LONGEST: Final = 70
+"""Characters of a text on a line."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Answered:
+    """One answer of the foreground's model."""
+
+    question: str
+    answer: str
+    right: bool
+    """Whether it names what is right."""
+    input_tokens: int
+    output_tokens: int
+    seconds: float
+
+
+class View:
+    """Prints; on a terminal a pass is a table that lives."""
+
+    def __init__(self, console: Console, prices: PriceList) -> None:
+        self.console = console
+        self._prices = prices
+        self._shown: Mapping[str, Any] = {}
+        self._lines = 0
+        self._live = Live(get_renderable=self._render, console=console, refresh_per_second=8, transient=True)
+
+    def say(self, text: str = "") -> None:
+        """Print a line."""
+        self.console.print(text, highlight=False)
+
+    def told(self, each: Said, *, first: bool) -> None:
+        """Print what was said; `first` of its day."""
+        if first:
+            self.say(f"  [bold]{each.at:%A, %d %B}[/bold]")
+        self.say(f"    [dim]{each.speaker:>6}[/dim]  {each.text}")
+
+    def begin(self) -> None:
+        """Show a pass from now on."""
+        self._shown, self._lines = {}, 0
+        if self.console.is_terminal:
+            self._live.start(refresh=True)
+
+    def look(self, shown: Mapping[str, Any]) -> None:
+        """Take how the pass stands now."""
+        self._shown = shown
+        done: Sequence[Mapping[str, Any]] = shown.get("ledger") or ()
+        if not self.console.is_terminal and len(done) > self._lines:
+            for line in done[self._lines :]:
+                self.say(f"    {line['operation']} asks the model …")
+            self._lines = len(done)
+
+    def end(self) -> None:
+        """Take the table away, and print how it stands."""
+        self._live.stop()
+        self.console.print(self._render())
+
+    def _render(self) -> RenderableType:
+        shown = self._shown
+        table = Table(show_edge=False, pad_edge=False)
+        for column in ("step", "model calls", "tokens", "seconds"):
+            table.add_column(column, justify="left" if column == "step" else "right", min_width=9)
+        for line in shown.get("ledger") or ():
+            table.add_row(line["operation"], str(line["calls"]), f"{line['tokens']:,}", f"{line['seconds']:.1f}")
+        spent = shown.get("spent") or {"calls": 0, "tokens": 0, "seconds": 0.0}
+        table.add_section()
+        table.add_row("in all", str(spent["calls"]), f"{spent['tokens']:,}", f"{spent['seconds']:.1f}")
+        return Group(Text(f"    pass: {shown.get('status', 'not begun')}", "bold"), table, Text(self._cost(spent)))
+
+    def _cost(self, spent: Mapping[str, Any]) -> str:
+        usd = self._prices.usd(spent["tokens"], 0)
+        return "" if usd is None else f"    price of as many input tokens of {self._prices.title}: ${usd:.6f}"
+
+
+def counted(counts: Mapping[str, int]) -> str:
+    """Return what a pass did, in words."""
+    told = [f"{number} {_KINDS.get(kind, kind)}" for kind, number in counts.items()]
+    return ", ".join(told) or "nothing"
+
+
+def changes(found: Sequence[Mapping[str, Any]]) -> Table:
+    """Return the changes of a pass."""
+    table = Table(show_edge=False, pad_edge=False)
+    for column in ("by", "change", "what", "state"):
+        table.add_column(column, overflow="ellipsis", no_wrap=column != "what")
+    for each in found:
+        state = str(each["state"])
+        after: Mapping[str, Any] = each["after"] or {}
+        what = str(after.get("text") or each["why"])
+        short = what if len(what) <= LONGEST else f"{what[:LONGEST]} …"
+        table.add_row(str(each["operation"]), str(each["kind"]), Text(short), Text(state, _COLOURS.get(state, "white")))
+    return table
+
+
+def diff(before: Mapping[str, str], after: Mapping[str, str]) -> Text:
+    """Return what has changed in the learned context, line by line."""
+    text = Text()
+    for label in sorted({*before, *after}):
+        text.append(f"    block {label}\n", "bold")
+        for line in difflib.ndiff(before.get(label, "").splitlines(), after.get(label, "").splitlines()):
+            if line[0] != "?":
+                text.append(f"    {line}\n", {"+": "green", "-": "red"}.get(line[0], "dim"))
+    return text
+
+
+def compared(columns: Mapping[str, Sequence[Answered]]) -> Table:
+    """Return the same questions, asked in several ways."""
+    table = Table(title="The same questions, before the sleep and after it", title_justify="left", show_edge=False)
+    for column in ("asked", "answer"):
+        table.add_column(column, overflow="fold", min_width=17)
+    for column in ("right", "tokens in", "out", "seconds"):
+        table.add_column(column, justify="right", no_wrap=True)
+    for rows in zip(*columns.values(), strict=True):
+        for at, (way, row) in enumerate(zip(columns, rows, strict=True)):
+            if not at:
+                table.add_row("", Text(row.question, "bold"))
+            table.add_row(
+                way, Text(row.answer[-LONGEST:]), "yes" if row.right else "no",
+                f"{row.input_tokens:,}", f"{row.output_tokens:,}", f"{row.seconds:.2f}",
+                end_section=at == len(columns) - 1,
+            )  # fmt: skip
+    for way, rows in columns.items():
+        table.add_row(
+            way, "[dim]mean[/dim]", f"{sum(each.right for each in rows)} of {len(rows)}",
+            f"{sum(each.input_tokens for each in rows) / len(rows):,.0f}",
+            f"{sum(each.output_tokens for each in rows) / len(rows):,.0f}",
+            f"{sum(each.seconds for each in rows) / len(rows):.2f}",
+        )  # fmt: skip
+    return table

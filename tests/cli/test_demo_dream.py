@@ -1,0 +1,64 @@
+"""`circadia demo dream`: what is shown is what has happened, on a real server, and nothing of it is left behind."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+LIMIT_SECONDS = 240
+"""It starts a server, and the machine may be busy."""
+
+
+@pytest.mark.timeout(LIMIT_SECONDS)
+@pytest.mark.spec("SLEEP-04", "SLEEP-32", "SLEEP-60")
+def test_an_agent_that_has_slept_knows_what_holds_now_for_fewer_tokens() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "circadia", "demo", "dream", "--json"], capture_output=True, text=True, check=True
+    )  # fmt: skip
+    assert done.stderr == ""
+    found = json.loads(done.stdout)
+    assert found["scripted"], "without --model nobody is told of a real one"
+    whole, before, after = (
+        found["answers"][way] for way in ("all in the prompt", "before: by search", "after: learned")
+    )
+    assert all(each["right"] for each in after)
+    assert not all(each["right"] for each in whole)
+    assert not all(each["right"] for each in before)
+    assert sum(each["input_tokens"] for each in after) < sum(each["input_tokens"] for each in whole)
+    assert found["first"]["status"] == "succeeded"
+    assert found["first"]["spent"]["calls"] > 0
+    assert found["second"]["yielded"], "a wake ends the pass for now"
+    assert found["second"]["status"] == "succeeded"
+    assert found["second"]["changed"]
+    assert found["undo"]["as_before"]
+    assert found["undo"]["undone"] > 0
+
+
+@pytest.mark.timeout(LIMIT_SECONDS)
+def test_ctrl_c_ends_it_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    running = subprocess.Popen(
+        [sys.executable, "-m", "circadia", "demo", "dream", "--pause-seconds", "5"],
+        stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env={**os.environ, "TMPDIR": str(tmp_path)},
+    )  # fmt: skip
+    assert running.stdout is not None
+    for line in running.stdout:
+        if "falls asleep" in line:
+            break
+    running.send_signal(signal.SIGINT)
+    _, errors = running.communicate()
+    assert running.returncode == 130
+    assert "Traceback" not in errors
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_without_a_model_is_refused() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "circadia", "demo", "dream", "--upstream", "http://127.0.0.1:9"],
+        capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 2
+    assert "--model" in done.stderr
