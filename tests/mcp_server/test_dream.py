@@ -9,7 +9,7 @@ from mcp.shared.exceptions import MCPError
 
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassStatus
-from tests.mcp_server.stand import ERAS, Stand, stand
+from tests.mcp_server.stand import ERAS, Stand, refused, stand, structured
 
 
 async def bank_of(at: Stand, name: str) -> Bank:
@@ -114,3 +114,32 @@ async def test_a_bad_argument_is_refused_and_begins_nothing(tmp_path: Path) -> N
         assert "10000 characters" in await refusal(at, instructions="a\x00b")
         assert "'true' or 'false'" in await refusal(at, dry_run="maybe")
         assert not await passes(at)
+
+
+@pytest.mark.spec("SLEEP-27", "MEM-10")
+async def test_a_sleep_time_agent_alone_rewrites_blocks_and_falls_asleep_when_it_has_finished(tmp_path: Path) -> None:
+    async with stand(tmp_path) as at:
+        await at.agent("ann", policy={"bank": "own"})
+        dreamer = await at.agent("dreamer", policy={"bank": "own", "sleeptime": True})
+        await at.bank("own", human="Ann lives in Lisbon.")
+        async with at.client("ann") as ann:
+            names = {each.name for each in (await ann.list_tools()).tools}
+            assert not names & {"memory_rethink", "memory_finish_edits"}
+            with pytest.raises(MCPError, match="Unknown tool"):
+                await ann.call_tool("memory_rethink", {"label": "human", "value": "x"})
+            assert "hot_edits" in refused(await ann.call_tool("memory_insert", {"label": "human", "text": "x"}))
+        async with at.client("dreamer") as client:
+            assert {"memory_rethink", "memory_finish_edits"} <= {
+                each.name for each in (await client.list_tools()).tools
+            }
+            given = {"label": "human", "value": "Ann lives in Porto.", "expected_version": 1, "why": "she moved"}
+            made = structured(await client.call_tool("memory_rethink", given))
+            assert (made["version"], made["value"]) == (2, "Ann lives in Porto.")
+            assert "conflict" in refused(await client.call_tool("memory_rethink", given))
+            assert "shorten" in refused(
+                await client.call_tool("memory_rethink", {"label": "human", "value": "x" * 9000})
+            )
+            made = structured(await client.call_tool("memory_rethink", {"label": "plans", "value": "A trip."}))
+            assert made["version"] == 1
+            assert structured(await client.call_tool("memory_finish_edits", {})) == {"sleeping": True}
+        assert (await at.row(dreamer)).asleep

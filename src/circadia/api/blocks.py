@@ -13,9 +13,8 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
 from circadia.api.references import Instant
 from circadia.errors import InvalidRequest, NotFound
-from circadia.memory.blocks import Edit, Writer
+from circadia.memory.blocks import Edit, writer_of
 from circadia.records.block import Block
-from circadia.records.principal import Principal
 
 router = noun_router("blocks")
 
@@ -99,11 +98,6 @@ def block_view(bank: str, block: Block) -> BlockView:
     )
 
 
-def writer_of(who: Principal) -> Writer:
-    """Return what the principal writes as, whichever door it came through (MEM-10)."""
-    return Writer.PERSON if who.operator else Writer.HOT
-
-
 @router.get("/banks/{b}/blocks")
 async def list_blocks(b: str, who: Who, parts: Parts, user: User = None) -> BlockList:
     """List the blocks of a bank. The operator, and agents that may open it."""
@@ -126,7 +120,8 @@ async def show_block(b: str, label: str, who: Who, parts: Parts, user: User = No
 async def write_block(b: str, label: str, body: BlockBody, who: Who, parts: Parts, user: User = None) -> BlockView:
     """Write a version of a block, the first one too.
 
-    The operator; and agents that may write to the bank, where its policy has `hot_edits`, but read-only blocks.
+    The operator; and agents that may write to the bank, where its policy has `hot_edits` or theirs `sleeptime`, but
+    read-only blocks.
     """
     edit = Edit(
         value=body.value,

@@ -49,6 +49,7 @@ class PolicyKeys(BaseModel):
     inject: StrictBool = Field(True, description=_said("inject"))
     stable_tokens: StrictInt = Field(2_000, ge=0, le=MOST_COUNTED, description=_said("stable_tokens"))
     fitting_tokens: StrictInt = Field(1_000, ge=0, le=MOST_COUNTED, description=_said("fitting_tokens"))
+    sleeptime: StrictBool = Field(False, description=_said("sleeptime"))
 
 
 class PolicyBody(PolicyKeys, Body):

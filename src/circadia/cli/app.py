@@ -16,6 +16,7 @@ from circadia.cli import (
     events,
     holds,
     inbox,
+    init,
     model,
     pulses,
     schedule,
@@ -57,6 +58,7 @@ app.add_typer(events.app)
 app.add_typer(usage.app)
 app.add_typer(top.app)
 app.add_typer(config.app, name="config")
+app.add_typer(init.app, name="init")
 app.add_typer(doctor.app)
 app.add_typer(model.app, name="model")
 app.add_typer(import_djinnbot.app, name="import")

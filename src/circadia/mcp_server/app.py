@@ -6,7 +6,7 @@ cancels the call, the tool is cancelled too.
 """
 
 import logging
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager
 from importlib.metadata import version
 from typing import Any, Final
@@ -47,7 +47,7 @@ from circadia.mcp_server.refusals import (
     unforeseen_tool_error,
 )
 from circadia.mcp_server.resources import Resources, instruction_text
-from circadia.mcp_server.tools import TOOLS
+from circadia.mcp_server.tools import RETHINK_TOOLS, TOOLS, Tool
 
 __all__ = ["McpParts", "McpServer"]
 
@@ -55,6 +55,8 @@ _logger = logging.getLogger(__name__)
 
 _LISTS_FRESH: Final = CacheHint(ttl_ms=10 * 60 * 1000, scope="public")
 """Lists are the same for all callers and change with a release only."""
+_TOOLS_FRESH: Final = CacheHint(ttl_ms=60 * 1000, scope="private")
+"""The list of tools depends on who calls: sleep-time agents have more."""
 
 Context = ServerRequestContext[Any, Any]
 
@@ -67,7 +69,8 @@ class McpServer:
         instruction = instruction_text()
         self._resources = Resources(instruction)
         self._tools = {tool.name: tool for tool in TOOLS}
-        self._listed = [tool.listed() for tool in TOOLS]
+        self._more = {tool.name: tool for tool in RETHINK_TOOLS}
+        self._listed = [tool.listed() for tool in (*TOOLS, *RETHINK_TOOLS)]
         schemas = {tool.name: tool.input_schema for tool in self._listed}
         server: Server[Any] = Server(
             "circadia",
@@ -75,7 +78,7 @@ class McpServer:
             title="Circadia",
             instructions=instruction,
             cache_hints={
-                "tools/list": _LISTS_FRESH,
+                "tools/list": _TOOLS_FRESH,
                 "prompts/list": _LISTS_FRESH,
                 "resources/list": _LISTS_FRESH,
                 "resources/templates/list": _LISTS_FRESH,
@@ -103,13 +106,19 @@ class McpServer:
         scope[SENT].append(handover.settle)
         await self._sdk({**scope, HANDOVER: handover}, receive, send)
 
-    async def _list_tools(self, _: Context, __: PaginatedRequestParams | None) -> ListToolsResult:
-        return ListToolsResult(tools=self._listed)
+    def _tools_of(self, context: Context) -> Mapping[str, Tool]:
+        own = caller_of(context, self._parts).principal.agent
+        return self._tools | self._more if own is not None and own.policy.sleeptime else self._tools
+
+    async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
+        known = self._tools_of(context)
+        return ListToolsResult(tools=[each for each in self._listed if each.name in known])
 
     async def _call_tool(self, context: Context, params: CallToolRequestParams) -> CallToolResult:
-        tool = self._tools.get(params.name)
+        known = self._tools_of(context)
+        tool = known.get(params.name)
         if tool is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name!r}{nearest(params.name, self._tools)}")
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name!r}{nearest(params.name, known)}")
         try:
             arguments = read_arguments(tool.name, tool.arguments, params.arguments)
             answer = await tool.run(caller_of(context, self._parts), arguments)

@@ -13,6 +13,7 @@ from circadia.memory.episodes import is_text
 from circadia.records.bank import Bank
 from circadia.records.block import Block, Span
 from circadia.records.event import Event, EventType
+from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 
 T = TypeVar("T")
@@ -30,9 +31,16 @@ class Writer(StrEnum):
     PERSON = "person"
     """May write all."""
     SLEEP = "sleep"
-    """A pass: may write what is not read-only."""
+    """A pass, or an agent whose policy has `sleeptime`: may write what is not read-only."""
     HOT = "hot"
     """An agent while somebody waits: the same, if its bank's policy has `hot_edits`."""
+
+
+def writer_of(who: Principal) -> Writer:
+    """Return what a principal writes as, whichever door it came through (MEM-10)."""
+    if who.operator:
+        return Writer.PERSON
+    return Writer.SLEEP if who.agent is not None and who.agent.policy.sleeptime else Writer.HOT
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -92,6 +92,8 @@ class AgentPolicy:
     """Tokens that the blocks may take of each call."""
     fitting_tokens: int = 1_000
     """Tokens that notes and episodes for the question may take."""
+    sleeptime: bool = False
+    """Whether it is a sleep-time agent: it may write blocks as a pass does, also where its bank has no `hot_edits`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

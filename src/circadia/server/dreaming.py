@@ -21,6 +21,7 @@ from circadia.llm.usage import Usage
 from circadia.memory.tier import Memory
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
+from circadia.sleeptime.agents import SleeptimeAgents
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.grounding import grounded
 from circadia.sleeptime.operations.registry import chosen
@@ -32,6 +33,7 @@ from circadia.sleeptime.wording import worded
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
+from circadia.wake.requests import Requests
 
 _logger = logging.getLogger(__name__)
 
@@ -61,11 +63,12 @@ def sleep_worker(
     store: Store,
     signals: Signals,
     memory: Memory,
+    wakes: Requests | None = None,
 ) -> SleepWorker:
     """Build what runs passes; `minds` are the tier's model and those of single operations."""
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=chosen, rules=RULES, retrieval=memory.retrieval,
-        mind=minds[0], minds=minds[1],
+        mind=minds[0], minds=minds[1], ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 

@@ -196,7 +196,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, health = _dreamer(stack, basis, dreams, metrics, memory)
+    dreamer, health = _dreamer(stack, basis, dreams, metrics, memory, tier)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, health, *beside)]
@@ -210,11 +210,11 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
 
 
 def _dreamer(
-    stack: AsyncExitStack, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory
+    stack: AsyncExitStack, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier
 ) -> tuple[SleepWorker, SleepHealth]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
     minds = sleep_minds(basis.settings, partial(_secret, basis), clock, stack)
-    worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory)
+    worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests)
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
     return worker, health

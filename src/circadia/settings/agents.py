@@ -51,6 +51,9 @@ class PolicySettings(Section):
     fitting_tokens: int = Field(
         1_000, ge=0, description="Tokens that notes and episodes for the question may take of each call."
     )
+    sleeptime: bool = Field(
+        False, description="It is a sleep-time agent: it may write blocks where the bank has no `hot_edits`."
+    )
 
     def policy(self) -> AgentPolicy:
         """Return the record of these settings."""

@@ -84,6 +84,11 @@ class SleepPolicySettings(Section):
     passes_per_hour: int = Field(12, ge=0, description="Passes that may begin within an hour.")
     review: bool = Field(False, description="What passes propose waits for a person.")
     tell: bool = Field(True, description="The agent is told in one line what changed while it slept.")
+    agent: str | None = Field(
+        None,
+        description="Agent that is woken when a pass has ended, `name` or `session:name`: one that writes the blocks "
+        "itself, with `sleeptime` in its policy.",
+    )
     max_rethinks: int = Field(10, ge=0, description="Edits of blocks in one pass.")
     operations: dict[Operation, OperationSettings] = Field(
         default_factory=dict[Operation, OperationSettings],

@@ -34,6 +34,9 @@ RETRY_SECONDS: Final = 1.0
 Operations = Callable[[SleepPolicySettings, bool, Sequence[str]], Sequence[Operation]]
 """Returns what a pass does: by the bank's policy, whether there is a model, and what was asked for (empty: all)."""
 
+Ended = Callable[[Tx, Bank, SleepPolicySettings, Pass], Awaitable[None]]
+"""Does, in the transaction that ends a pass, what follows from that."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class SleepParts:
@@ -57,6 +60,8 @@ class SleepParts:
     """The tier's model; none for passes that ask no model."""
     minds: Mapping[str, Mind] = field(default_factory=dict[str, Mind])
     """Models of single operations."""
+    ended: Ended | None = None
+    """What else belongs to the end of a pass."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -158,7 +163,9 @@ class Runs:
         await self._tier.rows.put_back(tx, bank, run, why, seconds=seconds)
 
     async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> None:
-        await self._tier.rows.end(tx, bank, run, status, detail)
+        ended = await self._tier.rows.end(tx, bank, run, status, detail)
+        if self._parts.ended is not None:
+            await self._parts.ended(tx, bank, self._tier.policy(bank), ended)
 
     async def _settled(self, each: Run, act: Callable[[Tx, Pass], Awaitable[None]]) -> None:
         """Write what became of a pass as it stands, if it is still ours; try again until that is written."""

@@ -6,6 +6,7 @@ from circadia.mcp_server.tools.agents import AGENT_TOOLS
 from circadia.mcp_server.tools.inbox import INBOX_TOOLS
 from circadia.mcp_server.tools.memory import MEMORY_TOOLS
 from circadia.mcp_server.tools.messages import MESSAGE_TOOLS
+from circadia.mcp_server.tools.rethink import RETHINK_TOOLS
 from circadia.mcp_server.tools.sleep import SLEEP_TOOLS
 from circadia.mcp_server.tools.threads import THREAD_TOOLS
 from circadia.mcp_server.tools.tool import Tool
@@ -22,6 +23,6 @@ TOOLS: Final[tuple[Tool, ...]] = (
     *MEMORY_TOOLS,
     *SLEEP_TOOLS,
 )
-"""All tools, in the order in which `tools/list` shows them."""
+"""The tools of every agent, in the order of `tools/list`; sleep-time agents have `RETHINK_TOOLS` too."""
 
-__all__ = ["TOOLS", "Tool"]
+__all__ = ["RETHINK_TOOLS", "TOOLS", "Tool"]

@@ -13,7 +13,7 @@ from circadia.mcp_server.arguments import Answer, Arguments
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.tool import Tool
 from circadia.mcp_server.tools.waits import ANSWER_CHARACTERS
-from circadia.memory.blocks import Writer
+from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.retrieval import Found
 from circadia.records.bank import Trust
@@ -22,7 +22,8 @@ from circadia.records.end_user import bounded
 from circadia.records.episode import Episode, EpisodeKind
 
 
-def _text(given: object) -> object:
+def as_text(given: object) -> object:
+    """Return what is given; raise ValueError for what no text can be."""
     if isinstance(given, str) and not is_text(given):
         raise ValueError("it is not text: it has a NUL or a lone surrogate")
     return given
@@ -42,16 +43,16 @@ def _instant(given: object) -> object:
 Instant = Annotated[datetime | None, BeforeValidator(_instant)]
 BankName = Annotated[
     str | None,
-    BeforeValidator(_text),
+    BeforeValidator(as_text),
     Field(max_length=200, description="A bank that your policy names; by default the one that you are bound to."),
 ]
 User = Annotated[
     str | None,
-    BeforeValidator(_text),
+    BeforeValidator(as_text),
     Field(max_length=1000, description="The end user, if your bank is one for each, such as support-{user}."),
     AfterValidator(bounded),
 ]
-Label = Annotated[str, BeforeValidator(_text), Field(max_length=200, description="Name of the block.")]
+Label = Annotated[str, BeforeValidator(as_text), Field(max_length=200, description="Name of the block.")]
 Expected = Annotated[
     int | None, Field(ge=0, description="The version that you have read; if it is another now, nothing is changed.")
 ]
@@ -83,7 +84,7 @@ class Remembered(Answer):
 class Recall(Arguments):
     """What `recall` takes."""
 
-    query: Annotated[str, BeforeValidator(_text)] = Field(
+    query: Annotated[str, BeforeValidator(as_text)] = Field(
         min_length=1, max_length=10_000, description="What you want to know, in words."
     )
     limit: int = Field(default=8, ge=1, le=50, description="How many at most.")
@@ -207,9 +208,9 @@ async def _insert(caller: Caller, given: Insert) -> Answer:
         bank = await memory.banks.opened(tx, caller.principal, given.bank, write=True, user=given.user)
         made = await memory.blocks.insert(
             tx, bank, given.label, given.text, line=given.line, expected=given.expected_version,
-            writer=_writer(caller), by=caller.principal.name,
+            writer=writer_of(caller.principal), by=caller.principal.name,
         )  # fmt: skip
-    return _answer(bank.name, made)
+    return block_answer(bank.name, made)
 
 
 async def _replace(caller: Caller, given: Replace) -> Answer:
@@ -218,16 +219,13 @@ async def _replace(caller: Caller, given: Replace) -> Answer:
         bank = await memory.banks.opened(tx, caller.principal, given.bank, write=True, user=given.user)
         made = await memory.blocks.replace(
             tx, bank, given.label, given.old, given.new, expected=given.expected_version,
-            writer=_writer(caller), by=caller.principal.name,
+            writer=writer_of(caller.principal), by=caller.principal.name,
         )  # fmt: skip
-    return _answer(bank.name, made)
+    return block_answer(bank.name, made)
 
 
-def _writer(caller: Caller) -> Writer:
-    return Writer.PERSON if caller.principal.operator else Writer.HOT
-
-
-def _answer(bank: str, block: Block) -> BlockAnswer:
+def block_answer(bank: str, block: Block) -> BlockAnswer:
+    """Return the block as tools answer it."""
     return BlockAnswer(bank=bank, label=block.label, version=block.version, value=block.value, limit=block.limit)
 
 

@@ -1,0 +1,84 @@
+"""A bank's sleep-time agent is woken when a pass over the bank has ended."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.agents.registry import NewAgent, Registry
+from circadia.agents.sessions import Sessions
+from circadia.agents.threads import Threads
+from circadia.records.agent import Agent, AgentPolicy, SleepEvent
+from circadia.records.sleep_pass import PassStatus
+from circadia.records.wake import Wake, WakeSource
+from circadia.server.waking import wake_tier
+from circadia.settings import Settings
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.agents import SleeptimeAgents
+from circadia.stores.signals.local import LocalSignals
+from tests.sleeptime.stand import Stand
+
+
+class Team:
+    """A stand with the agent `dreamer`, who is asleep."""
+
+    def __init__(self, stand: Stand) -> None:
+        self.stand = stand
+        signals, settings = LocalSignals(), Settings.model_validate({})
+        tier = wake_tier(settings, stand.clock, stand.ids, signals)
+        self.agents = SleeptimeAgents(tier.requests)
+        self.registry = Registry(stand.clock, stand.ids, signals, AgentPolicy(), tier.pulses)
+        threads = Threads(stand.clock, stand.ids, signals, tier.thread_events, max_message_characters=1000)
+        self.sessions = Sessions(stand.clock, stand.ids, signals, self.registry, threads)
+
+    async def made(self) -> Agent:
+        new = NewAgent(
+            name="dreamer", description="", sleep_events=frozenset({SleepEvent.AGENT_STARTED}),
+            wake_events=frozenset(), policy={"sleeptime": True, "bank": "ann"},
+        )  # fmt: skip
+        async with self.stand.store.write() as tx:
+            await self.sessions.ensure_default(tx)
+            session = await tx.sessions.by_name("default")
+            assert session is not None
+            return (await self.registry.add(tx, session, new))[0]
+
+    async def ended(self, status: PassStatus, key: str, agent: str = "dreamer", **more: Any) -> None:
+        run = replace(await self.stand.begun(key, **more), status=status)
+        await self.stand.ended(run)
+        policy = SleepPolicySettings.model_validate({"agent": agent})
+        async with self.stand.store.write() as tx:
+            await self.agents.pass_ended(tx, self.stand.bank, policy, run)
+
+    async def wakes(self) -> Sequence[Wake]:
+        async with self.stand.store.read() as tx:
+            return await tx.wakes.every()
+
+
+@pytest.mark.spec("SLEEP-27")
+async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(tmp_path: Path) -> None:
+    team = Team(await Stand.made(tmp_path))
+    agent = await team.made()
+    assert agent.asleep
+    await team.ended(PassStatus.SUCCEEDED, "p1")
+    (wake,) = await team.wakes()
+    assert (wake.agent_id, wake.source, wake.reason) == (agent.id, WakeSource.SCHEDULE, "new in bank ann")
+    async with team.stand.store.read() as tx:
+        present = await tx.agents.get(agent.id)
+        assert present is not None
+        assert not present.asleep
+    await team.ended(PassStatus.NO_CHANGE, "p2")  # it is awake, and sees what is new by itself
+    assert len(await team.wakes()) == 1
+
+
+@pytest.mark.spec("SLEEP-27")
+async def test_a_dry_run_a_pass_that_failed_and_an_agent_that_is_not_there_wake_nobody(tmp_path: Path) -> None:
+    team = Team(await Stand.made(tmp_path))
+    await team.made()
+    await team.ended(PassStatus.SUCCEEDED, "p1", dry_run=True)
+    await team.ended(PassStatus.FAILED, "p2")
+    await team.ended(PassStatus.CANCELLED, "p3")
+    await team.ended(PassStatus.SUCCEEDED, "p4", agent="nobody")
+    await team.ended(PassStatus.SUCCEEDED, "p5", agent="away:nobody")
+    assert not await team.wakes()
