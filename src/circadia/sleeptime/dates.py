@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone, tzinfo
+from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
@@ -23,8 +24,13 @@ _SMALL: Final = """
 zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen
 eighteen nineteen twenty
 """
+_SHORT_WEEKDAYS: Final = tuple(name[:3].lower() for name in WEEKDAYS)
 SMALL: Final[tuple[str, ...]] = tuple(_SMALL.split())
 """Names of numbers, by number."""
+READ: Final = 20_000
+"""Characters of a text that are looked at."""
+MOST: Final = 200
+"""Dates of one kind in a text that are looked at."""
 LONGEST_AGO: Final = 100
 """Years, months, weeks or days that are counted from a message at most."""
 
@@ -39,12 +45,16 @@ _HEDGES: Final = frozenset(_HEDGED.split())
 """Before a number or `last` they say that it is not to be taken at its word."""
 _RECURS: Final = re.compile(r"\b(?:every|each|always|usually|often|birthday|anniversary|born|annual\w*|yearly)\b", re.I)
 _OTHER: Final = re.compile(r"\b(?:last|next|this|following|previous) (?:week|month|year|time)\b|\bago\b", re.I)
+_BESIDE: Final = re.compile(r" \((?:week of )?\d{4}")
+"""A date beside its wording."""
+_NEAR: Final = 300
+"""Characters on either side that may say what a date means."""
 _LIKE: Final = re.compile(r"\blike (?:just |only |it was (?:just |only )?)?$", re.I)
 """`It feels like yesterday.`"""
 _NUMBER: Final = rf"(?P<number>\d{{1,3}}|an?|{'|'.join(SMALL[1:])})"
 _UNIT: Final = r"(?P<unit>day|week|month|year)s?"
 _MONTH: Final = rf"(?P<month>{'|'.join(MONTHS)})"
-_WEEKDAY: Final = rf"(?P<weekday>{'|'.join(WEEKDAYS)})"
+_WEEKDAY: Final = rf"(?P<weekday>{'|'.join(WEEKDAYS)}|(?-i:Mon|Tues?|Wed|Thu(?:rs?)?|Fri|Sat|Sun)\b\.?)"
 _PART: Final = r"(?: (?:morning|afternoon|evening|night))?"
 _ORDINAL: Final = r"\d{1,2}(?:st|nd|rd|th)?"
 _DAY_OF: Final = rf"(?:{_MONTH} (?P<day>{_ORDINAL})|(?P<of>{_ORDINAL})(?: of)? (?P<in>{'|'.join(MONTHS)}))"
@@ -114,12 +124,13 @@ def relative(text: str, at: datetime) -> Sequence[Told]:
     `at` is in the zone of whoever said it. Those that have the date beside them already are left out.
     """
     found: list[Told] = []
+    text = text[:READ]
     lower = text.lower()
     for needed, pattern, resolve in _RULES:
         if not any(map(lower.__contains__, needed)):
             continue
-        for match in pattern.finditer(text):
-            if _quoted(text, match) or re.match(r" \((?:week of )?\d{4}", text[match.end() :]):
+        for match in islice(pattern.finditer(text), MOST):
+            if _quoted(text, match) or _BESIDE.match(text, match.end()):
                 continue
             try:
                 days = resolve(text, match, at.date())
@@ -139,7 +150,8 @@ def _near(shift: int) -> Callable[[str, re.Match[str], date], Days]:
     """Return what resolves a word that stands for a day so far from today."""
 
     def resolve(text: str, match: re.Match[str], today: date) -> Days:
-        return None if _LIKE.search(text[: match.start()]) else _only(today + shift * _DAY)
+        before = text[max(match.start() - _NEAR, 0) : match.start()]
+        return None if _LIKE.search(before) else _only(today + shift * _DAY)
 
     return resolve
 
@@ -158,8 +170,8 @@ def _counted(text: str, match: re.Match[str], today: date) -> Days:
 def _period(text: str, match: re.Match[str], today: date) -> Days:
     """Resolve `last week`, `this month`, `next year`."""
     which, past = match["which"].lower(), match["past"] is not None
-    before = re.search(r"(\w+)\W*$", text[: match.start()])
-    if past or (before is not None and before[1].lower() in ("the", "these", "every", "for")):
+    before = text[max(match.start() - _NEAR, 0) : match.start()].split()
+    if past or (before and before[-1].lower() in ("the", "these", "every", "for")):
         return None  # the time up to now
     return _shifted(today, match["unit"].lower(), {"last": -1, "this": 0, "next": 1}[which])
 
@@ -180,7 +192,7 @@ def _weekend(text: str, match: re.Match[str], today: date) -> Days:
 
 def _weekday(text: str, match: re.Match[str], today: date) -> Days:
     """Resolve `last Friday`, `on Monday`; `next` and `this` where only one can be meant."""
-    which, day = match["which"].lower(), WEEKDAYS.index(match["weekday"])
+    which, day = match["which"].lower(), _SHORT_WEEKDAYS.index(match["weekday"][:3].lower())
     ahead = (day - today.weekday()) % 7
     before = today - ((today.weekday() - day) % 7 or 7) * _DAY
     if which == "last" or (which == "this" and match["past"]):
@@ -190,7 +202,7 @@ def _weekday(text: str, match: re.Match[str], today: date) -> Days:
         return _only(after) if _monday(after) > _monday(today) else None
     if which == "this":
         return _only(today + ahead * _DAY) if day >= today.weekday() else None
-    if not ahead or _RECURS.search(text) or _OTHER.search(text):
+    if not ahead or _elsewhere(text, match):
         return None
     when = tense(text, match.start())
     return None if when is None else _only(before if when is Tense.PAST else after)
@@ -204,7 +216,7 @@ def _month(text: str, match: re.Match[str], today: date) -> Days:
         year = today.year - 1 if month >= today.month else None
     elif which == "next":
         year = today.year + 1 if month <= today.month else None
-    elif month == today.month or _RECURS.search(text) or _OTHER.search(text):
+    elif month == today.month or _elsewhere(text, match):
         return None
     else:
         when = tense(text, match.start())
@@ -217,7 +229,7 @@ def _month(text: str, match: re.Match[str], today: date) -> Days:
 
 def _day_of_month(text: str, match: re.Match[str], today: date) -> Days:
     """Resolve `March 5th` by the tense."""
-    if _RECURS.search(text) or _OTHER.search(text):
+    if _elsewhere(text, match):
         return None
     month = MONTHS.index(match["month"] or match["in"]) + 1
     day, when = int((match["day"] or match["of"]).rstrip("stndrh")), tense(text, match.start())
@@ -260,11 +272,17 @@ def _value(number: str) -> int | None:
     return 1 if word in ("a", "an") else SMALL.index(word)
 
 
+def _elsewhere(text: str, match: re.Match[str]) -> bool:
+    """Return whether what stands around says that it recurs, or counts from another day."""
+    around = text[max(match.start() - _NEAR, 0) : match.end() + _NEAR]
+    return _RECURS.search(around) is not None or _OTHER.search(around) is not None
+
+
 def _hedged(text: str, start: int) -> bool:
-    before = re.search(r"([\w~]+|[-–/.,~<>])\s*$", text[:start])
-    if before is None:
+    before = text[max(start - _NEAR, 0) : start].split()
+    if not before:
         return False
-    return before[1] in "-–/~<>" or before[1].lower() in _HEDGES or before[1].isdecimal()
+    return before[-1][-1] in "-–/~<>" or before[-1].lower() in _HEDGES or before[-1].isdecimal()
 
 
 def _quoted(text: str, match: re.Match[str]) -> bool:
@@ -318,7 +336,7 @@ _RULES: Final[Sequence[tuple[Sequence[str], re.Pattern[str], Callable[[str, re.M
     ),
     (("weekend",), _rule(r"(?P<which>last|this|next) (?P<past>past )?weekend"), _weekend),
     (
-        ("day",),
+        _SHORT_WEEKDAYS,
         _rule(rf"(?P<which>last|this|next|on) (?P<past>past )?{_WEEKDAY}{_PART}{_NO_YEAR}{_NOT_ONE}"),
         _weekday,
     ),

@@ -4,9 +4,10 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from datetime import date, datetime
+from itertools import islice
 from typing import Final
 
-from circadia.sleeptime.dates import MONTHS, WEEKDAYS, relative
+from circadia.sleeptime.dates import MONTHS, MOST, WEEKDAYS, relative
 from circadia.sleeptime.tense import Tense, tense
 
 
@@ -70,7 +71,7 @@ def written(text: str) -> list[WrittenDate]:
     """Return the dates that a text writes out, with a day or a year at least, in order; of `May 6-7` both days."""
     if not _DIGIT.search(text):
         return []
-    found = [match for pattern in _PATTERNS for match in pattern.finditer(text)]
+    found = [match for pattern in _PATTERNS for match in islice(pattern.finditer(text), MOST)]
     found.sort(key=lambda match: (match.start(), -match.end()))
     dates: list[WrittenDate] = []
     for match in found:

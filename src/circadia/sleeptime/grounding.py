@@ -10,6 +10,7 @@ import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Final, cast
 
 from circadia.ids import EpisodeId
@@ -31,7 +32,10 @@ _ADDRESS: Final = re.compile(
     r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|[\w.+-]+@[\w-]+\.[\w.-]+|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}/[^\s<>\"'()]*"
 )
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*['’]?")
-_BEGINS: Final = re.compile(r"(?:^|[.!?…]['\"”’)]*\s|\n)[\s>*•\"'“‘(\[-]*$")
+_BEGINS: Final = re.compile(r"(?:[.!?…]['\"”’)]*\s|\n)[\s>*•\"'“‘(\[-]*$")
+_NOTHING: Final = re.compile(r"[\s>*•\"'“‘(\[-]*")
+_NEAR: Final = 60
+"""Characters before a word that show whether it begins a sentence."""
 _ABBREVIATED: Final = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|vs|no|e\.g|i\.e|[A-Z])\.\s*$")
 _DOING: Final = re.compile(
     r"(?:['’]s)?(?: and [A-Z]\w+)? (?:also |now |usually |often |really |still |never |always )?"
@@ -131,7 +135,7 @@ def sources(rows: Iterable[Episode], *texts: str) -> Sources:
 
 def ungrounded(text: str, known: Sources) -> str:
     """Return which claims of a text are in no source, in words; empty if none is."""
-    strange = list(dict.fromkeys(_strange(text, known)))
+    strange = list(dict.fromkeys(islice(_strange(text, known), TOLD)))
     if not strange:
         return ""
     return _cut(", ".join(repr(each) for each in strange)) + (" is" if len(strange) == 1 else " are") + " in no source"
@@ -199,8 +203,11 @@ def _known(word: str, known: Sources) -> bool:
 
 
 def _begins(text: str, match: re.Match[str]) -> bool:
-    before = text[: match.start()]
-    return _BEGINS.search(before) is not None and _ABBREVIATED.search(before) is None
+    first = max(match.start() - _NEAR, 0)
+    before = text[first : match.start()]
+    if _ABBREVIATED.search(before):
+        return False
+    return _BEGINS.search(before) is not None or (not first and _NOTHING.fullmatch(before) is not None)
 
 
 def _possessive(text: str, match: re.Match[str]) -> bool:

@@ -37,7 +37,7 @@ SMALL_TALK: Final = frozenset(_TALK.split())
 _QUOTES: Final = str.maketrans("’‘", "''")
 _INTERJECTIONS: Final = frozenset(("ah", "ahh", "hey", "hm", "hmm", "oh", "ohh", "please", "uh", "um"))
 """Words that change nothing where they begin or end a text."""
-_SILENT: Final = re.compile(r"[.,:;!…]+(?=[\s\"')\]”]|$)|[()\[\]\"“”„]|(?<!\w)['*_`]+|['*_`]+(?!\w)")
+_SILENT: Final = re.compile(r"(?<![.,:;!…])[.,:;!…]+(?=[\s\"')\]”]|$)|[()\[\]\"“”„]|(?<!\w)['*_`]+|['*_`]+(?!\w)")
 """Marks that change nothing; those in a number do, and so do `?`, `-`, `+`, `%`, `$`, `#`, `/`, `@`."""
 
 

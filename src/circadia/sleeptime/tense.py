@@ -14,6 +14,8 @@ class Tense(Enum):
     """After."""
 
 
+LONGEST: Final = 300
+"""Characters of a sentence that are looked at, on either side of a place."""
 _END: Final = re.compile(r"[.!?;\n]+(?=\s|$)|\n")
 _IRREGULAR: Final = (
     "was|were|had|did|didn['’]t|wasn['’]t|weren['’]t|went|saw|got|made|took|came|met|bought|found|told|said|gave|left|lost|"
@@ -46,6 +48,8 @@ _DOING: Final = re.compile(r"(?:\b(?:am|is|are)|['’](?:m|re|s)) (?:not |just |
 
 def tense(text: str, at: int) -> Tense | None:
     """Return the tense of the sentence around a place of a text; none if nothing or both is said."""
+    start = max(at - LONGEST, 0)
+    text, at = text[start : at + LONGEST], at - start
     first, last = 0, len(text)
     for end in _END.finditer(text):
         if end.end() <= at:

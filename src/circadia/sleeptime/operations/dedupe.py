@@ -30,8 +30,8 @@ FEWEST_WORDS: Final = 4
 
 AGAIN: Final = "said again"
 """How the reason of a demotion begins by which nothing is over: a newer episode says the same."""
-MOST_WORDS: Final = 60
-"""Words of an episode that somebody may say again in the same words."""
+MOST_CHARACTERS: Final = 400
+"""Length of an episode that somebody may say again in the same words."""
 _ARTICLES: Final = frozenset(("a", "an", "the"))
 _TURNING: Final = re.compile(
     r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|if|unless|until|except|but|only|hardly|"
@@ -107,7 +107,8 @@ def _lasts(episode: Episode) -> bool:
         and episode.trust in (Trust.PERSON, Trust.AGENT)
         and not episode.incomplete
         and "?" not in episode.text
-        and FEWEST_WORDS <= len(episode.text.split()) <= MOST_WORDS
+        and len(episode.text) <= MOST_CHARACTERS
+        and len(episode.text.split()) >= FEWEST_WORDS
         and is_content(episode.text)
         and not happened(episode.text)
         and not relative(episode.text, local(episode))
