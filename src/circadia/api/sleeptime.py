@@ -49,7 +49,7 @@ class SleeptimeView(BaseModel):
 
 
 @router.get("/sleeptime")
-async def show_fleet(
+async def show_sleeptime_of_all(
     who: Who,
     parts: Parts,
     limit: Annotated[int, Query(ge=1, le=1000, description="How many banks at most.")] = 100,
