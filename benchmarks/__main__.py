@@ -17,6 +17,7 @@ from benchmarks import (
     dream_cost,
     dream_losses,
     holds,
+    hot_path,
     idle_fleet,
     inbox,
     pass_overhead,
@@ -58,6 +59,7 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
             folder, pass_overhead.QUICK if quick else pass_overhead.Size()
         ),
         "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=data)),
+        "hot_path": lambda folder: hot_path.run(folder, hot_path.QUICK if quick else hot_path.Size()),
         "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
     }
 

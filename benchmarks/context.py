@@ -26,6 +26,7 @@ from circadia.ids import RandomIds
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.vectors import stored_vector
+from circadia.records.bank import Bank
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
@@ -117,7 +118,7 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
     questions = [made.question(turns[at * 7919 % fewest]) for at in range(min(2_000, 2 * fewest))]
     try:
         for episodes in size.episodes:
-            await _fill(store, _bank(episodes), turns[:episodes])
+            await fill(store, _bank(episodes), turns[:episodes])
     finally:
         await store.close()
     measured = Measured(database=database)
@@ -158,8 +159,8 @@ def _injection(episodes: int) -> str:
     return f"capture and injection, {episodes:,}"
 
 
-async def _fill(store: Store, name: str, turns: Sequence[Turn]) -> None:
-    """Make a bank of these turns, embedded as the server does it."""
+async def fill(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
+    """Return a new bank of these turns, embedded as the server does it."""
     async with store.write() as tx:
         bank = await Banks(SystemClock(), RandomIds(system_milliseconds), {}).create(
             tx, NewBank(name=name), by="benchmark"
@@ -171,7 +172,7 @@ async def _fill(store: Store, name: str, turns: Sequence[Turn]) -> None:
         async with store.read() as tx:
             page = await tx.episodes.every(bank.id, after=after, limit=500)
         if not page:
-            return
+            return bank
         vectors = await embedder.embed([each.text for each in page])
         async with store.write() as tx:
             numbers = [each.number for each in page]

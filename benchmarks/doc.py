@@ -10,7 +10,7 @@ DOC: Final = Path(__file__).parent.parent / "docs" / "operations" / "benchmarks.
 NAMES: Final = (
     *("proxy", "holds", "state", "admission", "pulses", "schedules", "inbox", "idle_fleet"),
     *("remember", "remember_peers", "search", "search_peers", "context", "recall"),
-    *("pass_overhead", "dream_cost", "dream_losses"),
+    *("pass_overhead", "dream_cost", "dream_losses", "hot_path"),
 )
 
 

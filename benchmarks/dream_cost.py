@@ -179,11 +179,7 @@ def _report(
             "finds is read again with what is said later about the same.",
             "A sitting is a session of the data. Circadia's calls come while nobody waits; those of the others, turn "
             "by turn, on the hot path, with a stand-in that finds one fact in each turn.",
-            *(
-                ["The talks are made up (`benchmarks/talks.py`)."]
-                if size.data is None
-                else [f"Data: {size.data.name}."]
-            ),
+            "The talks are made up (`benchmarks/talks.py`)." if size.data is None else "The talks came by `--data`.",
             *notes,
         ],
         figures={

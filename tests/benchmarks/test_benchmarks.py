@@ -16,6 +16,7 @@ from benchmarks import (
     dream_cost,
     dream_losses,
     holds,
+    hot_path,
     idle_fleet,
     inbox,
     pass_overhead,
@@ -56,6 +57,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "pass_overhead": lambda folder: pass_overhead.run(folder, pass_overhead.QUICK),
     "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK),
     "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK),
+    "hot_path": lambda folder: hot_path.run(folder, hot_path.QUICK),
 }
 
 
@@ -65,6 +67,7 @@ MARKS = {
     "search": pytest.mark.spec("MEM-07"),
     "context": pytest.mark.spec("MEM-13", "MEM-15"),
     "dream_losses": pytest.mark.spec("SLEEP-71"),
+    "hot_path": pytest.mark.spec("SLEEP-72"),
 }
 
 
