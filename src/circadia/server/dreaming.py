@@ -16,7 +16,7 @@ from circadia.ids import IdSource
 from circadia.llm.mind import Mind, Prompt
 from circadia.llm.minds import MindAt, opened
 from circadia.llm.prices import PriceList
-from circadia.llm.providers import cheap_model
+from circadia.llm.providers import cheap_model, warning
 from circadia.llm.usage import Usage
 from circadia.memory.tier import Memory
 from circadia.settings import Settings
@@ -88,12 +88,22 @@ def sleep_minds(
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
     mind = LateMind(at, clock, stack, turn)
+    dear = warning(mind, _foreground(settings), clock.now())
+    if dear:
+        _logger.warning("%s", dear)
     others = {
         name: LateMind(replace(at, model=each.model), clock, stack, turn)
         for name, each in settings.sleeptime.operations.items()
         if each.model is not None
     }
     return mind, others
+
+
+def _foreground(settings: Settings) -> Mapping[str, PriceList]:
+    """Return the models that the file lets agents name, with their prices."""
+    names = {name for each in (settings.defaults, *settings.agents.values()) for name in each.models or ()}
+    lists = [PriceList(base_url=each.base_url, api=each.api) for each in settings.upstreams.values()]
+    return {name: known for name in names if (known := next((each for each in lists if each.knows(name)), None))}
 
 
 def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
