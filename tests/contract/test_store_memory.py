@@ -88,6 +88,11 @@ async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_w
         assert await tx.episodes.get(BANK.id, one.id) == replace(kept, repeats=1, stale=stale)
         assert await tx.episodes.numbered(BANK.id, [number]) == {number: replace(kept, repeats=1, stale=stale)}
         assert await tx.episodes.numbered(OTHER.id, [number]) == {}
+        assert await tx.episodes.weights(BANK.id, after=0) == {number: 0.3}
+        await tx.episodes.demote(one.id, ())
+        assert await tx.episodes.weights(BANK.id, after=1) == {number: 1.0}
+        assert await tx.episodes.weights(BANK.id, after=2) == await tx.episodes.weights(OTHER.id, after=0) == {}
+        assert [each.demotions for each in await tx.banks.every()] == [2, 0]
     with pytest.raises(Conflict):
         async with banks.write() as tx:
             await tx.episodes.add(episode("e3", key="k"))
