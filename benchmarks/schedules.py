@@ -5,11 +5,11 @@ import contextlib
 import random
 import statistics
 import time
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 from benchmarks.disk import commit_milliseconds
 from benchmarks.holds import quantile
@@ -22,6 +22,7 @@ from benchmarks.server import Circadia, circadia
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AgentId, RandomIds, SessionId, hash_token
 from circadia.records.agent import Agent, Cause
+from circadia.records.coordination import Setting, SettingSource
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.session import DEFAULT_SESSION, Session, SessionStatus
 from circadia.server.waking import wake_tier
@@ -29,23 +30,30 @@ from circadia.settings import Settings
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
+from circadia.wake.coordination import flattened
+
+T = TypeVar("T")
 
 RATE: Final = 20.0
 """Pulses a second."""
-RARE_SECONDS: Final = (0.5, 3.5)
+RARE_SECONDS: Final = (0.5, 2.5)
 """Between two of the rare ones; drawn."""
 EVERY_SECONDS: Final = 86_400
 EARLIEST_SECONDS: Final = 3_600
 """From the start of the benchmark to what the idle agents do first."""
-LEAD_SECONDS: Final = 5.0
-LEAD_SECONDS_EACH: Final = 0.03
+LEAD_SECONDS: Final = 3.0
+LEAD_SECONDS_EACH: Final = 0.015
 """Time in which routines are set, until the first is due."""
+ASKED_AT_ONCE: Final = 8
+"""Requests to the server at a time."""
+_CHANGES: Final = flattened({"launcher": "quick", **NO_LIMITS})
+"""How each agent may be woken."""
 BURST_MS_EACH: Final = 6.0
 """What one of many that are due at the same instant may take: 500 start within 3 s."""
 TOLD: Final = {
     "steady": f"{RATE:g} a second", "rare": "one now and then", "burst": "many at the same instant",
 }  # fmt: skip
-AT_ONCE: Final = 200
+AT_ONCE: Final = 500
 """Agents that are made in one transaction."""
 
 
@@ -55,13 +63,13 @@ class Size:
 
     agents: int = 10_000
     """Agents, each with a routine."""
-    idle_seconds: float = 30.0
+    idle_seconds: float = 4.0
     """How long the server is watched while nothing is due."""
     rounds: int = 3
-    """How often."""
-    steady: int = 800
-    """Pulses at the steady rate: 40 s of them."""
-    rare: int = 30
+    """How often, with all agents; once without."""
+    steady: int = 300
+    """Pulses at the steady rate: 15 s of them."""
+    rare: int = 5
     """Pulses that are due now and then."""
     burst: int = 500
     """Pulses that are due at the same instant."""
@@ -118,10 +126,10 @@ async def run(folder: Path, size: Size) -> Report:
 async def _measured(database: str, folder: Path, settings: dict[str, Any], size: Size) -> Found:
     found = Found(database=database)
     async with circadia(folder / "empty", settings) as server:
-        found.empty_percent, found.empty_bytes = await _idle(server, size)
+        found.empty_percent, found.empty_bytes = await _idle(server, size, rounds=1)
     await _filled(folder / "full" / "data", settings, size.agents)
     async with circadia(folder / "full", settings) as server:
-        found.idle_percent, found.idle_bytes = await _idle(server, size)
+        found.idle_percent, found.idle_bytes = await _idle(server, size, rounds=size.rounds)
         names = iter(range(size.agents))
         steady = [place / RATE for place in range(size.steady)]
         gaps = [random.uniform(*RARE_SECONDS) for _ in range(size.rare)]
@@ -132,10 +140,10 @@ async def _measured(database: str, folder: Path, settings: dict[str, Any], size:
     return found
 
 
-async def _idle(server: Circadia, size: Size) -> tuple[list[float], int]:
+async def _idle(server: Circadia, size: Size, *, rounds: int) -> tuple[list[float], int]:
     """Return what the server takes of a core, look by look, and its memory."""
     await asyncio.sleep(SETTLE_SECONDS)
-    return [await idle_percent(server, size.idle_seconds) for _ in range(size.rounds)], memory_bytes(server.pid)
+    return [await idle_percent(server, size.idle_seconds) for _ in range(rounds)], memory_bytes(server.pid)
 
 
 def _name(index: int) -> str:
@@ -161,17 +169,16 @@ async def _filled(data: Path, settings: dict[str, Any], agents: int) -> None:
             if known is None:
                 await tx.sessions.add(home)
             home = known or home
+        setting = {name: Setting(value=value, source=SettingSource.PATCH, at=now) for name, value in _CHANGES.items()}
         for first in range(0, agents, AT_ONCE):
             async with store.write() as tx:
                 for index in range(first, min(agents, first + AT_ONCE)):
                     agent = Agent(
                         id=AgentId(ids.new("agt")), session_id=home.id, session=home.name, name=_name(index),
                         token_hash=hash_token(_name(index)), asleep=True, since=now, cause=Cause.OPERATOR,
-                        actor="operator", created_at=now,
+                        actor="operator", settings=setting, created_at=now,
                     )  # fmt: skip
                     await tx.agents.add(agent)
-                    changes = {"launcher": "quick", **NO_LIMITS}
-                    agent = await tier.coordinations.patch(tx, agent, changes, by="operator")
                     recurrence = Recurrence(every_seconds=EVERY_SECONDS, anchor=begin + index * step)
                     spec = RoutineSpec(name="tidy", instructions="Tidy up.", recurrence=recurrence)
                     await tier.routines.replace(tx, agent, [spec], by="operator")
@@ -189,7 +196,7 @@ async def _come_due(server: Circadia, moments: dict[str, float], idle_percent: f
     await _ended(server, last)
     await asyncio.sleep(1.0)
     spent = cpu_seconds(server.pid) - cpu - idle_percent / 100 * (time.monotonic() - began)
-    pulses = {name: await _ended(server, name) for name in due}
+    pulses = dict(zip(due, await _for_each(due, lambda name: _ended(server, name)), strict=True))
     wall = time.time() - time.monotonic()
     good = {
         name: found[0] for name, found in pulses.items() if [pulse["status"] for pulse in found] == ["succeeded"]
@@ -205,14 +212,28 @@ async def _planned(server: Circadia, moments: dict[str, float]) -> dict[str, flo
     """Give each agent a routine that is due at its moment; return when that is, in seconds since 1970."""
     begin = time.time() + LEAD_SECONDS + LEAD_SECONDS_EACH * len(moments)
     due = {name: begin + moment for name, moment in moments.items()}
-    for name, at in due.items():
+
+    async def plan(name: str) -> None:
         routine = {
             "name": "tidy", "instructions": "Tidy up.", "every_seconds": EVERY_SECONDS,
-            "anchor": datetime.fromtimestamp(at, UTC).isoformat(),
+            "anchor": datetime.fromtimestamp(due[name], UTC).isoformat(),
         }  # fmt: skip
         await server.ask("PUT", f"agents/{name}/schedule", {"routines": [routine]})
+
+    await _for_each(due, plan)
     assert time.time() < begin - 1.0, "the routines were still being set when the first came due"
     return due
+
+
+async def _for_each(names: Iterable[str], ask: Callable[[str], Awaitable[T]]) -> Sequence[T]:
+    """Ask for each of the names, some at a time; return the answers in their order."""
+    free = asyncio.Semaphore(ASKED_AT_ONCE)
+
+    async def one(name: str) -> T:
+        async with free:
+            return await ask(name)
+
+    return await asyncio.gather(*map(one, names))
 
 
 async def _ended(server: Circadia, agent: str) -> list[dict[str, Any]]:

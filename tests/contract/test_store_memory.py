@@ -92,6 +92,11 @@ async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_w
         assert await tx.episodes.identified(BANK.id, many) == {one.id: replace(kept, repeats=1, stale=stale)}
         assert list(await tx.episodes.identified(OTHER.id, many)) == ["e2"]
         assert await tx.episodes.identified(BANK.id, []) == {}
+        assert await tx.episodes.weights(BANK.id, after=0) == {number: 0.3}
+        await tx.episodes.demote(one.id, ())
+        assert await tx.episodes.weights(BANK.id, after=1) == {number: 1.0}
+        assert await tx.episodes.weights(BANK.id, after=2) == await tx.episodes.weights(OTHER.id, after=0) == {}
+        assert [each.demotions for each in await tx.banks.every()] == [2, 0]
     with pytest.raises(Conflict):
         async with banks.write() as tx:
             await tx.episodes.add(episode("e3", key="k"))

@@ -1,6 +1,7 @@
 """What every store promises of pulses: rows that are the truth and the outbox."""
 
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -102,10 +103,16 @@ async def test_failures_in_a_row_are_counted_back_from_the_newest(store: Store) 
     rows = [pulse(f"p{n}", BOB, status=status, ended_at=at(n)) for n, status in enumerate(ends)]
     gate = pulse("p8", BOB, kind=PulseKind.GATE, status=good, ended_at=at(8))
     await kept(store, *rows, gate, pulse("p9", BOB))
+    of: dict[str, Any] = {
+        "wake_id": WakeId("new"), "sender_id": None, "sender_pulse": None, "asked_since": at(0), "root_id": "root",
+        "day": at(0), "utc_day": at(0), "now": at(100),
+    }  # fmt: skip
     async with store.read() as tx:
-        assert await tx.pulses.failures(BOB.id, limit=10) == (3, at(4))
-        assert await tx.pulses.failures(BOB.id, limit=2) == (2, at(4))
-        assert await tx.pulses.failures(ANN.id, limit=10) == (0, None)
+        for agent_id, limit, count, last in ((BOB.id, 10, 3, at(4)), (BOB.id, 2, 2, at(4)), (ANN.id, 10, 0, None)):
+            assert await tx.pulses.failures(agent_id, limit=limit) == (count, last)
+            tally = await tx.wakes.tally(agent_id, failures_most=limit, **of)
+            assert (tally.failures, tally.failed_at) == (count, last)
+        assert (await tx.wakes.tally(BOB.id, **of)).failures == 0, "nobody asked"
 
 
 @pytest.mark.spec("WAKE-71")

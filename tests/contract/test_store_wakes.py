@@ -137,6 +137,8 @@ async def test_what_a_sender_asked_for_counts_in_its_pulse_or_time_awake(store: 
     assert (await tally(store, sender_pulse=one, wake_id=WakeId("w2"))).asked_in_session == 2
     assert (await tally(store, sender_pulse=two)).asked_in_session == 1
     assert (await tally(store)).asked_in_session == 4
+    assert (await tally(store, asked_most=2)).asked_in_session == 2
+    assert (await tally(store, asked_most=0)).asked_in_session == 0
     assert (await tally(store, asked_since=at(3))).asked_in_session == 2
 
 

@@ -108,9 +108,12 @@ async def test_a_block_that_was_written_taken_back_cut_or_deleted_is_so_in_the_n
     await world.write("human", f"{value} Eve has two.", expected_version=1)
     assert "Eve" in (await context(world, "bees")).stable
     await world.undo("human")
-    assert "Eve" not in (await context(world, "bees")).stable
+    before = await context(world, "bees")
+    assert "Eve" not in before.stable
+    assert "bees buzz" in before.fitting
     async with world.store.write() as tx:
         await forget(tx, world.bank, [made.episode.id])
+    assert "bees buzz" not in (await context(world, "bees")).fitting
     assert (await context(world, None)).stable.endswith("Ann has bees.")
     async with world.store.write() as tx:
         await world.blocks.delete(tx, world.bank, "human", writer=Writer.PERSON, by="tester", why="", expected=None)

@@ -105,6 +105,10 @@ async def test_a_demotion_lowers_a_hit_until_it_is_taken_back_and_says_so(world:
     async with world.store.write() as tx:
         assert await world.episodes.restore(tx, world.bank, first.episode.id, evidence="e")
     assert [each.scored.parts["weight"] for each in await world.find("Oslo")] == [1.0, 1.0]
+    async with world.store.read() as tx:
+        bank = await tx.banks.get(world.bank.id)
+    assert bank is not None
+    assert (bank.generation, bank.demotions) == (0, 2), "its index is weighed anew, not made anew"
 
 
 @pytest.mark.spec("MEM-03")

@@ -55,6 +55,22 @@ async def test_a_resident_agent_handles_only_what_it_acknowledges_and_a_look_by_
     assert await team.inbox(bob, DeliveryState.HANDLED) == ["one"]
 
 
+@pytest.mark.spec("WAKE-02")
+async def test_a_message_is_stored_after_a_first_one_was_undone(team: Fleet) -> None:
+    ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED)
+
+    async def undone() -> None:
+        async with team.store.write() as tx:
+            await team.tier.inbox.notify(tx, bob, "undone")
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        await undone()
+    for content in ("one", "two"):
+        await team.send(ann, bob, content, wake=None)
+    assert await team.inbox(bob) == ["one", "two"]
+
+
 @pytest.mark.spec("WAKE-31")
 @pytest.mark.parametrize("seed", range(5))
 async def test_a_message_that_comes_at_any_instant_is_in_a_prompt_or_unread(team: Fleet, seed: int) -> None:

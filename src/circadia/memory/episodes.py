@@ -134,7 +134,6 @@ class Episodes:
             return False
         stale = Stale(by=by, reason=reason, evidence=evidence, at=self._clock.now(), weight=weight)
         await tx.episodes.demote(episode.id, (*episode.stale, stale))
-        await tx.banks.bump(bank.id)
         return True
 
     async def restore(self, tx: Tx, bank: Bank, episode_id: EpisodeId, *, evidence: str) -> bool:
@@ -144,7 +143,6 @@ class Episodes:
         if len(kept) == len(episode.stale):
             return False
         await tx.episodes.demote(episode.id, kept)
-        await tx.banks.bump(bank.id)
         return True
 
     async def get(self, tx: Tx, bank: Bank, episode_id: EpisodeId) -> Episode:

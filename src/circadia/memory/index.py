@@ -1,7 +1,8 @@
 """The index of one bank: stemmed words and vectors of its episodes and notes, in memory, and the score of a search.
 
-It is a copy of what the database holds and can be dropped at any time. Rows are only ever added; a change of another
-kind (a demotion, a deletion, vectors of another embedder) makes a new index. The score is the same on both databases:
+It is a copy of what the database holds and can be dropped at any time. Rows are only ever added, or weighed anew; a
+change of another kind (a deletion, vectors of another embedder) makes a new index. The score is the same on both
+databases:
 
     score = weight * (words + meaning + speaker + recency + importance)
 
@@ -150,6 +151,15 @@ class Index:
         known = self.unembedded[layer]
         with self._busy:
             self._embed([(known.pop(number), *vector) for number, vector in vectors.items() if number in known])
+
+    def weigh(self, layer: Layer, weights: Mapping[int, float]) -> None:
+        """Take weights by number in place of those that rows have."""
+        with self._busy:
+            rows = np.flatnonzero(
+                self._is("layer", (layer,)) & np.isin(self._of("number"), np.fromiter(weights, np.int64))
+            )
+            numbers: list[int] = self._of("number")[rows].tolist()
+            self._of("weight")[rows] = [weights[number] for number in numbers]
 
     def find(self, question: Question) -> Sequence[Scored]:
         """Return the best rows, best first."""

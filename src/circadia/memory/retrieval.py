@@ -61,6 +61,7 @@ class Seen:
 @dataclass(kw_only=True, slots=True)
 class _Held:
     generation: int
+    demotions: int
     index: Index = field(default_factory=Index)
     blocks: Sequence[Block] = ()
     writes: int = 0
@@ -95,7 +96,7 @@ class Retrieval:
         """Return the blocks, and what a question finds, of the bank in a reading transaction, without the texts."""
         held = self._held.get(bank.id)
         if held is None or held.generation < bank.generation:
-            held = self._held[bank.id] = _Held(generation=bank.generation)
+            held = self._held[bank.id] = _Held(generation=bank.generation, demotions=bank.demotions)
         self._held.move_to_end(bank.id)
         scored: Sequence[Scored] = ()
         async with held.lock:
@@ -134,6 +135,9 @@ class Retrieval:
             waiting={layer: index.waiting(layer, WAITING) for layer in Layer} if searched else {},
             limit=FEW,
         )
+        if bank.demotions > held.demotions:
+            index.weigh(Layer.EPISODES, await tx.episodes.weights(bank.id, after=held.demotions))
+            held.demotions = bank.demotions
         if news.writes != held.writes:
             held.blocks, held.writes = await tx.blocks.every(bank.id), news.writes
         for layer, rows in _layers(tx):

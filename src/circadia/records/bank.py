@@ -72,7 +72,9 @@ class Bank:
     policy: BankPolicy = field(default_factory=BankPolicy)
     """How it is written to."""
     generation: int = 0
-    """Counts what readers of its index must hear of besides new rows: demotions, deletions, other vectors."""
+    """Counts what makes its index anew: deletions, other vectors."""
+    demotions: int = 0
+    """Counts demotions, and what was taken back of them."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     """How many turns the write policy has left out, by why."""
     created_at: datetime

@@ -161,7 +161,11 @@ class Episodes(Protocol):
         ...
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
-        """Write its demotions."""
+        """Write its demotions, and count that the bank's have changed."""
+        ...
+
+    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+        """Return the weights by number of those whose demotions have changed since the bank counted so many."""
         ...
 
     async def remove(self, ids: Collection[EpisodeId]) -> None:

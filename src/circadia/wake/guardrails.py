@@ -7,7 +7,7 @@ Each is a function of the facts alone that says what it finds; none acts. The fi
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from circadia.records.agent import Agent
 from circadia.records.coordination import Guardrails, OnBlock, PairMode
@@ -65,9 +65,8 @@ class Facts:
         return self.target.coordination.launcher == "resident"
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Finding:
-    """What one guardrail has to say."""
+class Finding(NamedTuple):
+    """What one guardrail has to say; a tuple, as each decision makes many."""
 
     against: bool = False
     """Whether it is against the wake."""

@@ -159,6 +159,7 @@ def _bank(row: Row[Any]) -> Bank:
         end_user=row.end_user,
         policy=BankPolicy(**policy),
         generation=row.generation,
+        demotions=row.demotions,
         skipped=row.skipped,
         created_at=row.created_at,
         written_at=row.written_at,

@@ -15,7 +15,7 @@ from circadia.records.episode import Episode, EpisodeKind, Stale
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.memory_tables import episodes, evidence
+from circadia.stores.sql.memory_tables import banks, episodes, evidence
 from circadia.stores.sql.searchable import (
     by_ids,
     by_numbers,
@@ -32,6 +32,7 @@ from circadia.stores.sql.searchable import (
     strangers,
     unembedded,
     vectors,
+    weight,
 )
 from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.statement import Statement
@@ -52,7 +53,26 @@ _REPEAT = Statement(
     update(episodes).where(episodes.c.id == bindparam("key_id")).values(repeats=episodes.c.repeats + 1)
 )  # fmt: skip
 _COUNT = Statement(select(func.count()).where(episodes.c.bank_id == bindparam("bank")))
-_DEMOTE = Statement(update(episodes).where(episodes.c.id == bindparam("key_id")).values(stale=bindparam("new_stale")))
+_DEMOTE = (
+    Statement(
+        update(banks)
+        .where(banks.c.id == select(episodes.c.bank_id).where(episodes.c.id == bindparam("key_id")).scalar_subquery())
+        .values(demotions=banks.c.demotions + 1)
+    ),
+    Statement(
+        update(episodes)
+        .where(episodes.c.id == bindparam("key_id"))
+        .values(
+            stale=bindparam("new_stale"),
+            demotion=select(banks.c.demotions).where(banks.c.id == episodes.c.bank_id).scalar_subquery(),
+        )
+    ),
+)
+_WEIGHTS = Statement(
+    select(episodes.c.number, episodes.c.stale).where(
+        episodes.c.bank_id == bindparam("bank"), episodes.c.demotion > bindparam("after")
+    )
+)
 _STRANGERS = strangers(episodes)
 _UNEMBEDDED = unembedded(episodes)
 _OUTDATED = outdated(episodes)
@@ -195,9 +215,15 @@ class SqlEpisodes:
         await self._run(lambda connection: _EMBED.many(connection, rows))
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
-        """Write its demotions."""
+        """Write its demotions, and count that the bank's have changed."""
         values = {"key_id": episode_id, "new_stale": _STALE.dump_python(tuple(stale), mode="json")}
-        await self._run(lambda connection: _DEMOTE.count(connection, values))
+        await self._run(lambda connection: [each.count(connection, values) for each in _DEMOTE])
+
+    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+        """Return the weights by number of those whose demotions have changed since the bank counted so many."""
+        values = {"bank": bank_id, "after": after}
+        rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
+        return {row.number: weight(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> None:
         """Delete them, and the links of notes to them."""

@@ -33,6 +33,7 @@ banks = Table(
     Column("skipped", JSON, nullable=False),
     Column("created_at", Instant, nullable=False),
     Column("written_at", Instant),
+    Column("demotions", Integer, nullable=False, server_default=text("0")),
 )
 Index("banks_template", banks.c.template)
 
@@ -67,6 +68,7 @@ episodes = Table(
     Column("repeats", Integer, nullable=False, server_default=text("0")),
     Column("stored_at", Instant, nullable=False),
     Column("stale", JSON, nullable=False),
+    Column("demotion", Integer),  # which of its bank's was the last that changed it
     sqlite_autoincrement=True,  # no number is given twice, whatever is forgotten
 )
 Index("episodes_bank", episodes.c.bank_id, episodes.c.number)
@@ -74,6 +76,7 @@ Index("episodes_key", episodes.c.bank_id, episodes.c.key, unique=True)
 Index("episodes_digest", episodes.c.bank_id, episodes.c.digest, episodes.c.stored_at)
 Index("episodes_session", episodes.c.bank_id, episodes.c.session, episodes.c.number)
 Index("episodes_embedder", episodes.c.embedder, episodes.c.number)
+Index("episodes_demotion", episodes.c.bank_id, episodes.c.demotion)
 
 notes = Table(
     "notes",

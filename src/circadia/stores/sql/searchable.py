@@ -1,6 +1,6 @@
 """Statements that episodes and notes share."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from datetime import datetime
 from math import prod
 from typing import Any, Final
@@ -85,7 +85,6 @@ def kept(table: Table) -> Statement:
 def index_entry(row: Any) -> IndexEntry:
     """Return a row of `kept`."""
     at: datetime = row.at
-    stale: list[dict[str, Any]] = getattr(row, "stale", [])
     return IndexEntry(
         number=row.number,
         at=at.timestamp(),
@@ -94,11 +93,16 @@ def index_entry(row: Any) -> IndexEntry:
         kind=row.kind,
         trust=row.trust,
         importance=row.importance,
-        weight=prod(each["weight"] for each in stale),
+        weight=weight(getattr(row, "stale", ())),
         terms=row.terms,
         vector=row.vector,
         embedder=row.embedder,
     )
+
+
+def weight(stale: Iterable[Mapping[str, Any]]) -> float:
+    """Return what is left of an episode's weight after these demotions."""
+    return prod(each["weight"] for each in stale)
 
 
 def shown(table: Table) -> Statement:
