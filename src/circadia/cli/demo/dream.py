@@ -28,8 +28,8 @@ from circadia.cli.demo.command import (
     model_server,
     until_stopped,
 )
-from circadia.cli.demo.dream_play import AFTER, UPSTREAM, WHOLE, Play, Scripted
-from circadia.cli.demo.dream_story import BANK
+from circadia.cli.demo.dream_play import AFTER, PASS_SECONDS, UPSTREAM, WHOLE, Play, Scripted
+from circadia.cli.demo.dream_story import BANK, QUESTIONS
 from circadia.cli.demo.dream_view import Answered, View, compared
 from circadia.cli.demo.price import PriceList, price_list
 from circadia.clock import SystemClock
@@ -38,6 +38,9 @@ from circadia.errors import InvalidRequest
 SCRIPTED: Final = "scripted"
 LOCAL_CALLS: Final = 4
 """Model calls of a pass on a local model: the small one takes seconds for each."""
+LOCAL_QUESTIONS: Final = 2
+LOCAL_SECONDS: Final = 20.0
+"""How long a pass on a local model may take."""
 SMALLER: Final = (
     "The model is scripted: it answers by fixed rules (the line of its prompt that shares the most words with the "
     "question), a word counts as a token, and it takes no time. Server, doors, passes, ledger and undo are real."
@@ -105,6 +108,8 @@ async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> 
         play = Play(
             server=running, http=http, clock=clock, view=view, model=plan.model, limit_field=plan.limit_field,
             scripted=scripted,
+            questions=QUESTIONS[:LOCAL_QUESTIONS] if _local(plan) else QUESTIONS,
+            watch_seconds=LOCAL_SECONDS if _local(plan) else PASS_SECONDS,
         )  # fmt: skip
         columns = await play.all()
     view.say()
@@ -129,12 +134,16 @@ async def _scripted(pause: float) -> AsyncGenerator[tuple[str, Scripted]]:
         yield model.base_url, Scripted(pace=pause, gate=model.gate)
 
 
+def _local(plan: Plan) -> bool:
+    return plan.model != SCRIPTED and plan.upstream is None
+
+
 def _settings(plan: Plan, address: str) -> dict[str, Any]:
     """Return the server's configuration: a pass begins when the agent sleeps, and for nothing else."""
     provider: dict[str, Any] = {"base_url": address, "api": "openai"}
     if plan.key_env:
         provider["key_env"] = plan.key_env
-    local = plan.model != SCRIPTED and plan.upstream is None
+    local = _local(plan)
     sleeptime: dict[str, Any] = {
         "model": {"upstream": UPSTREAM, "name": plan.model, "local": local, "timeout_seconds": 40},
         "idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "at_end": False,

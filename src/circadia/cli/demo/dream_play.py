@@ -21,7 +21,7 @@ BEFORE: Final = "before: by search"
 AFTER: Final = "after: learned"
 LOOK_SECONDS: Final = 0.1
 PASS_SECONDS: Final = 45.0
-"""How long the demo watches a pass."""
+"""How long the demo waits for a pass to begin, and watches it unless it is told otherwise."""
 MOST_OUTPUT: Final = 60
 """Tokens of an answer."""
 YIELD_SECONDS: Final = 5.0
@@ -72,6 +72,9 @@ class Play:
     """Name of the output limit in requests."""
     scripted: Scripted | None
     """The scripted model; none if a real one answers."""
+    questions: Sequence[story.Asked] = story.QUESTIONS
+    watch_seconds: float = PASS_SECONDS
+    """How long a pass may take; one that takes longer is cancelled."""
     tokens: dict[str, str] = field(default_factory=dict[str, str])
     found: dict[str, Any] = field(default_factory=dict[str, Any])
     """What came of it."""
@@ -116,7 +119,7 @@ class Play:
         """Ask the questions as an agent; `whole` puts all that was said into the prompt."""
         if agent == "reader":
             await self._sleeping(agent, False)
-        return [await self._answer(agent, each, whole=whole) for each in story.QUESTIONS]
+        return [await self._answer(agent, each, whole=whole) for each in self.questions]
 
     async def _answer(self, agent: str, asked: story.Asked, *, whole: bool = False) -> Answered:
         system = "Answer in one short sentence."
@@ -164,7 +167,7 @@ class Play:
 
     async def _watched(self, run: str) -> Mapping[str, Any]:
         """Show a pass until it ends; return it."""
-        until = self.clock.monotonic() + PASS_SECONDS
+        until = self.clock.monotonic() + self.watch_seconds
         self.view.begin()
         try:
             async with contextlib.AsyncExitStack() as stack:
@@ -173,11 +176,16 @@ class Play:
                 while True:
                     shown = await self.server.get(f"/passes/{run}")
                     self.view.look(shown)
-                    if shown["ended_at"] is not None or self.clock.monotonic() > until:
-                        return shown
+                    if shown["ended_at"] is not None:
+                        break
+                    if self.clock.monotonic() > until:  # what it has published by then stays
+                        await self.server.post(f"/passes/{run}/cancel", {})
                     await self.clock.sleep(LOOK_SECONDS)
         finally:
             self.view.end()
+        if shown["status"] != "succeeded":  # the next one would wait until the model has had time to recover
+            await self.server.post(f"/banks/{story.BANK}/sleeptime/resume", {})
+        return shown
 
     async def _show(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
         self.view.say(f"  [bold]{run['status']}[/bold]: {counted(run['counts'])} {run['detail']}")
@@ -226,9 +234,6 @@ class Play:
 
     async def _undo(self, run: Mapping[str, Any], before: Mapping[str, str]) -> None:
         self.view.say(f"[bold]Undo of the second pass[/bold]: POST /api/v1/passes/{run['id']}/undo")
-        if run["ended_at"] is None:
-            self.view.say("  It still runs; there is nothing to take back yet.")
-            return
         done = await self.server.post(f"/passes/{run['id']}/undo", {})
         undone = sum(each["state"] == "undone" for each in done["changes"])
         same = await self._blocks() == before
@@ -236,7 +241,7 @@ class Play:
         self.found["undo"] = {"undone": undone, "as_before": same}
 
     async def _until(self, run: str, is_so: Callable[[Mapping[str, Any]], bool]) -> Mapping[str, Any]:
-        until = self.clock.monotonic() + (YIELD_SECONDS if self.scripted else PASS_SECONDS)
+        until = self.clock.monotonic() + (YIELD_SECONDS if self.scripted else self.watch_seconds)
         while True:
             shown = await self.server.get(f"/passes/{run}")
             if is_so(shown) or self.clock.monotonic() > until:

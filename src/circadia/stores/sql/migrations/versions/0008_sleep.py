@@ -1,6 +1,6 @@
 """Sleep-time work: passes, what they change, how far they have come, and their model calls.
 
-Revision 0007, after 0006.
+Revision 0008, after 0007.
 """
 
 import sqlalchemy as sa
