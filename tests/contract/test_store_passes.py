@@ -36,7 +36,11 @@ async def said(
         kind=kind, importance=importance, incomplete=incomplete, speaker="ann", digest=key,
     )  # fmt: skip
     async with store.write() as tx:
-        return await tx.episodes.add(episode)
+        await tx.episodes.add(episode)
+    async with store.read() as tx:
+        found = await tx.episodes.get(bank, episode.id)
+    assert found is not None
+    return found.number
 
 
 @pytest.mark.spec("SLEEP-12")
