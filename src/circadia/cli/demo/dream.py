@@ -108,6 +108,7 @@ async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> 
         play = Play(
             server=running, http=http, clock=clock, view=view, model=plan.model, limit_field=plan.limit_field,
             scripted=scripted,
+            local=_local(plan),
             questions=QUESTIONS[:LOCAL_QUESTIONS] if _local(plan) else QUESTIONS,
             watch_seconds=LOCAL_SECONDS if _local(plan) else PASS_SECONDS,
         )  # fmt: skip

@@ -72,6 +72,8 @@ class Play:
     """Name of the output limit in requests."""
     scripted: Scripted | None
     """The scripted model; none if a real one answers."""
+    local: bool = False
+    """Whether the model runs on this machine: it answers one question at a time, those of passes too."""
     questions: Sequence[story.Asked] = story.QUESTIONS
     watch_seconds: float = PASS_SECONDS
     """How long a pass may take; one that takes longer is cancelled."""
@@ -218,8 +220,9 @@ class Play:
         self.view.say(
             f"  A wake in the middle: the pass is {stopped['status']} after {took:.2f} s: {stopped['detail']}"
         )
-        answer = await self._answer(story.AGENT, story.AWAKE)
-        self.view.say(f"  The agent answers at once, in {answer.seconds:.2f} s: {answer.question} {answer.answer}")
+        if not self.local:
+            answer = await self._answer(story.AGENT, story.AWAKE)
+            self.view.say(f"  The agent answers at once, in {answer.seconds:.2f} s: {answer.question} {answer.answer}")
         await self._sleeping(story.AGENT, True)
         self.view.say("  It falls asleep again, and the pass goes on where it was:")
         ended = await self._watched(run)
