@@ -32,7 +32,7 @@ _OPENINGS: Final = Openings(
 _DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
-_FIRST_RUNS: Final = 1_000
+_FIRST_RUNS: Final = 400
 """Statements that a connection runs until it has them planned anew; then four times as many, and so on."""
 _FEW_ROWS: Final = 8
 """Rows of a statement that may be part of another: each number of rows makes another statement."""
