@@ -1,7 +1,7 @@
 """Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` states what differs there."""
 
 from collections.abc import Mapping
-from typing import Any, Literal
+from typing import Any, Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
@@ -16,13 +16,19 @@ IDLE_SECONDS: Mapping[str, float] = {"chat": 60.0, "coding": 600.0}
 """SLEEP-01: whoever writes code thinks for minutes between turns."""
 
 
+MOST: Final = 10**9
+"""Largest count, and number of dollars or seconds."""
+MONTH_SECONDS: Final = 30 * 86_400
+"""Longest time that a bank may wait."""
+
+
 class SpendSettings(Section):
     """Limits of one window; what is left out has none."""
 
-    calls: int | None = Field(None, ge=0, description="Model calls, failed ones too.")
-    tokens: int | None = Field(None, ge=0, description="Input and output tokens.")
-    usd: float | None = Field(None, ge=0, description="US dollars, at list prices.")
-    seconds: float | None = Field(None, ge=0, description="Seconds that models took.")
+    calls: int | None = Field(None, ge=0, le=MOST, description="Model calls, failed ones too.")
+    tokens: int | None = Field(None, ge=0, le=MOST, description="Input and output tokens.")
+    usd: float | None = Field(None, ge=0, le=MOST, description="US dollars, at list prices.")
+    seconds: float | None = Field(None, ge=0, le=MOST, description="Seconds that models took.")
 
 
 class BudgetSettings(Section):
@@ -68,13 +74,19 @@ class SleepPolicySettings(Section):
         "chat", description="`coding` waits ten minutes instead of one until a bank counts as idle."
     )
     idle_seconds: float | None = Field(
-        None, ge=0, description="Time without a turn after which a bank counts as idle; without it, the preset's."
+        None,
+        ge=0,
+        le=MONTH_SECONDS,
+        description="Time without a turn after which a bank counts as idle; without it, the preset's.",
     )
     frequency_turns: int = Field(
-        5, ge=0, description="Completed turns after which a pass is due though the bank is not idle; 0: never."
+        5, ge=0, le=MOST, description="Completed turns after which a pass is due though the bank is not idle; 0: never."
     )
     max_lag_minutes: float = Field(
-        60.0, gt=0, description="Longest time that a turn waits, however busy the bank is; a pass is slowed down then."
+        60.0,
+        gt=0,
+        le=MONTH_SECONDS / 60,
+        description="Longest time that a turn waits, however busy the bank is; a pass is slowed down then.",
     )
     importance: float = Field(
         5.0, ge=0, description="Sum of the importance of what was said that makes a pass due; 0: never."
@@ -117,7 +129,7 @@ class SleepModelSettings(Section):
 
     upstream: str = Field(description="Name of one of `upstreams`; its address and key are used.")
     name: str | None = Field(None, description="Model; without it a cheap one of the provider, where that is known.")
-    timeout_seconds: float = Field(120.0, gt=0, description="Longest wait for an answer.")
+    timeout_seconds: float = Field(120.0, gt=0, le=3600, description="Longest wait for an answer.")
     reasoning: Literal["off", "low", "medium", "high"] = Field(
         "off", description="How much a thinking model may think, where the provider lets one say."
     )
@@ -138,7 +150,9 @@ class SleeptimeSettings(SleepPolicySettings):
         description="What passes over all banks may spend together.",
     )
     max_passes_per_hour: int = Field(600, ge=0, description="Passes over all banks that may begin within an hour.")
-    keep_days: int = Field(30, ge=1, description="Passes that ended, and answers of the model, are kept for so long.")
+    keep_days: int = Field(
+        30, ge=1, le=36_500, description="Passes that ended, and answers of the model, are kept for so long."
+    )
 
     @field_validator("model", mode="before")
     @classmethod
