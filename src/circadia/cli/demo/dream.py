@@ -160,7 +160,12 @@ def _told(
     """Say when the pass has paid for itself, if it has."""
     whole, after = (sum(each.input_tokens for each in columns[way]) / len(columns[way]) for way in (WHOLE, AFTER))
     spent: int = found["first"]["spent"]["tokens"]
-    if whole > after:
+    if found["first"]["status"] != "succeeded":
+        view.say(
+            f"The first pass is {found['first']['status']}: nothing was learned from this model, and nothing was lost. "
+            "What was said waits for the next pass."
+        )
+    elif whole > after:
         questions = spent / (whole - after)
         view.say(
             f"The pass took {spent:,} tokens while nobody waited. Against the whole history in each prompt it has paid "
