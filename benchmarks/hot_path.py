@@ -79,8 +79,7 @@ async def run(folder: Path, size: Size) -> Report:
     async with contextlib.AsyncExitStack() as stack:
         server = await stack.enter_async_context(_server(folder, size))
         caller = await stack.enter_async_context(_Caller.made(server, size))
-        # Loads the indexes, the embedder, and what speaks to the model of passes.
-        await _one(server, caller, BACKGROUND, questions, turns[-size.new :], size, Found())
+        await caller.call(questions[0], 0)  # loads the index, and the embedder
         for round_number in range(size.rounds):
             new = turns[size.episodes + round_number * size.new :][: size.new]
             for case in CASES:
