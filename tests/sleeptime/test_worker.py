@@ -88,6 +88,7 @@ async def test_a_new_turn_stops_a_pass_and_the_answer_that_was_on_its_way_is_kep
     (run,) = await tier.until(lambda found: found[0].status is PassStatus.PENDING)
     assert run.detail == "it yields to whoever waits"
     slow.free.set()  # the call in flight ends in the background
+    tier.signals.publish("turn", "ann", {"user": None, "ended": True})
     async with asyncio.timeout(20):
         while len(mind.asked) == 1 and worker.running:
             await asyncio.sleep(0)

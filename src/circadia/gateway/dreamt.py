@@ -42,7 +42,8 @@ class Dreamt:
         counts = cast("Mapping[str, int]", data.get("counts", {}))
         done = {kind.value: counts[kind.value] for kind in ChangeKind if counts.get(kind.value)}
         if data["ended"] and done:
-            self._counts[BankId(key)] = done
+            before = self._counts.get(BankId(key), {})
+            self._counts[BankId(key)] = {each: before.get(each, 0) + done.get(each, 0) for each in {*before, *done}}
             self._counts.move_to_end(BankId(key))
             if len(self._counts) > REMEMBERED:
                 self._counts.popitem(last=False)

@@ -104,6 +104,8 @@ class Remembering:
 
     def after(self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None) -> None:
         """Count the call and the completed turn; have what was said written soon, if anything was answered."""
+        if call.agent.policy.bank is not None:
+            self._signals.publish(TURN, call.agent.policy.bank, {"user": turn.user, "ended": True})
         self.calls += 1
         self.turns += int(answered and turn.counted)
         if told is None or not (answered or said):

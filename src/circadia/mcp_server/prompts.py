@@ -9,11 +9,14 @@ from circadia.agents.directory import nearest
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
+from circadia.records.end_user import bounded
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.sleeptime.due import Gate
 from circadia.sleeptime.rows import NewPass
 
 DREAM: Final = "dream"
+MAX_USER: Final = 1_000
+"""Characters of an end user's name, as at the other doors."""
 MAX_INSTRUCTIONS: Final = 10_000
 """Characters of what a person wants of a pass."""
 _OPEN: Final = (None, Gate.EMPTY, Gate.NOBODY_DUE)
@@ -52,7 +55,7 @@ async def got_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     if dry_run not in ("true", "false"):
         raise InvalidRequest(f"dry_run is 'true' or 'false', not {dry_run[:80]!r}")
     new = NewPass(trigger=Trigger.HAND, by=caller.principal.name, instructions=instructions, dry_run=dry_run == "true")
-    bank, run = await _asked(caller, given.get("bank") or None, given.get("user") or None, new)
+    bank, run = await _asked(caller, given.get("bank") or None, _user(given), new)
     dry = ", as a dry run" if run.dry_run else ""
     text = (
         f"A pass over the memory bank {bank!r} is asked for: {run.id}{dry}. It runs "
@@ -61,6 +64,13 @@ async def got_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
     )
     message = PromptMessage(role="user", content=TextContent(type="text", text=text))
     return GetPromptResult(description=f"Pass {run.id} over {bank}", messages=[message])
+
+
+def _user(given: Mapping[str, str]) -> str | None:
+    user = given.get("user") or None
+    if user is not None and len(user) > MAX_USER:
+        raise InvalidRequest(f"user has {len(user)} characters; the limit is {MAX_USER}")
+    return bounded(user)
 
 
 async def _asked(caller: Caller, name: str | None, user: str | None, new: NewPass) -> tuple[str, Pass]:

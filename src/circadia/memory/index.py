@@ -202,6 +202,7 @@ class Index:
         depth = max(DEPTH, question.limit)
         meaning = self._by_meaning(question.vectors, allowed, depth)
         close = self._close(words, meaning, allowed, depth)
+        close = close[self._of("weight")[close] > 0]  # 0 is a note that was retired since it was added
         if not len(close):
             return []
         score = sum(self._parts(close, words, meaning, question).values()) * self._of("weight")[close]

@@ -137,7 +137,8 @@ class Retrieval:
         )
         if bank.demotions > held.demotions:
             index.weigh(Layer.EPISODES, await tx.episodes.weights(bank.id, after=held.demotions))
-            held.demotions = bank.demotions
+            index.weigh(Layer.NOTES, await tx.notes.weights(bank.id, after=held.demotions))
+        held.demotions = bank.demotions  # back, too: an older transaction may load rows as they were
         if news.writes != held.writes:
             held.blocks, held.writes = await tx.blocks.every(bank.id), news.writes
         for layer, rows in _layers(tx):

@@ -55,7 +55,8 @@ class Vectors:
         if (len(rows) if which is None else len(which)) > max(sifted, ALL):
             apart = self._apart(asked, which)
             most = np.bincount(apart).cumsum().searchsorted(sifted)  # of them so many are no more signs apart
-            nearest = np.flatnonzero(apart <= most)[: 2 * sifted]
+            nearer, as_near = np.flatnonzero(apart < most), np.flatnonzero(apart == most)[:sifted]
+            nearest = np.concatenate((nearer, as_near))  # many say the same: no nearer one may fall behind them
             which = nearest if which is None else which[nearest]
         values = self._values.values if which is None else self._values.values[which]
         rows = rows if which is None else rows[which]

@@ -74,7 +74,9 @@ class Bank:
     generation: int = 0
     """Counts what makes its index anew: deletions, other vectors."""
     demotions: int = 0
-    """Counts demotions, and what was taken back of them."""
+    """Counts demotions of episodes, retirements of notes, and what was taken back of them."""
+    published: int = 0
+    """Counts what passes have published: the generation of what is derived."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])
     """How many turns the write policy has left out, by why."""
     created_at: datetime

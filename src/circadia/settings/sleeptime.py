@@ -18,6 +18,7 @@ IDLE_SECONDS: Mapping[str, float] = {"chat": 60.0, "coding": 600.0}
 
 MOST: Final = 10**9
 """Largest count, and number of dollars or seconds."""
+YEAR_MINUTES: Final = 365 * 24 * 60
 MONTH_SECONDS: Final = 30 * 86_400
 """Longest time that a bank may wait."""
 
@@ -85,7 +86,7 @@ class SleepPolicySettings(Section):
     max_lag_minutes: float = Field(
         60.0,
         gt=0,
-        le=MONTH_SECONDS / 60,
+        le=YEAR_MINUTES,
         description="Longest time that a turn waits, however busy the bank is; a pass is slowed down then.",
     )
     importance: float = Field(

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
 from functools import lru_cache
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import orjson
 from pydantic import BaseModel, ValidationError
 
 from circadia.clock import Clock
-from circadia.ids import AgentId, CallId, IdSource
+from circadia.ids import AgentId, BankId, CallId, IdSource
 from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
@@ -77,14 +77,20 @@ class Limit:
 class OverBudget(Exception):
     """A limit is reached. What was asked stays to be asked when there is room again."""
 
-    def __init__(self, limit: Limit) -> None:
+    def __init__(self, limit: Limit, *, alone: bool = False) -> None:
+        """`alone` says that the question is larger than the limit, whatever was spent: it will never be asked."""
         window = "" if limit.window is None else f" within {limit.window}"
         super().__init__(f"{limit.most:g} {limit.unit.value} for each {limit.scope.value}{window} are spent")
         self.limit = limit
+        self.alone = alone
 
 
 class Yielded(Exception):
     """Somebody waits: the pass goes on later (SLEEP-04)."""
+
+
+Flying = dict[tuple[BankId, str], "asyncio.Task[Any]"]
+"""Questions that are not answered yet, by bank and key."""
 
 
 class Asking:
@@ -92,9 +98,10 @@ class Asking:
 
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit], *,
-        others: Mapping[str, Mind] | None = None, stop: asyncio.Event | None = None,
+        others: Mapping[str, Mind] | None = None, stop: asyncio.Event | None = None, flying: Flying | None = None,
     ) -> None:  # fmt: skip
-        """`others` are models of single operations."""
+        """`others` are models of single operations; `flying` are questions of all passes that are not answered yet."""
+        self._flying: Flying = {} if flying is None else flying
         self._clock = clock
         self._ids = ids
         self._store = store
@@ -104,8 +111,6 @@ class Asking:
         self._others = others or {}
         self._stop = stop or asyncio.Event()
         self._draw = random.Random(run.id)
-        self.flying: set[asyncio.Task[BaseModel]] = set()
-        """Questions that are not answered yet."""
 
     async def ask(self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
         """Return the model's answer, or the one that was paid for before.
@@ -115,16 +120,22 @@ class Asking:
         """
         mind = self._others.get(operation, self._mind)
         key = _key(mind, operation, prompt, output, most_tokens)
-        async with self._store.read() as tx:
-            found = await tx.sleep_calls.answered(self._run.bank_id, key)
-        if found is not None and found.answer is not None:
-            try:
-                return output.model_validate_json(found.answer)
-            except ValidationError:
-                pass  # a schema of the same name that has changed: an answer of before is none
-        asked = asyncio.create_task(self._tried(mind, operation, prompt, output, key, most_tokens))
-        self.flying.add(asked)
-        asked.add_done_callback(self._landed)
+        place = (self._run.bank_id, key)
+        if place not in self._flying:  # asked by this pass before it yielded, and not answered yet
+            async with self._store.read() as tx:
+                found = await tx.sleep_calls.answered(*place)
+            if found is not None and found.answer is not None:
+                try:
+                    return output.model_validate_json(found.answer)
+                except ValidationError:
+                    pass  # a schema of the same name that has changed: an answer of before is none
+            if self._stop.is_set():
+                raise Yielded
+        if place not in self._flying:
+            task = asyncio.create_task(self._tried(mind, operation, prompt, output, key, most_tokens))
+            self._flying[place] = task
+            task.add_done_callback(lambda landed: self._landed(place, landed))
+        asked = cast("asyncio.Task[T]", self._flying[place])
         stopped = asyncio.create_task(self._stop.wait())
         try:
             await asyncio.wait((asked, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -137,8 +148,8 @@ class Asking:
             raise Yielded
         return asked.result()
 
-    def _landed(self, asked: asyncio.Task[T]) -> None:
-        self.flying.discard(asked)
+    def _landed(self, place: tuple[BankId, str], asked: asyncio.Task[T]) -> None:
+        del self._flying[place]
         if not asked.cancelled():
             asked.exception()  # read: who asked may have yielded, and what it says is in the journal
 
@@ -189,9 +200,9 @@ class Asking:
             for limit in self._limits:
                 if limit.operation not in (None, operation):
                     continue
-                spent = await self._spent(tx, limit, operation, now)
-                if _of(limit.unit, spent) + _needed(limit.unit, line) > limit.most:
-                    raise OverBudget(limit)
+                spent, needed = _of(limit.unit, await self._spent(tx, limit, operation, now)), _needed(limit.unit, line)
+                if spent + needed > limit.most or (limit.unit is Unit.SECONDS and spent >= limit.most):
+                    raise OverBudget(limit, alone=needed > limit.most)
             await tx.calls.add([line])
             await tx.sleep_calls.put(call)
         return line, call
@@ -217,7 +228,8 @@ class Asking:
             )  # fmt: skip
         async with self._store.write() as tx:
             await tx.calls.add([settled])
-            await tx.sleep_calls.put(call)
+            if await tx.banks.get(call.bank_id) is not None:  # else it was deleted, with all that was said
+                await tx.sleep_calls.put(call)
 
 
 @lru_cache(maxsize=100)

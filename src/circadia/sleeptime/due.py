@@ -16,6 +16,8 @@ IDLE_SECONDS: Final = 60.0
 """SLEEP-01."""
 FREQUENCY_TURNS: Final = 5
 """SLEEP-01."""
+LONGEST_REPLY_SECONDS: Final = 600.0
+"""An answer that is under way for longer holds nothing back: its end was not seen."""
 PASSES_AN_HOUR: Final = 12
 """SLEEP-40."""
 
@@ -79,6 +81,8 @@ class Known:
     """Passes over all banks that began within the last hour."""
     turn_at: datetime | None = None
     """When the last turn began, as far as this process has seen."""
+    replying_since: datetime | None = None
+    """Since when an answer is under way, as far as this process has seen; none if none is."""
     ended: bool = False
     """Whether a pulse of one of its agents has ended since it was last looked at."""
     scheduled_at: datetime | None = None
@@ -144,6 +148,10 @@ def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, n
             f"what was said adds up to an importance of {backlog.importance:g}",
         ),
     ]
+    since = known.replying_since
+    if since is not None and now < since + timedelta(seconds=LONGEST_REPLY_SECONDS):
+        fired = [each for each in fired if each[0] in (Trigger.ASLEEP, Trigger.LAG)]
+        idle_at = now + timedelta(seconds=rules.idle_seconds)
     for trigger, has, words in fired:
         if has:
             return Verdict(trigger=trigger, gate=None, detail=words, at=None)

@@ -6,9 +6,10 @@ A run keeps nothing in memory that matters: killed, pre-empted or taken over, it
 stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
 """
 
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Any, Final, TypeVar
 
 from circadia.clock import Clock
 from circadia.ids import EpisodeId
@@ -22,10 +23,12 @@ from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.ask import Asking, OverBudget
-from circadia.sleeptime.operation import Operation, Step, T, View
+from circadia.sleeptime.ask import Asking, OverBudget, Yielded
+from circadia.sleeptime.operation import Ask, Look, Operation, Step, T, View
 from circadia.sleeptime.publish import Page, Publisher, Rule
 from circadia.stores.base import Store
+
+V = TypeVar("V")
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
@@ -33,6 +36,10 @@ NOTES: Final = 5_000
 """Notes that a page is worked through with, the newest."""
 BEYOND: Final = 4
 """How many times more is searched for than is wanted, since what is found may be new."""
+
+
+PATIENCE: Final = 3
+"""Passes that may fail in a row since the provider does; then a step that gets no answer is set apart, if others do."""
 
 
 class _Away(Exception):
@@ -75,6 +82,9 @@ class Running:
         self._go_on = go_on
         self._retrieval = retrieval
         self._failed: list[str] = []
+        self._patient = True
+        self._answered = 0
+        self._silent = ""
 
     async def work(self, run: Pass, bank: Bank) -> Outcome:
         """Work through what was left over and what is new, up to where the pass was to go.
@@ -84,11 +94,12 @@ class Running:
         """
         async with self._store.read() as tx:
             state = await tx.sleep_states.get(bank.id)
+        self._patient = state.failures < PATIENCE
         try:
             for leftover in state.leftovers:
                 if not leftover.quarantined:
                     run = await self._tried_again(run, bank, leftover)
-            worked = bool(state.leftovers)
+            worked = any(not each.quarantined for each in state.leftovers)
             while run.after < run.upto or not worked:  # what was asked for is done though nothing is new
                 worked = True
                 page = await self._episodes(bank, run.after, run.upto)
@@ -129,15 +140,18 @@ class Running:
         )  # fmt: skip
         left: list[Leftover] = []
         for operation in self._operations:
-            for step in operation.plan(view):
+            for step in await asyncio.to_thread(operation.plan, view):
                 await self._go_on()
                 changes, failed = await self._step(operation, step, view, replace_from)
                 left += failed
                 view = replace(view, proposed=(*view.proposed, *changes))
         await self._go_on()
+        if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
+            raise _Away(self._silent)
         async with self._store.write() as tx:
             state = await tx.sleep_states.get(bank.id)
-            kept = [each for each in state.leftovers if replace_from is None or each.first != replace_from.first]
+            place = None if replace_from is None else (replace_from.first, replace_from.last)
+            kept = [each for each in state.leftovers if (each.first, each.last) != place]
             if replace_from is not None and page and page[-1].number < replace_from.last:
                 kept.append(replace(replace_from, first=page[-1].number + 1))
             leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first)
@@ -150,19 +164,36 @@ class Running:
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
         failures = 0 if before is None else before.failures
         try:
-            return await operation.propose(step, view, _Bound(self._asking, operation.name)), ()
+            changes = await self._apart(operation, step, view)
+            self._answered += operation.asks
+            return changes, ()
         except Unusable as error:
             cause = error.cause
-            if error.passing:
-                raise _Away(f"{operation.name}: {step.name}: {cause}") from error
+            if error.passing and self._patient:
+                raise _Away(_about(operation, step, cause)) from error
+            self._silent = self._silent or (_about(operation, step, cause) if error.passing else "")
             failures += 1
         except OverBudget as error:
             cause = str(error)
-        self._failed.append(f"{operation.name}: {step.name}: {cause}")
+            failures += error.alone
+        self._failed.append(_about(operation, step, cause))
         if not step.episodes:
             return (), ()
         first, last = step.episodes[0].number, step.episodes[-1].number
         return (), (Leftover(first=first, last=last, failures=failures, cause=cause),)
+
+    async def _apart(self, operation: Operation, step: Step, view: View) -> Sequence[Change]:
+        """Work a step out in a thread: it takes the processor, which calls that somebody waits for share (SLEEP-43).
+
+        What it asks and looks up is done here.
+        """
+        here = _Here()
+        there = replace(view, look=_LookThere(here, view.look))
+        ask = _AskThere(here, _Bound(self._asking, operation.name))
+        try:
+            return await asyncio.to_thread(asyncio.run, _proposed(operation, step, there, ask))
+        finally:
+            here.over = True
 
     def _outcome(self, run: Pass) -> Outcome:
         done = sum(number for kind, number in run.counts.items() if kind not in ("refused", "staged"))
@@ -172,6 +203,57 @@ class Running:
         if done:
             return Outcome(run=run, status=PassStatus.SUCCEEDED, detail="")
         return Outcome(run=run, status=PassStatus.NO_CHANGE, detail="there was nothing to change")
+
+
+async def _proposed(operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    return await operation.propose(step, view, ask)
+
+
+class _Here:
+    """The event loop that a step's thread asks, until the step is over."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self.over = False
+
+    async def done(self, work: Coroutine[Any, Any, V]) -> V:
+        """Return, in the thread, what comes of the work in the event loop."""
+        if self.over:
+            work.close()
+            raise Yielded
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
+
+
+class _AskThere:
+    """Asks from a step's thread."""
+
+    def __init__(self, here: _Here, ask: "_Bound") -> None:
+        self._here = here
+        self._ask = ask
+
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+        return await self._here.done(self._ask(prompt, output, most_tokens=most_tokens))
+
+
+class _LookThere:
+    """Looks from a step's thread."""
+
+    def __init__(self, here: _Here, look: Look) -> None:
+        self._here = here
+        self._look = look
+
+    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        return await self._here.done(self._look.episodes(ids))
+
+    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
+        return await self._here.done(self._look.about(text, before=before, limit=limit))
+
+
+def _about(operation: Operation, step: Step, cause: str) -> str:
+    """Return what failed, without what was said: a step's name may hold it."""
+    if not step.episodes:
+        return f"{operation.name}: {cause}"
+    return f"{operation.name}: episodes {step.episodes[0].number} to {step.episodes[-1].number}: {cause}"
 
 
 class _Looking:

@@ -4,12 +4,14 @@ One transaction: each change is held to the rules, applied, and written down wit
 the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried again.
 """
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, cast
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
+from circadia.ids import EpisodeId
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass
@@ -65,6 +67,11 @@ class Publisher:
         ceiling = await self._ceiling(tx, bank, run)
         written: list[Change] = []
         for change in numbered:
+            await asyncio.sleep(0)  # rules take the processor, and others want the event loop
+            if await _forgotten(tx, bank, change):
+                blank = replace(change, before=None, after=None)
+                written.append(self._now(blank, ChangeState.REFUSED, FORGOTTEN))
+                continue
             wrong = await _wrong(tx, bank, change, rules)
             if wrong:
                 written.append(self._now(change, ChangeState.REFUSED, wrong))
@@ -89,7 +96,7 @@ class Publisher:
                 done.append(await self._applied(tx, bank, change))
         await tx.passes.put_changes(done)
         if any(each.state is ChangeState.PUBLISHED for each in done):
-            await tx.banks.bump(bank.id)
+            await tx.banks.publish(bank.id)
         return done
 
     async def undo(self, tx: Tx, run: Pass, bank: Bank, *, by: str) -> Sequence[Change]:
@@ -105,8 +112,11 @@ class Publisher:
             done.append(self._now(change, state, f"not undone: {wrong}" if wrong else f"undone by {by}"))
         done.reverse()
         await tx.passes.put_changes(done)
-        if any(each.state is ChangeState.UNDONE for each in done):
-            await tx.banks.bump(bank.id)
+        undone = [each for each in done if each.state is ChangeState.UNDONE]
+        if undone:
+            await tx.banks.publish(bank.id)
+        if any(each.kind is ChangeKind.RETIRE_NOTE for each in undone):
+            await tx.banks.bump(bank.id)  # an index that was loaded meanwhile lacks them
         return done
 
     async def _applied(self, tx: Tx, bank: Bank, change: Change) -> Change:
@@ -127,9 +137,9 @@ class Publisher:
             counts[name] = counts.get(name, 0) + 1
         generation = run.generation_after
         if any(each.state is ChangeState.PUBLISHED for each in written):
-            await tx.banks.bump(bank.id)
+            await tx.banks.publish(bank.id)
             after = await tx.banks.get(bank.id)
-            generation = None if after is None else after.generation
+            generation = None if after is None else after.published
         now = replace(run, counts=counts, generation_after=generation, after=page.upto)
         if not run.dry_run:
             state = await tx.sleep_states.get(bank.id)
@@ -146,6 +156,16 @@ class Publisher:
 
 def _blank(change: Change) -> bool:
     return FORGOTTEN in change.why
+
+
+async def _forgotten(tx: Tx, bank: Bank, change: Change) -> bool:
+    """Return whether a source was forgotten since the note was proposed; its text must not be kept."""
+    if change.kind is not ChangeKind.ADD_NOTE:
+        return False
+    evidence = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
+    named = [each for each in evidence if each.startswith("epi_")]
+    homes = await tx.episodes.homes([EpisodeId(each) for each in named])
+    return any(each not in homes for each in named)
 
 
 async def _wrong(tx: Tx, bank: Bank, change: Change, rules: Sequence[Rule]) -> str:

@@ -67,7 +67,7 @@ class PassRows:
             id=PassId(self._ids.new("pas")), bank_id=bank.id, trigger=new.trigger, by=new.by,
             instructions=new.instructions, operations=tuple(new.operations), dry_run=new.dry_run, review=new.review,
             created_at=now, after=state.cursor, upto=max(state.cursor, backlog.last),
-            generation_before=bank.generation,
+            generation_before=bank.published,
         )  # fmt: skip
         await tx.passes.add(run)
         scheduled = now if new.trigger is Trigger.SCHEDULE else state.scheduled_at

@@ -14,7 +14,7 @@ from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.ask import Asking, Yielded
+from circadia.sleeptime.ask import Asking, Flying, Yielded
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.passes import Outcome, Running
 from circadia.sleeptime.publish import Rule
@@ -28,6 +28,8 @@ THROTTLE_SECONDS: Final = 1.0
 """Pause before each step of a pass that goes on though somebody waits, since its turns have waited for too long."""
 RESUME_SECONDS: Final = 1.0
 """Least pause of a pass that has yielded."""
+LONGEST_QUIET_SECONDS: Final = 60.0
+"""A person's pass that has yielded waits for so much quiet at most."""
 RETRY_SECONDS: Final = 1.0
 """Time until the end of a pass is written again when the database was away."""
 
@@ -95,7 +97,7 @@ class Runs:
         self._clock = clock
         self._parts = parts
         self._tier = parts.tier
-        self._flying: set[asyncio.Task[object]] = set()
+        self._flying: Flying = {}
         self._draining = False
 
     async def drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -104,9 +106,10 @@ class Runs:
         for task in tasks:
             task.cancel("the server is stopping")
         await asyncio.gather(*tasks, return_exceptions=True)
-        for asked in tuple(self._flying):
+        flying = tuple(self._flying.values())
+        for asked in flying:
             asked.cancel()
-        await asyncio.gather(*self._flying, return_exceptions=True)
+        await asyncio.gather(*flying, return_exceptions=True)
 
     async def work(self, each: Run) -> None:
         """Run it to its end, or until it is to go on later; what became of it is written, whatever befalls."""
@@ -137,18 +140,13 @@ class Runs:
         if parts.mind is not None:
             asking = Asking(
                 self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=parts.minds,
-                stop=each.stop,
+                stop=each.stop, flying=self._flying,
             )  # fmt: skip
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
             lambda: self._go_on(each), retrieval=parts.retrieval,
         )  # fmt: skip
-        try:
-            return await running.work(run, bank)
-        finally:
-            for asked in () if asking is None else asking.flying:  # what was asked is heard, and kept
-                self._flying.add(asked)
-                asked.add_done_callback(self._flying.discard)
+        return await running.work(run, bank)
 
     async def _go_on(self, each: Run) -> None:
         """Let the next step begin. Raises Yielded: somebody waits."""
@@ -159,7 +157,8 @@ class Runs:
 
     async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> None:
         """Let it go on once it is due again; a person's has no other trigger than that it is quiet for a while."""
-        seconds = self._tier.policy(bank).idle if yields and run.trigger is Trigger.HAND else RESUME_SECONDS
+        quiet = min(self._tier.policy(bank).idle, LONGEST_QUIET_SECONDS)
+        seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger is Trigger.HAND else RESUME_SECONDS
         await self._tier.rows.put_back(tx, bank, run, why, seconds=seconds)
 
     async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> None:

@@ -1,11 +1,13 @@
 """The tier's service: what entrances ask, and what the worker decides by. One function of what is known: `due.due`."""
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final
 
 import orjson
+from pydantic import ValidationError
 
 from circadia.clock import Clock
 from circadia.errors import Conflict, NotFound
@@ -24,6 +26,8 @@ from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
 from circadia.stores.base import Tx
 from circadia.wake.recurrence import last_between, next_after
+
+_logger = logging.getLogger(__name__)
 
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
@@ -78,6 +82,8 @@ class Sleeptime:
         self.publisher = publisher
         self.turns: dict[BankId, datetime] = {}
         """When a turn last began at this process' gateway, by bank; a hint."""
+        self.replying: dict[BankId, datetime] = {}
+        """Since when an answer is under way at this process' gateway, by bank; a hint."""
         self.ended: set[BankId] = set()
         """Banks of whose agents a pulse has ended since they were looked at; a hint."""
         self._policies: dict[bytes, SleepPolicySettings] = {}
@@ -87,7 +93,12 @@ class Sleeptime:
         key = orjson.dumps(dict(bank.policy.sleeptime))
         found = self._policies.get(key)
         if found is None:
-            found = self._policies[key] = self.settings.policy_of(bank.policy.sleeptime)
+            try:
+                found = self.settings.policy_of(bank.policy.sleeptime)
+            except ValidationError as error:  # stored when other keys or values were allowed
+                _logger.warning("the policy of bank %r for passes does not hold any more: %s", bank.name, error)
+                found = self.settings.policy_of({})
+            self._policies[key] = found
         return found
 
     def limits(self, bank: Bank) -> Sequence[Limit]:
@@ -180,14 +191,16 @@ class Sleeptime:
         scheduled_at, next_at = _hours(policy, state.scheduled_at or bank.created_at, now, bank.id)
         if own is not None:  # it was begun for its hour, which counts as served
             scheduled_at = None
+        again = own is not None and own.started_at is not None  # it has been counted when it began
         known = Known(
             state=state,
             backlog=await tx.sleep_states.backlog(bank.id, state.cursor),
             asleep_since=await tx.sleep_states.asleep_since([each for each in (bank.name, bank.template) if each]),
             busy=running is not None and (own is None or running.id != own.id),
-            begun=await tx.passes.begun_since(bank.id, now - HOUR),
-            fleet_begun=await tx.passes.begun_since(None, now - HOUR),
+            begun=0 if again else await tx.passes.begun_since(bank.id, now - HOUR),
+            fleet_begun=0 if again else await tx.passes.begun_since(None, now - HOUR),
             turn_at=self.turns.get(bank.id),
+            replying_since=self.replying.get(bank.id),
             ended=bank.id in self.ended and policy.at_end,
             scheduled_at=scheduled_at,
             next_at=next_at,

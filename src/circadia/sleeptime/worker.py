@@ -6,10 +6,11 @@ this process has taken is its own until its lease runs out; whoever writes with 
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
+from functools import partial
 from typing import Final
 
 from circadia.clock import Clock
@@ -32,6 +33,12 @@ EVERY_SECONDS: Final = 1.0
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
 LOOK_SECONDS: Final = 10.0
 """A bank that waits is looked at again after so long, whatever signals say."""
+GATHER_SECONDS: Final = 0.1
+"""Least time between two looks, so that a burst of signals costs one."""
+AT_ONCE: Final = 100
+"""Banks that one look decides over, and passes that it tries to begin."""
+PAUSED_SECONDS: Final = 10.0
+"""A pass of a bank that is paused is looked at again after so long."""
 SCHEDULES_SECONDS: Final = 60.0
 """Banks with schedules and nothing new are looked at so often."""
 FORGET_SECONDS: Final = 3600.0
@@ -73,8 +80,20 @@ class SleepWorker:
 
     async def run(self) -> None:
         """Work until cancelled; a failing step is told and tried again."""
+        async with asyncio.TaskGroup() as both:
+            both.create_task(self._work())
+            both.create_task(self._watching())
+
+    async def _watching(self) -> None:
+        """See to the passes that run here, however long the decisions over all banks take (SLEEP-04, SLEEP-10)."""
+        while True:
+            await self._watch()
+            await self._clock.sleep(EVERY_SECONDS)
+
+    async def _work(self) -> None:
         while True:
             await self.step()
+            await self._clock.sleep(GATHER_SECONDS)
             timer = asyncio.ensure_future(self._clock.sleep(EVERY_SECONDS))
             bell = asyncio.ensure_future(self._bell.wait())
             try:
@@ -86,13 +105,23 @@ class SleepWorker:
 
     async def step(self) -> None:
         """Do all that is due now, once."""
-        for work in (self._recover, self._disturb, self._decide, self._start, self._beat, self._forget):
-            try:
-                await work()
-            except CircadiaError as error:
-                _logger.warning("sleep-time work waits: %s", error)
-            except Exception:  # the next look may pass, and nobody else does this work
-                _logger.exception("sleep-time work failed in a step")
+        for work in (self._recover, self._watch, self._decide, self._start, self._forget):
+            await self._guarded(work)
+
+    async def _watch(self) -> None:
+        """See to the passes that run here."""
+        await self._guarded(self._disturb)
+        await self._guarded(self._beat)
+
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+        try:
+            await work()
+        except Conflict:
+            pass  # another process was first
+        except CircadiaError as error:
+            _logger.warning("sleep-time work waits: %s", error)
+        except Exception:  # the next look may pass, and nobody else does this work
+            _logger.exception("sleep-time work failed in a step")
 
     async def drain(self) -> None:
         """Begin nothing more, and put back what runs: the next process goes on with it."""
@@ -107,7 +136,11 @@ class SleepWorker:
         bank_id = self._bound.get((key, str(data["user"]) if USER in key else None))
         if bank_id is None:
             return
-        self._tier.turns[bank_id] = self._clock.now()
+        now = self._tier.turns[bank_id] = self._clock.now()
+        if data.get("ended"):
+            self._tier.replying.pop(bank_id, None)
+            return
+        self._tier.replying[bank_id] = now
         for each in self._running.values():
             if each.bank.id == bank_id:
                 each.disturb()
@@ -127,13 +160,17 @@ class SleepWorker:
             return
         try:
             async with self._parts.store.read() as tx:
-                others = [run for run in await tx.passes.taken() if run.owner != self._owner]
+                taken = await tx.passes.taken()
         except StorageUnavailable:
             self._leases.forget()
             raise
-        seen = {(run.id, run.epoch, run.lease_until): run for run in others}
+        others = [run for run in taken if run.owner != self._owner]
+        # Taken by this process, which was not told so: its database was away at that moment.
+        lost = [run for run in taken if run.owner == self._owner and run.id not in self._running]
+        seen = {(run.id, run.epoch, run.lease_until): run for run in (*others, *lost)}
         dead = list(seen) if self._alone else self._leases.dead(seen)
-        for key in dead:
+        dead += [(run.id, run.epoch, run.lease_until) for run in lost]
+        for key in dict.fromkeys(dead):
             with suppress(Conflict):  # somebody else was first
                 async with self._parts.store.write() as tx:
                     bank = await tx.banks.get(seen[key].bank_id)
@@ -178,9 +215,13 @@ class SleepWorker:
             if now >= self._schedules_at:
                 self._schedules_at = now + SCHEDULES_SECONDS
                 waiting += [bank.id for bank in await tx.banks.every() if self._tier.policy(bank).schedules]
-        for bank_id in dict.fromkeys(waiting):
-            if self._look_at.get(bank_id, now) <= now:
-                await self._decide_bank(bank_id)
+        due = [each for each in dict.fromkeys(waiting) if self._look_at.get(each, now) <= now]
+        due.sort(key=lambda each: self._look_at.get(each, 0.0))
+        for bank_id in due[:AT_ONCE]:
+            self._look_at[bank_id] = now + LOOK_SECONDS  # also if it fails: the others are not to wait for it
+            await self._guarded(partial(self._decide_bank, bank_id))
+        if len(due) > AT_ONCE:
+            self._bell.set()
 
     async def _hear_agents(self) -> None:
         moved, self._moved = self._moved, set()
@@ -203,18 +244,24 @@ class SleepWorker:
                 return
             verdict = await self._tier.verdict(tx, bank)
             state = await tx.sleep_states.get(bank.id)
-        for name in _names(bank):
-            self._names.setdefault(name, set()).add(bank.id)
-        self._bound[bank.template or bank.name, bank.end_user] = bank.id
+        self._register(bank)
         if verdict.trigger is not None:
             self._tier.ended.discard(bank.id)
             with suppress(Conflict):
                 async with self._parts.store.write() as tx:
                     await self._tier.ask(tx, bank, NewPass(trigger=verdict.trigger, by="circadia"))
         else:
+            if verdict.gate is Gate.EMPTY:
+                self._tier.ended.discard(bank.id)
             self._look_at[bank_id] = self._clock.monotonic() + self._until(verdict)
             if verdict.gate is not None and state.gate != verdict.gate.value:
                 await self._note(bank, verdict.gate, verdict.detail)
+
+    def _register(self, bank: Bank) -> None:
+        """Note by which names signals speak of the bank."""
+        for name in _names(bank):
+            self._names.setdefault(name, set()).add(bank.id)
+        self._bound[bank.template or bank.name, bank.end_user] = bank.id
 
     def _until(self, verdict: Verdict) -> float:
         if verdict.at is None:
@@ -228,14 +275,14 @@ class SleepWorker:
             await tx.sleep_states.put(noted)
 
     async def _start(self) -> None:
-        room = self._tier.settings.max_concurrent_passes - len(self._running)
-        if self._draining or room <= 0:
+        if self._draining or len(self._running) >= self._tier.settings.max_concurrent_passes:
             return
         async with self._parts.store.read() as tx:
-            found = await tx.passes.startable(self._clock.now(), limit=room)
+            found = await tx.passes.startable(self._clock.now(), limit=AT_ONCE)
         for run in found:
-            with suppress(Conflict):  # another process was first
-                await self._take(run)
+            if len(self._running) >= self._tier.settings.max_concurrent_passes:
+                return
+            await self._guarded(partial(self._take, run))
 
     async def _take(self, run: Pass) -> None:
         """Take a pass if what it was asked for still holds (SLEEP-03), and run it."""
@@ -243,12 +290,17 @@ class SleepWorker:
             bank = await tx.banks.get(run.bank_id)
             if bank is None:
                 return
+            state = await tx.sleep_states.get(bank.id)
+            if state.paused_by is not None:
+                await self._tier.rows.wait(tx, run, f"paused by {state.paused_by}", seconds=PAUSED_SECONDS)
+                return
             if run.trigger is not Trigger.HAND:  # a person's is begun anyway
                 verdict = await self._tier.verdict(tx, bank, own=run)
                 if verdict.gate is Gate.EMPTY and not run.attempt and run.trigger is not Trigger.SCHEDULE:
                     await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
                     return
-                if verdict.gate not in (None, Gate.EMPTY):
+                asked = run.trigger in (Trigger.SCHEDULE, Trigger.ENDED) and not run.attempt
+                if verdict.gate not in (None, Gate.EMPTY) and not (asked and verdict.gate is Gate.NOBODY_DUE):
                     seconds = max(RESUME_SECONDS, self._until(verdict))
                     await self._tier.rows.wait(tx, run, verdict.detail, seconds=seconds)
                     return
@@ -256,10 +308,15 @@ class SleepWorker:
             since = await tx.sleep_states.asleep_since(_names(bank))
             newest = (await tx.sleep_states.backlog(bank.id, 0)).last
             late = await self._late(tx, bank)
+        self._register(bank)
         each = Run(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)
         each.task = asyncio.create_task(self._runs.work(each))
         self._running[run.id] = each
-        each.task.add_done_callback(lambda _: self._running.pop(run.id, None))
+        each.task.add_done_callback(lambda _: self._gone(each))
+
+    def _gone(self, each: Run) -> None:
+        if self._running.get(each.run.id) is each:
+            del self._running[each.run.id]
 
     async def _beat(self) -> None:
         """Say that this process lives."""

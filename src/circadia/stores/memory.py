@@ -61,6 +61,10 @@ class Banks(Protocol):
         """Count the generation up: readers of its index load it anew."""
         ...
 
+    async def publish(self, bank_id: BankId) -> None:
+        """Count that a pass has published."""
+        ...
+
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         """Note that something was remembered."""
         ...
@@ -229,7 +233,11 @@ class Notes(Protocol):
         ...
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
-        """Take it out of searches, or put it back."""
+        """Take it out of searches, or put it back; it counts as a demotion."""
+        ...
+
+    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+        """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
         ...
 
     async def remove(self, ids: Collection[NoteId]) -> None:

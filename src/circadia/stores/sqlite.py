@@ -188,7 +188,7 @@ class _Link:
 
 def _is_lock(error: BaseException | None) -> bool:
     """Return whether the error is that another program has the database locked."""
-    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode == sqlite3.SQLITE_BUSY
+    return isinstance(error, sqlite3.OperationalError) and error.sqlite_errorcode & 0xFF == sqlite3.SQLITE_BUSY
 
 
 @dataclass(kw_only=True, slots=True)

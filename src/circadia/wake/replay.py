@@ -315,8 +315,10 @@ def _asks_anew(wake: Wake, rule: str, check: Checked, names: frozenset[str]) -> 
     """Whether what the trace counted is not what the changed setting counts."""
     if rule == "max_wakes_per_pair_per_day":
         return "pair_mode" in names
-    # Without a limit it was not counted, and of a request that was deferred the last look no longer counts it.
-    return rule == _SENDERS and rule in names and (wake.decided_at > wake.at or check.value is None)
+    # Without a limit it was not counted, beyond it no further than to it, and of a request that was deferred the last
+    # look no longer counts it.
+    unsure = wake.decided_at > wake.at or check.value is None or not check.passed
+    return rule == _SENDERS and rule in names and unsure
 
 
 def _against(rule: str, check: Checked | None, limit: float | None, value: float | None) -> bool:

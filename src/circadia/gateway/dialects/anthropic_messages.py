@@ -272,7 +272,7 @@ def _person(user_id: str | None) -> str | None:
     if said.startswith("{"):
         with suppress(orjson.JSONDecodeError):
             known = fields.as_object(orjson.loads(said))
-            account, session = known.get("account_uuid"), known.get("session_id")
+            account, session = known.get("account_uuid") or "", known.get("session_id")
             said = f"user_{known.get('device_id')}_account_{account}_session_{session}"
     found = _CLAUDE_CODE.fullmatch(said)
     return user_id if found is None else found[1]

@@ -51,6 +51,7 @@ class PolicyPart(Line):
     hot_edits: bool = False
     duplicate_seconds: Annotated[float, Field(ge=0, le=1e9)] = 3600.0
     keep_days: Annotated[float | None, Field(gt=0, le=1e6)] = None
+    sleeptime: dict[str, Any] = {}
     own: bool = False
 
 

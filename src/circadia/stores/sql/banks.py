@@ -34,6 +34,9 @@ _SAVE = Statement(
 _BUMP = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(generation=banks.c.generation + 1)
 )  # fmt: skip
+_PUBLISH = Statement(
+    update(banks).where(banks.c.id == bindparam("key")).values(published=banks.c.published + 1)
+)  # fmt: skip
 _TOUCH = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")), ("key", "now")
 )  # fmt: skip
@@ -127,6 +130,10 @@ class SqlBanks:
         """Count the generation up."""
         await self._run(lambda connection: _BUMP.count(connection, {"key": bank_id}))
 
+    async def publish(self, bank_id: BankId) -> None:
+        """Count that a pass has published."""
+        await self._run(lambda connection: _PUBLISH.count(connection, {"key": bank_id}))
+
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         """Note that something was remembered."""
         self._keep(_TOUCH, (bank_id, at), key=bank_id)
@@ -160,6 +167,7 @@ def _bank(row: Row[Any]) -> Bank:
         policy=BankPolicy(**policy),
         generation=row.generation,
         demotions=row.demotions,
+        published=row.published,
         skipped=row.skipped,
         created_at=row.created_at,
         written_at=row.written_at,

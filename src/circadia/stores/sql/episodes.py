@@ -34,13 +34,12 @@ from circadia.stores.sql.searchable import (
     vectors,
     weight,
 )
-from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
 _FIELDS: Final = tuple(field.name for field in fields(Episode) if field.name not in ("number", "stale"))
 _ROW = attrgetter(*_FIELDS)
-_ADD = Statement(insert(episodes), (*_FIELDS, "stale"))
+_ADD = Statement(insert(episodes).inline(), (*_FIELDS, "stale"))
 _OF_BANK = select(episodes).where(episodes.c.bank_id == bindparam("bank"))
 _GET = Statement(_OF_BANK.where(episodes.c.id == bindparam("key_id")))
 _BY_KEY = Statement(_OF_BANK.where(episodes.c.key == bindparam("idempotency")))
@@ -182,7 +181,7 @@ class SqlEpisodes:
         def work(connection: Connection) -> Mapping[int, Excerpt]:
             return excerpts(connection, _SHOWN, Layer.EPISODES, bank_id, numbers)
 
-        return await self._run(Short(work) if len(numbers) <= FEW else work)
+        return await self._run(work)  # not in the event loop: each may have a hundred thousand characters
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""

@@ -34,6 +34,7 @@ banks = Table(
     Column("created_at", Instant, nullable=False),
     Column("written_at", Instant),
     Column("demotions", Integer, nullable=False, server_default=text("0")),
+    Column("published", Integer, nullable=False, server_default=text("0")),
 )
 Index("banks_template", banks.c.template)
 
@@ -86,8 +87,10 @@ notes = Table(
     Column("pass_id", String),
     Column("created_at", Instant, nullable=False),
     Column("retired_at", Instant),
+    Column("demotion", Integer),  # which of its bank's was the last that retired it or put it back
     sqlite_autoincrement=True,
 )
+Index("notes_demotion", notes.c.bank_id, notes.c.demotion)
 Index("notes_bank", notes.c.bank_id, notes.c.number)
 Index("notes_embedder", notes.c.embedder, notes.c.number)
 

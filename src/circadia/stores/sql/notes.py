@@ -14,7 +14,7 @@ from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.note import Note, NoteKind
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.memory_tables import evidence, notes
+from circadia.stores.sql.memory_tables import banks, evidence, notes
 from circadia.stores.sql.searchable import (
     by_numbers,
     embed,
@@ -30,7 +30,6 @@ from circadia.stores.sql.searchable import (
     unembedded,
     vectors,
 )
-from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
@@ -48,7 +47,26 @@ _WITH_RETIRED = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
 _COUNT = Statement(select(func.count()).where(notes.c.bank_id == bindparam("bank"), notes.c.retired_at.is_(None)))
-_RETIRE = Statement(update(notes).where(notes.c.id == bindparam("key_id")).values(retired_at=bindparam("now")))
+_RETIRE = (
+    Statement(
+        update(banks)
+        .where(banks.c.id == select(notes.c.bank_id).where(notes.c.id == bindparam("key_id")).scalar_subquery())
+        .values(demotions=banks.c.demotions + 1)
+    ),
+    Statement(
+        update(notes)
+        .where(notes.c.id == bindparam("key_id"))
+        .values(
+            retired_at=bindparam("now"),
+            demotion=select(banks.c.demotions).where(banks.c.id == notes.c.bank_id).scalar_subquery(),
+        )
+    ),
+)
+_WEIGHTS = Statement(
+    select(notes.c.number, notes.c.retired_at).where(
+        notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after")
+    )
+)
 _STRANGERS = strangers(notes)
 _UNEMBEDDED = unembedded(notes)
 _OUTDATED = outdated(notes)
@@ -108,7 +126,7 @@ class SqlNotes:
         def work(connection: Connection) -> Mapping[int, Excerpt]:
             return excerpts(connection, _SHOWN, Layer.NOTES, bank_id, numbers)
 
-        return await self._run(Short(work) if len(numbers) <= FEW else work)
+        return await self._run(work)
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""
@@ -149,7 +167,14 @@ class SqlNotes:
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         """Take it out of searches, or put it back."""
-        await self._run(lambda connection: _RETIRE.count(connection, {"key_id": note_id, "now": at}))
+        values = {"key_id": note_id, "now": at}
+        await self._run(lambda connection: [each.count(connection, values) for each in _RETIRE])
+
+    async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
+        """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
+        values = {"bank": bank_id, "after": after}
+        rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
+        return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}
 
     async def remove(self, ids: Collection[NoteId]) -> None:
         """Delete them."""
