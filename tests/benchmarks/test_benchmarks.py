@@ -67,7 +67,7 @@ MARKS = {
     "search": pytest.mark.spec("MEM-07"),
     "context": pytest.mark.spec("MEM-13", "MEM-15"),
     "dream_losses": pytest.mark.spec("SLEEP-71"),
-    "hot_path": (pytest.mark.slow, pytest.mark.spec("SLEEP-72", "SLEEP-43")),
+    "hot_path": (pytest.mark.slow, pytest.mark.spec("SLEEP-72")),
     "pass_overhead": pytest.mark.slow,
 }
 

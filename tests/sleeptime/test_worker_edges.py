@@ -265,7 +265,7 @@ async def test_neither_what_failed_nor_what_was_forgotten_stands_in_the_records(
     assert not [each for each in (*told, str(changes)) if "salary" in each or "92000" in each]
 
 
-@pytest.mark.spec("SLEEP-43")
+@pytest.mark.spec("SLEEP-04")
 async def test_a_step_that_takes_the_processor_for_long_leaves_the_event_loop_to_others(stand: Stand) -> None:
     class Heavy(Pairs):
         async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
