@@ -20,7 +20,7 @@ from circadia.stores.sqlite import open_sqlite
 from tests.sleeptime.tier_stand import Read
 
 PROGRAM = (sys.executable, "-m", "tests.durability.dreaming")
-EPISODES = 41
+EPISODES = 21
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
