@@ -65,6 +65,8 @@ def shaped(schema: Mapping[str, Any], depth: int = 0) -> st.SearchStrategy[Json]
     match schema.get("type"):
         case "object" if "properties" in schema:
             fields = {key: shaped(each, depth + 1) for key, each in schema["properties"].items()}
+            if "wait_seconds" in fields:  # nothing works here that could end what is waited for
+                fields["wait_seconds"] = st.sampled_from([0, 0.01, -1, "x", None])
             required = {key: fields.pop(key) for key in schema.get("required", ())}
             return st.fixed_dictionaries(required, optional=fields)
         case "array":

@@ -142,6 +142,24 @@ async def test_changes_are_kept_in_order_and_move_by_their_number(store: Store) 
         assert await tx.passes.changes_of(team, "human") == [published]
 
 
+@pytest.mark.spec("SLEEP-60")
+async def test_passes_that_ended_long_ago_are_deleted_with_their_changes(store: Store) -> None:
+    team, quiet = await banks_of(store, "team", "quiet")
+    old = sleep_pass("p1", team, status=PassStatus.SUCCEEDED, ended_at=at(10))
+    new = sleep_pass("p2", team, status=PassStatus.SUCCEEDED, ended_at=at(20))
+    waits = sleep_pass("p3", quiet)
+    async with store.write() as tx:
+        for each in (old, new, waits):
+            await tx.passes.add(each)
+        await tx.passes.put_changes([change("p1", 1), change("p2", 1)])
+    async with store.write() as tx:
+        assert await tx.passes.purge(at(20)) == 1
+    async with store.read() as tx:
+        assert [each.id for each in await tx.passes.every()] == ["p3", "p2"]
+        assert await tx.passes.changes(PassId("p1")) == []
+        assert len(await tx.passes.changes(PassId("p2"))) == 1
+
+
 @pytest.mark.spec("SLEEP-11")
 async def test_what_waits_is_counted_from_the_episodes_behind_the_cursor(store: Store) -> None:
     team, quiet, empty = await banks_of(store, "team", "quiet", "empty")

@@ -328,13 +328,14 @@ class SleepWorker:
             await tx.passes.beat(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
 
     async def _forget(self) -> None:
-        """Take out the answers of models that no pass can need any more."""
+        """Take out the answers of models that no pass can need any more, and the records of passes of long ago."""
         now = self._clock.monotonic()
         if now < self._forget_at:
             return
         before = self._clock.now() - timedelta(days=self._tier.settings.keep_days)
         async with self._parts.store.write() as tx:
             await tx.sleep_calls.forget(before)
+            await tx.passes.purge(before)
         self._forget_at = now + FORGET_SECONDS
 
 

@@ -67,6 +67,10 @@ class Passes(Protocol):
         """Return a pass' changes in order, all or those in this state."""
         ...
 
+    async def purge(self, before: datetime) -> int:
+        """Delete passes that ended earlier, with their changes; return how many."""
+        ...
+
     async def blank(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Take out what changes of the bank say, where they are about these notes or episodes, or rest on them."""
         ...

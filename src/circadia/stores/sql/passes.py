@@ -6,7 +6,7 @@ from datetime import datetime, timedelta
 from operator import attrgetter
 from typing import Any, Final, cast
 
-from sqlalchemy import Connection, Row, bindparam, func, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, func, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
@@ -161,6 +161,17 @@ class SqlPasses:
             statement = statement.where(pass_changes.c.state == state.value)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_change(row) for row in rows]
+
+    async def purge(self, before: datetime) -> int:
+        """Delete passes that ended earlier, with their changes; return how many."""
+        old = select(passes.c.id).where(passes.c.ended_at < before)
+        changes = delete(pass_changes).where(pass_changes.c.pass_id.in_(old))
+        return await self._run(
+            lambda connection: (
+                connection.execute(changes),
+                connection.execute(delete(passes).where(passes.c.ended_at < before)).rowcount,
+            )[1]
+        )
 
     async def blank(self, bank_id: BankId, gone: Collection[str]) -> None:
         """Take out what changes of the bank say, where they are about these notes or episodes, or rest on them."""
