@@ -2,6 +2,7 @@
 
 import asyncio
 import sys
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -11,13 +12,20 @@ AGENT = Path(__file__).parent / "waking_agent.py"
 NAMES = ("ann", "bob", "cid")
 
 
+def where_it_is_midday() -> str:
+    """Return a zone whose day does not end while a test counts its wakes."""
+    return f"Etc/GMT{datetime.now(UTC).hour - 12:+d}"
+
+
 def config(notes: Path) -> dict[str, Any]:
     asleep = {"sleep_events": ["agent_started"]}
     coordination = {"launcher": "program", "wake_guardrails": {"cooldown_seconds": 0}}
     command = [sys.executable, str(AGENT), str(notes)]
     return {
         "launchers": {"program": {"kind": "subprocess", "command": command, "grace_seconds": 1}},
-        "agents": {name: {**asleep, "coordination": coordination} for name in NAMES},
+        "agents": {
+            name: {**asleep, "coordination": coordination, "timezone": where_it_is_midday()} for name in NAMES
+        },
     }
 
 

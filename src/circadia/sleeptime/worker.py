@@ -68,8 +68,8 @@ class SleepWorker:
         self._running: dict[PassId, Run] = {}
         self._draining = False
         for topic, heard in (
-            ("memory", self._bank_moved), ("turn", self._turn_began), ("sleep", self._agent_moved),
-            ("pulse", self._pulse_moved), (TOPIC, self._bank_moved),
+            ("memory", self._remembered), ("turn", self._turn_began), ("sleep", self._agent_moved),
+            ("pulse", self._pulse_moved), (TOPIC, self._pass_moved),
         ):  # fmt: skip
             parts.signals.listen(topic, heard)
 
@@ -128,7 +128,10 @@ class SleepWorker:
         self._draining = True
         await self._runs.drain([each.task for each in self._running.values()])
 
-    def _bank_moved(self, key: str, _: Mapping[str, object]) -> None:
+    def _remembered(self, key: str, _: Mapping[str, object]) -> None:
+        self._look_at.pop(BankId(key), None)  # the next look is soon enough
+
+    def _pass_moved(self, key: str, _: Mapping[str, object]) -> None:
         self._look_at.pop(BankId(key), None)
         self._bell.set()
 
@@ -145,14 +148,14 @@ class SleepWorker:
             if each.bank.id == bank_id:
                 each.disturb()
 
-    def _agent_moved(self, key: str, _: Mapping[str, object]) -> None:
+    def _agent_moved(self, key: str, data: Mapping[str, object]) -> None:
         self._moved.add(AgentId(key))
-        self._bell.set()
+        if self._running and not data["asleep"]:  # a pass may have to yield
+            self._bell.set()
 
     def _pulse_moved(self, _: str, data: Mapping[str, object]) -> None:
         if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
             self._ended.add(AgentId(str(data["agent"])))
-            self._bell.set()
 
     async def _recover(self) -> None:
         """Put back what dead processes had taken; who works alone on the database needs to look once."""

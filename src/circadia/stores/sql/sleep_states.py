@@ -5,14 +5,14 @@ from dataclasses import asdict
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, and_, bindparam, func, or_, select
+from sqlalchemy import Row, Text, and_, bindparam, cast, exists, func, or_, select
 
 from circadia.ids import BankId
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.memory_tables import episodes
+from circadia.stores.sql.memory_tables import banks, episodes
 from circadia.stores.sql.schema import agents
 from circadia.stores.sql.sleep_tables import sleep_states
 from circadia.stores.sql.statement import Statement
@@ -47,12 +47,14 @@ _ASLEEP = select(
     agents.c.enabled.is_(True),
     agents.c.policy["bank"].as_string().in_(bindparam("names", expanding=True)),
 )
-_NEWEST = select(episodes.c.bank_id, func.max(episodes.c.number).label("last")).group_by(episodes.c.bank_id).subquery()
+_BEHIND = exists().where(
+    episodes.c.bank_id == banks.c.id, episodes.c.number > func.coalesce(sleep_states.c.cursor, 0)
+)  # one step in the index for each bank, however many episodes it has
 _WAITING = (
-    select(_NEWEST.c.bank_id)
-    .outerjoin(sleep_states, sleep_states.c.bank_id == _NEWEST.c.bank_id)
-    .where(or_(sleep_states.c.bank_id.is_(None), sleep_states.c.cursor < _NEWEST.c.last))
-    .order_by(_NEWEST.c.bank_id)
+    select(banks.c.id)
+    .outerjoin(sleep_states, sleep_states.c.bank_id == banks.c.id)
+    .where(or_(_BEHIND, cast(sleep_states.c.leftovers, Text) != "[]"))
+    .order_by(banks.c.id)
 )
 
 
@@ -88,10 +90,8 @@ class SqlSleepStates:
 
     async def waiting(self) -> Sequence[BankId]:
         """Return the banks that have episodes behind their cursor, or leftovers."""
-        rows = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
-        left = await self._run(lambda connection: connection.execute(select(sleep_states)).all())
-        held = [BankId(row.bank_id) for row in left if row.leftovers]
-        return list(dict.fromkeys([*map(BankId, rows), *held]))
+        found = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
+        return list(map(BankId, found))
 
 
 def _state(row: Row[Any]) -> SleepState:
