@@ -109,8 +109,8 @@ async def test_the_record_of_a_pass_tells_its_calls_their_cost_and_what_was_wron
     async with service.parts.store.write() as tx:
         failed = replace(by, id=CallId("c2"), status=CallStatus.FAILED, output_tokens=0, cost_nanousd=0)
         await tx.calls.add([by, failed])
-        await tx.sleep_calls.put(asked)
-        await tx.sleep_calls.put(replace(asked, id=CallId("c2"), key="l", error="the answer is no JSON"))
+        await tx.sleep_calls.add(asked)
+        await tx.sleep_calls.add(replace(asked, id=CallId("c2"), key="l", error="the answer is no JSON"))
     shown = await service.ok("GET", f"/passes/{run['id']}")
     cost = {"calls": 2, "tokens": 220, "usd": 0.002, "seconds": 3.0}
     assert shown["spent"] == cost

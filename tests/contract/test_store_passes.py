@@ -198,12 +198,12 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
             replace(call("c2", by=by, status=CallStatus.RESERVED), reserved_tokens=100, reserved_nanousd=900),
             replace(call("c3", by=by), input_tokens=1),
         ])  # fmt: skip
-        await tx.sleep_calls.put(asked("c1", team, at=at(1)))
-        await tx.sleep_calls.put(asked("c2", team, at=at(2), pass_id=PassId("p2"), operation="reflect"))
-        await tx.sleep_calls.put(asked("c3", other, at=at(3), answer="{}"))
+        await tx.sleep_calls.add(asked("c1", team, at=at(1)))
+        await tx.sleep_calls.add(asked("c2", team, at=at(2), pass_id=PassId("p2"), operation="reflect"))
+        await tx.sleep_calls.add(asked("c3", other, at=at(3), answer="{}"))
         assert await tx.sleep_calls.answered(team, "k") is None
         answered = asked("c1", team, at=at(1), answer='{"a": 1}')
-        await tx.sleep_calls.put(answered)
+        await tx.sleep_calls.settle(answered)
         assert await tx.sleep_calls.answered(team, "k") == answered
         assert await tx.sleep_calls.answered(team, "l") is None
         assert [each.id for each in await tx.sleep_calls.of_pass(PassId("p1"))] == ["c1", "c3"]
@@ -216,9 +216,24 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         cost = SleepSpent(calls=1, tokens=100, nanousd=900, seconds=0.0)
         assert line == SleepLine(operation="reflect", model=call("c2", by=by).model, failed=0, spent=cost)
         assert [each.spent.calls for each in await tx.sleep_calls.ledger(PassId("p1"))] == [2]
-        assert await tx.sleep_calls.forget(at(3)) == 1
+        assert await tx.sleep_calls.forget(at(3)) == 2
+        assert await tx.sleep_calls.forget(at(3)) == 0
         assert await tx.sleep_calls.answered(team, "k") is None
         assert await tx.sleep_calls.answered(other, "k") is not None
+
+
+@pytest.mark.spec("MEM-03")
+async def test_an_answer_that_comes_after_its_bank_was_forgotten_or_deleted_is_dropped(store: Store) -> None:
+    team, other, third = await banks_of(store, "team", "other", "third")
+    async with store.write() as tx:
+        for number, bank in enumerate((team, other, third)):
+            await tx.sleep_calls.add(asked(f"c{number}", bank))
+        assert await tx.sleep_calls.forget(bank_id=team) == 1
+        await tx.banks.remove(other)
+        for number, bank in enumerate((team, other, third)):
+            await tx.sleep_calls.settle(asked(f"c{number}", bank, answer="{}"))
+        found = [await tx.sleep_calls.answered(bank, "k") for bank in (team, other, third)]
+        assert [each is not None for each in found] == [False, False, True]
 
 
 async def test_a_bank_goes_with_its_passes(store: Store) -> None:
@@ -227,7 +242,7 @@ async def test_a_bank_goes_with_its_passes(store: Store) -> None:
     async with store.write() as tx:
         await tx.passes.put_changes([change("p1", 1)])
         await tx.sleep_states.put(SleepState(bank_id=bank))
-        await tx.sleep_calls.put(asked("c1", bank))
+        await tx.sleep_calls.add(asked("c1", bank))
         await tx.banks.remove(bank)
         assert await tx.passes.every() == []
         assert await tx.sleep_calls.of_pass(PassId("p1")) == []

@@ -23,9 +23,7 @@ def config(notes: Path) -> dict[str, Any]:
     command = [sys.executable, str(AGENT), str(notes)]
     return {
         "launchers": {"program": {"kind": "subprocess", "command": command, "grace_seconds": 1}},
-        "agents": {
-            name: {**asleep, "coordination": coordination, "timezone": where_it_is_midday()} for name in NAMES
-        },
+        "agents": {name: {**asleep, "coordination": coordination, "timezone": where_it_is_midday()} for name in NAMES},
     }
 
 

@@ -36,7 +36,7 @@ async def test_no_record_of_a_pass_holds_what_was_forgotten(stand: Stand) -> Non
         at=stand.clock.now(),
     )  # fmt: skip
     async with stand.store.write() as tx:
-        await tx.sleep_calls.put(call)
+        await tx.sleep_calls.add(call)
     await stand.ended(run)
     async with stand.store.write() as tx:
         await forget(tx, stand.bank, [porto.id])

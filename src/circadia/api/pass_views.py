@@ -6,7 +6,7 @@ from typing import Any, Final
 from pydantic import BaseModel, Field
 
 from circadia.records.change import Change, ChangeKind, ChangeState
-from circadia.records.sleep_call import SleepSpent
+from circadia.records.sleep_call import FORGOTTEN, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
 from circadia.settings.sleeptime import SleepPolicySettings
@@ -200,7 +200,8 @@ async def pass_shown(tx: Tx, bank: str, run: Pass) -> PassShown:
         )
         for each in await tx.sleep_calls.ledger(run.id)
     ]  # fmt: skip
-    failed = [f"{each.operation}: {each.error}" for each in await tx.sleep_calls.of_pass(run.id) if each.error]
+    calls = await tx.sleep_calls.of_pass(run.id)
+    failed = [f"{each.operation}: {each.error}" for each in calls if each.error not in ("", FORGOTTEN)]
     return PassShown(**dict(view), ledger=lines, errors=list(dict.fromkeys(failed)))
 
 

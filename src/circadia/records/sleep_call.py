@@ -2,8 +2,12 @@
 
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
 
 from circadia.ids import BankId, CallId, PassId
+
+FORGOTTEN: Final = "forgotten"
+"""In the place of an error: the answer was taken out, or is to be dropped when it comes."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

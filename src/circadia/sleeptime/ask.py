@@ -204,7 +204,7 @@ class Asking:
                 if spent + needed > limit.most or (limit.unit is Unit.SECONDS and spent >= limit.most):
                     raise OverBudget(limit, alone=needed > limit.most)
             await tx.calls.add([line])
-            await tx.sleep_calls.put(call)
+            await tx.sleep_calls.add(call)
         return line, call
 
     async def _spent(self, tx: Tx, limit: Limit, operation: str, now: datetime) -> SleepSpent:
@@ -228,8 +228,7 @@ class Asking:
             )  # fmt: skip
         async with self._store.write() as tx:
             await tx.calls.add([settled])
-            if await tx.banks.get(call.bank_id) is not None:  # else it was deleted, with all that was said
-                await tx.sleep_calls.put(call)
+            await tx.sleep_calls.settle(call)
 
 
 @lru_cache(maxsize=100)

@@ -107,8 +107,12 @@ class SleepStates(Protocol):
 class SleepCalls(Protocol):
     """Model calls of the tier. What they cost is in the usage ledger, under the same ids."""
 
-    async def put(self, call: SleepCall) -> None:
-        """Store it, or overwrite the one of its id."""
+    async def add(self, call: SleepCall) -> None:
+        """Store one that is asked now."""
+        ...
+
+    async def settle(self, call: SleepCall) -> None:
+        """Write its answer or error, unless the bank was deleted, or its calls forgotten, since it was asked."""
         ...
 
     async def answered(self, bank_id: BankId, key: str) -> SleepCall | None:
@@ -135,5 +139,5 @@ class SleepCalls(Protocol):
         ...
 
     async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
-        """Take the answers of older calls out, or of a bank's; return how many."""
+        """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""
         ...

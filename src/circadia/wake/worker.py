@@ -19,6 +19,7 @@ from typing import Final, TypeVar
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
 from circadia.ids import AgentId, PulseId
+from circadia.jobs.leases import StandingLeases
 from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import Routine
 from circadia.records.wake import Decision, Wake
@@ -61,7 +62,7 @@ class Worker:
         self._draining = False
         self._beat_at = 0.0
         self._next_at: datetime | None = None
-        self._leases: dict[tuple[PulseId, int, datetime | None], float] = {}
+        self._leases = StandingLeases[tuple[PulseId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
         for topic, heard in (
             ("pulse", self._pulse_moved), ("routine", self._routine_changed), ("coordination", self._agent_changed),
             ("sleep", self._agent_moved),
@@ -166,23 +167,19 @@ class Worker:
     async def _recover(self) -> None:
         """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
 
-        By our own monotonic clock, so that a clock that is set kills nobody. Who works alone on the database needs to
-        look once: what was taken before it started was taken by the dead.
+        Who works alone on the database needs to look once: what was taken before it started was taken by the dead.
         """
         if self._alone and self._took_over:
             return
-        now = self._clock.monotonic()
         try:
             async with self._parts.store.read() as tx:
                 others = [pulse for pulse in await tx.pulses.taken() if pulse.owner != self._owner]
         except StorageUnavailable:
-            self._leases.clear()  # nobody could renew a lease meanwhile
+            self._leases.forget()
             raise
         seen = {(pulse.id, pulse.epoch, pulse.lease_until): pulse for pulse in others}
-        self._leases = {key: self._leases.get(key, now) for key in seen}
-        for key, since in self._leases.items():
-            if self._alone or now - since >= LEASE_SECONDS:
-                await self._put_back(seen[key])
+        for key in list(seen) if self._alone else self._leases.dead(seen):
+            await self._put_back(seen[key])
         self._took_over = True
 
     async def _put_back(self, pulse: Pulse) -> None:

@@ -4,19 +4,23 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, select, update
+from sqlalchemy import Row, bindparam, func, insert, select, update
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
-from circadia.records.sleep_call import SleepCall, SleepLine, SleepSpent
+from circadia.records.sleep_call import FORGOTTEN, SleepCall, SleepLine, SleepSpent
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.sleep_tables import sleep_calls
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.upsert import Upsert
 
 _COLUMNS = [column.name for column in sleep_calls.c]
-_PUT = Statement(Upsert(sleep_calls, keys=("id",), new=[name for name in _COLUMNS if name != "id"]), _COLUMNS)
+_ADD = Statement(insert(sleep_calls).inline(), _COLUMNS)
+_SETTLE = Statement(
+    update(sleep_calls)
+    .where(sleep_calls.c.id == bindparam("of"), sleep_calls.c.error != FORGOTTEN)
+    .values(answer=bindparam("answered"), error=bindparam("failed"))
+)
 _ANSWERED = Statement(
     select(sleep_calls)
     .where(
@@ -53,10 +57,15 @@ class SqlSleepCalls:
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
 
-    async def put(self, call: SleepCall) -> None:
-        """Store it, or overwrite the one of its id."""
+    async def add(self, call: SleepCall) -> None:
+        """Store one that is asked now."""
         values = {name: getattr(call, name) for name in _COLUMNS}
-        await self._run(lambda connection: _PUT.count(connection, values))
+        await self._run(lambda connection: _ADD.count(connection, values))
+
+    async def settle(self, call: SleepCall) -> None:
+        """Write its answer or error, unless the bank was deleted, or its calls forgotten, since it was asked."""
+        values = {"of": call.id, "answered": call.answer, "failed": call.error}
+        await self._run(lambda connection: _SETTLE.count(connection, values))
 
     async def answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's call of this key that has an answer."""
@@ -96,8 +105,8 @@ class SqlSleepCalls:
         ]
 
     async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
-        """Take the answers of older calls out, or of a bank's; return how many."""
-        statement = update(sleep_calls).where(sleep_calls.c.answer.is_not(None)).values(answer=None)
+        """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""
+        statement = update(sleep_calls).where(sleep_calls.c.error == "").values(answer=None, error=FORGOTTEN)
         if before is not None:
             statement = statement.where(sleep_calls.c.at < before)
         if bank_id is not None:
