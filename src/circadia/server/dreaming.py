@@ -137,7 +137,7 @@ def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
 
 
 class LateMind:
-    """A model that is opened when it is first asked: what speaks to providers takes seconds to load."""
+    """A model that is opened when it is first asked: what speaks to providers is large."""
 
     def __init__(self, at: MindAt, clock: Clock, stack: AsyncExitStack, turn: asyncio.Semaphore) -> None:
         self.name = at.model
