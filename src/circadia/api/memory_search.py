@@ -13,10 +13,11 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Found
-from circadia.records.bank import Trust
+from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
+from circadia.stores.base import Tx
 
 router = noun_router("memory")
 
@@ -114,23 +115,26 @@ async def search_bank(
 
     The operator, and agents that may open the bank. What was remembered is found at once.
     """
-    question = replace(
-        await parts.memory.retrieval.ask(q),
-        limit=limit,
-        session=session,
-        speaker=speaker,
-        kinds=tuple(each.value for each in kind or ()),
-        trusts=tuple(each.value for each in trust or ()),
-        since=None if since is None else since.timestamp(),
-        until=None if until is None else until.timestamp(),
-        layers=tuple(layer or Layer),
-        recency=recency,
-        half_life=half_life_days * 86_400,
-        importance=importance,
-    )
-    async with parts.store.read() as tx:
+
+    async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[Found]]:
         bank = await parts.memory.banks.opened(tx, who, b, user=user)
-        found: Sequence[Found] = await parts.memory.retrieval.find(tx, bank, question)
+        filtered = replace(
+            question,
+            limit=limit,
+            session=session,
+            speaker=speaker,
+            kinds=tuple(each.value for each in kind or ()),
+            trusts=tuple(each.value for each in trust or ()),
+            since=None if since is None else since.timestamp(),
+            until=None if until is None else until.timestamp(),
+            layers=tuple(layer or Layer),
+            recency=recency,
+            half_life=half_life_days * 86_400,
+            importance=importance,
+        )
+        return bank, await parts.memory.retrieval.find(tx, bank, filtered)
+
+    bank, found = await parts.memory.retrieval.answered(parts.store, q, work)
     return HitList(bank=bank.name, hits=[hit_view(each) for each in found])
 
 

@@ -68,7 +68,8 @@ def sleep_worker(
     """Build what runs passes; `minds` are the tier's model and those of single operations."""
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=chosen, rules=RULES, retrieval=memory.retrieval,
-        mind=minds[0], minds=minds[1], ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
+        mind=minds[0], minds=minds[1], embed=None if memory.embedding is None else memory.embedding.catch_up,
+        ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 
