@@ -21,7 +21,6 @@ import orjson
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import BankId
-from circadia.llm.mind import Prompt
 from circadia.memory.asked import OFTEN, Asking, Askings, filters, key_of, subject_stamp_of
 from circadia.records.bank import Bank
 from circadia.records.change import Change
