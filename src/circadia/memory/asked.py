@@ -25,7 +25,7 @@ MOST_CHARACTERS: Final = 2_000
 REMEMBERED: Final = 4_000
 """Questions that are counted at the same time, about 1 KB each; of more, those that were asked longest ago go."""
 _LISTS: Final = ("kinds", "trusts")
-_VALUES: Final = ("since", "until", "session", "speaker", "importance")
+_VALUES: Final = ("since", "until", "session", "speaker")
 
 
 @dataclass(kw_only=True, slots=True)
@@ -96,7 +96,9 @@ def described(question: Question) -> str | None:
     if len(layers) < len(Layer):
         found["layers"] = layers
     found |= {name: sorted(set(values)) for name in _LISTS if (values := getattr(question, name))}
-    found |= {name: value for name in _VALUES if (value := getattr(question, name)) not in (None, 0.0)}
+    found |= {name: value for name in _VALUES if (value := getattr(question, name)) is not None}
+    if question.importance:
+        found["importance"] = question.importance
     try:
         return orjson.dumps(found).decode()
     except TypeError:  # half a character, which no database keeps

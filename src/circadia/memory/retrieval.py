@@ -168,10 +168,9 @@ class Retrieval:
         found: Sequence[Scored] | None = None
         if asked is not None and (question.waits or self._cold(bank) or self.askings.often(bank, asked)):
             view, embedders = await tx.views.ready(bank.id, key_of(asked)), self._questions.embedders()
-            if view is not None and embedders is not None and view.stamp == stamp_of(bank, view.heads, embedders):
-                found = (
-                    [Scored(*each) for each in view.hits[: question.limit]] if question.limit <= view.depth else None
-                )
+            if view is not None and embedders is not None and question.limit <= view.depth:
+                present = view.stamp == stamp_of(bank, view.heads, embedders)
+                found = [Scored(*each) for each in view.hits[: question.limit]] if present else None
         if found is None and question.waits:
             raise _Unready
         if asked is not None:

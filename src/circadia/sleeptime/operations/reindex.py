@@ -83,7 +83,7 @@ class Reindex:
                 if whole:  # else they would be of no use at once
                     await self._questions(bank, ground, counts)
                 await self._subjects(bank, ground, counts)
-        return counts
+        return {name: number for name, number in counts.items() if number}
 
     async def _questions(self, bank: Bank, ground: Ground, counts: dict[str, int]) -> None:
         """Answer what was asked most, as a search does."""

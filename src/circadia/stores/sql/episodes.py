@@ -213,8 +213,12 @@ class SqlEpisodes:
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""
         rows = [(number, vector, embedder) for number, vector in vectors.items()]
-        counted = [(number,) for number in vectors]
-        await self._run(lambda connection: Statement.each(connection, {_EMBED: rows, _EMBEDDING: counted}))
+
+        def work(connection: Connection) -> None:
+            _EMBED.many(connection, rows)
+            _EMBEDDING.many(connection, [(number,) for number in vectors])
+
+        await self._run(work)
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
         """Write its demotions, and count that the bank's have changed."""

@@ -165,8 +165,12 @@ class SqlNotes:
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""
         rows = [(number, vector, embedder) for number, vector in vectors.items()]
-        counted = [(number,) for number in vectors]
-        await self._run(lambda connection: Statement.each(connection, {_EMBED: rows, _EMBEDDING: counted}))
+
+        def work(connection: Connection) -> None:
+            _EMBED.many(connection, rows)
+            _EMBEDDING.many(connection, [(number,) for number in vectors])
+
+        await self._run(work)
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         """Take it out of searches, or put it back."""

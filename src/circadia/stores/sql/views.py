@@ -86,13 +86,13 @@ class SqlViews:
 
     async def put(self, view: View) -> None:
         """Write it, over one of the same key."""
-        values = {name: getattr(view, name) for name in _COLUMNS}
+        values = {name: getattr(view, name) for name in _COLUMNS} | {"hits": list(map(tuple, view.hits))}
         await self._run(lambda connection: _PUT.count(connection, values))
 
     async def make(self, view: View) -> None:
         """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
         values = {f"of_{name}": getattr(view, name) for name in _KEYS}
-        values |= {f"new_{name}": getattr(view, name) for name in _MADE}
+        values |= {f"new_{name}": getattr(view, name) for name in _MADE} | {"new_hits": list(map(tuple, view.hits))}
         await self._run(lambda connection: _MAKE.count(connection, values))
 
     async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
@@ -109,7 +109,7 @@ class SqlViews:
 
 
 def _hits(stored: Sequence[Any]) -> Sequence[ViewHit]:
-    return [ViewHit(Layer(layer), number, score, parts) for layer, number, score, parts in stored]
+    return tuple(ViewHit(Layer(layer), number, score, parts) for layer, number, score, parts in stored)
 
 
 def _view(row: Any) -> View:
