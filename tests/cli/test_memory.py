@@ -76,6 +76,7 @@ async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(op
         hits = (await memory("search", "search", "Porto", *words))["hits"]
         assert [each["text"] for each in hits] == found, words
     assert "nothing found" in await told("search", "search", "Porto", "--speaker", "nobody")
+    assert "nothing is ready yet" in await told("views", "search")
     refused(await run("memory", "search", "serch", "Porto"), 4, "did you mean 'search'?")
     refused(await run("memory", "search", "search", "Porto", "--kind", "rumour"), 2, "kind")
 

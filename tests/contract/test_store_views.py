@@ -8,18 +8,18 @@ import pytest
 from circadia.ids import EpisodeId, NoteId
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
-from circadia.records.view import Heads, View, ViewHit, ViewKind
+from circadia.records.ready_view import Heads, ReadyView, ViewHit, ViewKind
 from circadia.stores.base import Store
 from tests.contract.test_store_memory import BANK, NOON, OTHER, block, episode
 
 pytestmark = pytest.mark.spec("SLEEP-26")
 
 HITS = (ViewHit(Layer.EPISODES, 2, 0.1 + 0.2, {"words": 0.7, "weight": 1.0}), ViewHit(Layer.NOTES, 1, 0.0, {}))
-ASKED = View(
+ASKED = ReadyView(
     bank_id=BANK.id, kind=ViewKind.QUESTION, key="k1", asked={"text": "Où vit Ann?", "session": "s"}, limit=30,
     days={"2026-01-01": 3}, asked_at=NOON,
 )  # fmt: skip
-SUBJECT = View(
+SUBJECT = ReadyView(
     bank_id=BANK.id, kind=ViewKind.SUBJECT, key="ann", asked={"text": "Ann"}, stamp="1", hits=HITS, made_at=NOON
 )
 

@@ -13,7 +13,7 @@ from circadia.memory.asked import MOST_CHARACTERS, Askings, described, filters, 
 from circadia.memory.index import DEPTH, Question
 from circadia.records.bank import Bank
 from circadia.records.index_entry import Layer
-from circadia.records.view import Heads
+from circadia.records.ready_view import Heads
 
 pytestmark = pytest.mark.spec("SLEEP-26")
 

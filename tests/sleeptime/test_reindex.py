@@ -24,8 +24,8 @@ from circadia.memory.tier import Memory
 from circadia.records.bank import Bank, Trust
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
+from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.records.sleep_pass import PassStatus
-from circadia.records.view import View, ViewKind
 from circadia.server.remembering import memory_tier
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
@@ -120,7 +120,7 @@ class Home:
         )  # fmt: skip
         return dict(await Reindex(views=views).close(self.bank, ground))
 
-    async def views(self, kind: ViewKind = ViewKind.QUESTION) -> Sequence[View]:
+    async def views(self, kind: ViewKind = ViewKind.QUESTION) -> Sequence[ReadyView]:
         """Return the bank's views."""
         async with self.store.read() as tx:
             return [each for each in await tx.views.every(self.bank.id) if each.kind is kind]

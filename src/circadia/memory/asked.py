@@ -7,7 +7,7 @@ import hashlib
 from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any, Final
 
 import orjson
@@ -16,10 +16,12 @@ from circadia.ids import BankId
 from circadia.memory.index import DEPTH, Question
 from circadia.records.bank import Bank
 from circadia.records.index_entry import Layer
-from circadia.records.view import Heads
+from circadia.records.ready_view import Heads, ReadyView
 
 OFTEN: Final = 2
 """Askings from which on a question counts as asked often."""
+WINDOW: Final = timedelta(days=14)
+"""Askings that are longer ago do not count."""
 MOST_CHARACTERS: Final = 2_000
 """Of a question that is counted; embedders read no more."""
 REMEMBERED: Final = 4_000
@@ -131,3 +133,9 @@ def stamp_of(bank: Bank, heads: Heads, embedders: Collection[str]) -> str:
 def subject_stamp_of(bank: Bank, heads: Heads) -> str:
     """Return the state of a bank's notes."""
     return f"{bank.generation} {bank.demotions} {heads.notes}"
+
+
+def asked_within(view: ReadyView, now: datetime) -> int:
+    """Return how often a question was asked within the window."""
+    first = (now - WINDOW).date().isoformat()
+    return sum(number for day, number in view.days.items() if day >= first)

@@ -11,7 +11,7 @@ from circadia.records.episode import Episode, Stale
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer, News
 from circadia.records.note import Note
-from circadia.records.view import Heads, Ready, View, ViewKind
+from circadia.records.ready_view import Heads, Ready, ReadyView, ViewKind
 
 
 class Banks(Protocol):
@@ -289,17 +289,17 @@ class Views(Protocol):
         """Return the greatest numbers of the bank's rows."""
         ...
 
-    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> View | None: ...
+    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None: ...
 
-    async def every(self, bank_id: BankId) -> Sequence[View]:
+    async def every(self, bank_id: BankId) -> Sequence[ReadyView]:
         """Return those of the bank by kind and key."""
         ...
 
-    async def put(self, view: View) -> None:
+    async def put(self, view: ReadyView) -> None:
         """Write it, over one of the same key."""
         ...
 
-    async def make(self, view: View) -> None:
+    async def make(self, view: ReadyView) -> None:
         """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
         ...
 

@@ -14,20 +14,27 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
-from datetime import datetime, timedelta
 from typing import Final
 
 import orjson
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import BankId
-from circadia.memory.asked import OFTEN, Asking, Askings, filters, key_of, subject_stamp_of
+from circadia.memory.asked import (
+    OFTEN,
+    WINDOW,
+    Asking,
+    Askings,
+    asked_within,
+    filters,
+    key_of,
+    subject_stamp_of,
+)
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
-from circadia.records.view import View as Ready
-from circadia.records.view import ViewHit, ViewKind
+from circadia.records.ready_view import ReadyView, ViewHit, ViewKind
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.ask import Yielded
 from circadia.sleeptime.dates import MONTHS, WEEKDAYS
@@ -35,8 +42,6 @@ from circadia.sleeptime.grounding import names
 from circadia.sleeptime.operation import Ask, Ground, Step, View
 from circadia.stores.base import Store
 
-WINDOW: Final = timedelta(days=14)
-"""Askings that are longer ago do not count."""
 CANDIDATES: Final = 256
 """Questions of a bank that are counted in the database, those asked last."""
 ASKINGS_SECONDS: Final = 60.0
@@ -126,7 +131,7 @@ class Reindex:
             for subject, about in found.items():
                 hits = [ViewHit(Layer.NOTES, each.number, 0.0, {}) for each in about]
                 await tx.views.put(
-                    Ready(
+                    ReadyView(
                         bank_id=bank.id, kind=ViewKind.SUBJECT, key=subject.casefold(), asked={"text": subject},
                         stamp=stamp, depth=SHOWN, hits=hits, made_at=ground.now,
                     )
@@ -162,7 +167,7 @@ async def _vectors(bank: Bank, ground: Ground) -> int:
     return 0 if present is None else present.vectors
 
 
-async def _answered(view: Ready, ground: Ground) -> Ready | None:
+async def _answered(view: ReadyView, ground: Ground) -> Ready | None:
     """Return the view anew; none if it is of the present state, or cannot be made now."""
     retrieval = ground.retrieval
     async with ground.store.read() as tx:
@@ -204,12 +209,6 @@ async def write_askings(
         each.pending -= number
 
 
-def asked_within(view: Ready, now: datetime) -> int:
-    """Return how often it was asked lately."""
-    first = (now - WINDOW).date().isoformat()
-    return sum(number for day, number in view.days.items() if day >= first)
-
-
 def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
     """Return those whom notes name most, with the notes: beliefs first, then the newest."""
     about: dict[str, list[Note]] = defaultdict(list)
@@ -243,13 +242,13 @@ def _wanted(policy: SleepPolicySettings | None) -> bool:
     return policy is None or (policy.enabled and policy.does("reindex") and policy.views > 0)
 
 
-def _fresh(asking: Asking) -> Ready:
-    return Ready(
+def _fresh(asking: Asking) -> ReadyView:
+    return ReadyView(
         bank_id=asking.bank_id, kind=ViewKind.QUESTION, key=key_of(asking.asked), asked=orjson.loads(asking.asked)
     )
 
 
-def _counted(view: Ready, asking: Asking, number: int) -> Ready:
+def _counted(view: ReadyView, asking: Asking, number: int) -> ReadyView:
     """Return the view with the askings, without those that are too long ago."""
     first = (asking.at - WINDOW).date().isoformat()
     days = Counter({day: number for day, number in view.days.items() if day >= first})

@@ -8,7 +8,7 @@ from sqlalchemy import bindparam, delete, func, or_, select, update
 
 from circadia.ids import BankId
 from circadia.records.index_entry import Layer
-from circadia.records.view import Heads, Ready, View, ViewHit, ViewKind
+from circadia.records.ready_view import Heads, Ready, ReadyView, ViewHit, ViewKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, notes, views
 from circadia.stores.sql.short import Short
@@ -73,23 +73,23 @@ class SqlViews:
         row = await self._run(Short(lambda connection: _HEADS.first(connection, {"bank": bank_id})))
         return Heads(0, 0) if row is None else Heads(row.last_of_episodes, row.last_of_notes)
 
-    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> View | None:
+    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None:
         """Return the view."""
         values = {"bank": bank_id, "of_kind": kind.value, "of_key": key}
         row = await self._run(lambda connection: _GET.first(connection, values))
         return None if row is None else _view(row)
 
-    async def every(self, bank_id: BankId) -> Sequence[View]:
+    async def every(self, bank_id: BankId) -> Sequence[ReadyView]:
         """Return those of the bank by kind and key."""
         rows = await self._run(lambda connection: _EVERY.all(connection, {"bank": bank_id}))
         return [_view(row) for row in rows]
 
-    async def put(self, view: View) -> None:
+    async def put(self, view: ReadyView) -> None:
         """Write it, over one of the same key."""
         values = {name: getattr(view, name) for name in _COLUMNS} | {"hits": list(map(tuple, view.hits))}
         await self._run(lambda connection: _PUT.count(connection, values))
 
-    async def make(self, view: View) -> None:
+    async def make(self, view: ReadyView) -> None:
         """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
         values = {f"of_{name}": getattr(view, name) for name in _KEYS}
         values |= {f"new_{name}": getattr(view, name) for name in _MADE} | {"new_hits": list(map(tuple, view.hits))}
@@ -112,8 +112,8 @@ def _hits(stored: Sequence[Any]) -> Sequence[ViewHit]:
     return tuple(ViewHit(Layer(layer), number, score, parts) for layer, number, score, parts in stored)
 
 
-def _view(row: Any) -> View:
-    return View(
+def _view(row: Any) -> ReadyView:
+    return ReadyView(
         bank_id=BankId(row.bank_id), kind=ViewKind(row.kind), key=row.key, asked=row.asked, limit=row.limit,
         days=row.days, asked_at=row.asked_at, stamp=row.stamp, depth=row.depth, hits=_hits(row.hits),
         made_at=row.made_at,

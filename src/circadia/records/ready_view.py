@@ -33,7 +33,7 @@ class ViewHit(NamedTuple):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
-class View:
+class ReadyView:
     """A question that was asked more than once, or a subject, and what the bank says to it."""
 
     bank_id: BankId
