@@ -167,7 +167,7 @@ async def _vectors(bank: Bank, ground: Ground) -> int:
     return 0 if present is None else present.vectors
 
 
-async def _answered(view: ReadyView, ground: Ground) -> Ready | None:
+async def _answered(view: ReadyView, ground: Ground) -> ReadyView | None:
     """Return the view anew; none if it is of the present state, or cannot be made now."""
     retrieval = ground.retrieval
     async with ground.store.read() as tx:
