@@ -14,6 +14,7 @@ from circadia.errors import UpstreamFailed
 from circadia.ids import EpisodeId, NoteId
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import Edit, Writer
+from circadia.memory.context import Context
 from circadia.memory.embedding.background import Background
 from circadia.memory.episodes import NewEpisode
 from circadia.memory.forgetting import forget
@@ -106,6 +107,16 @@ class Home:
         asked = replace(await self.memory.retrieval.ask(question), text="")
         async with self.store.read() as tx:
             return await work(tx, asked)
+
+    async def told(self, question: str, *, viewless: bool = False) -> Context:
+        """Return what the bank says in a prompt to a question, as the gateway puts it in."""
+        asked = await self.memory.retrieval.ask(question, explained=False)
+        async with self.store.read() as tx:
+            bank = await tx.banks.get(self.bank.id)
+            assert bank is not None
+            return await self.memory.contexts.build(
+                tx, bank, replace(asked, text="") if viewless else asked, stable_tokens=100, fitting_tokens=500
+            )
 
     async def close(self, *, views: int = 32, stop: bool = False) -> dict[str, int]:
         """Do what the end of a pass does."""
@@ -213,6 +224,7 @@ async def test_a_search_finds_the_same_with_and_without_views_whatever_happens_b
         question, more = draw.choice(["where is Ann?", "tea and cats", "Oslo"]), draw.choice(asked)
         with_views = await home.find(question, **more)
         assert with_views == await home.find(question, viewless=True, **more), (question, more)
+        assert await home.told(question) == await home.told(question, viewless=True), question
     assert fresh > 5
 
 
@@ -268,6 +280,8 @@ async def test_only_so_many_questions_of_a_bank_are_counted(home: Home) -> None:
 @pytest.mark.parametrize("policy", [{"views": 0}, {"operations": {"reindex": {"enabled": False}}}, {"enabled": False}])
 async def test_a_bank_that_wants_no_views_has_no_question_written(home: Home, policy: dict[str, Any]) -> None:
     await often(home, "one")
+    await write_askings(home.store, home.memory.retrieval.askings, lambda _: POLICY)
+    await often(home, "one")
     stated = SleepPolicySettings.model_validate(policy)
     await write_askings(home.store, home.memory.retrieval.askings, lambda _: stated)
     assert await home.views() == []
@@ -321,5 +335,5 @@ async def test_a_pass_makes_views_after_it_has_published_and_its_record_counts_t
     await worker.step()
     (run,) = await tier.ended()
     assert (run.status, run.counts) == (PassStatus.NO_CHANGE, {"views": 1})
-    assert run.detail == "there was nothing to change; 1 views were made anew"
+    assert run.detail == "there was nothing to change (made anew: views 1)"
     await stand.store.close()

@@ -233,8 +233,8 @@ class Running:
             return Outcome(run=run, status=status, detail="; ".join(self._failed[:5]))
         if done:
             return Outcome(run=run, status=PassStatus.SUCCEEDED, detail="")
-        kept_up = [f"{number} {name}" for name in KEPT_UP if (number := run.counts.get(name, 0))]
-        detail = f"; {' and '.join(kept_up)} were made anew" if kept_up else ""
+        kept_up = ", ".join(f"{name} {number}" for name in KEPT_UP if (number := run.counts.get(name, 0)))
+        detail = f" (made anew: {kept_up})" if kept_up else ""
         return Outcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")
 
 

@@ -197,7 +197,10 @@ async def write_askings(
     async with store.write() as tx:
         for bank_id, some in by_bank.items():
             bank = await tx.banks.get(bank_id)
-            if bank is None or not _wanted(policy(bank)):
+            if bank is None:
+                continue
+            if not _wanted(policy(bank)):
+                await tx.views.drop(bank_id)
                 continue
             for each, number in some:
                 if each.generation == bank.generation:
