@@ -30,6 +30,7 @@ from benchmarks import (
     search,
     search_peers,
     state,
+    views,
 )
 from benchmarks.report import Report, save, show
 
@@ -52,6 +53,7 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
             folder, remember_peers.QUICK if quick else remember_peers.Size()
         ),
         "search": lambda folder: search.run(folder, search.QUICK if quick else search.Size()),
+        "views": lambda folder: views.run(folder, views.QUICK if quick else views.Size()),
         "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK if quick else search_peers.Size()),
         "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
         "recall": lambda folder: recall.run(folder, recall.Size(data=data)),

@@ -9,7 +9,7 @@ from benchmarks.report import RESULTS, Report, load, told
 DOC: Final = Path(__file__).parent.parent / "docs" / "operations" / "benchmarks.md"
 NAMES: Final = (
     *("proxy", "holds", "state", "admission", "pulses", "schedules", "inbox", "idle_fleet"),
-    *("remember", "remember_peers", "search", "search_peers", "context", "recall"),
+    *("remember", "remember_peers", "search", "views", "search_peers", "context", "recall"),
     *("pass_overhead", "dream_cost", "dream_losses", "hot_path"),
 )
 

@@ -199,6 +199,9 @@ class _Vectors:
     async def vectors(self, question: str) -> Mapping[str, Array]:
         return self.known.get(question, {})
 
+    def embedders(self) -> Sequence[str]:
+        return []
+
 
 async def _ours(
     store: Store, conversation: Conversation, vectors: Array, asked: Array, embedder: str

@@ -98,6 +98,10 @@ class NoQuestions:
         """Return none."""
         return {}
 
+    def embedders(self) -> Sequence[str]:
+        """Return none."""
+        return []
+
 
 def _word(number: int) -> str:
     word = ""

@@ -29,6 +29,7 @@ from benchmarks import (
     search,
     search_peers,
     state,
+    views,
 )
 from benchmarks.callers import call, good
 from benchmarks.report import Goal, Report, load, number, save, show
@@ -51,6 +52,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "remember": lambda folder: remember.run(folder, remember.QUICK),
     "remember_peers": lambda folder: remember_peers.run(folder, remember_peers.QUICK),
     "search": lambda folder: search.run(folder, search.QUICK),
+    "views": lambda folder: views.run(folder, views.QUICK),
     "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK),
     "context": lambda folder: context.run(folder, context.QUICK),
     "recall": lambda folder: recall.run(folder, recall.QUICK),
@@ -69,6 +71,7 @@ MARKS = {
     "proxy": pytest.mark.slow,
     "remember": (pytest.mark.slow, pytest.mark.spec("MEM-01")),
     "search": pytest.mark.spec("MEM-07"),
+    "views": pytest.mark.spec("SLEEP-26"),
     "context": pytest.mark.spec("MEM-13", "MEM-15"),
     "dream_losses": pytest.mark.spec("SLEEP-71"),
     "hot_path": (pytest.mark.slow, pytest.mark.spec("SLEEP-72")),

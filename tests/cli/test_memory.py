@@ -51,6 +51,22 @@ async def test_a_bank_is_made_and_listed_with_what_it_holds(operator: CircadiaPr
     assert "no bank" in await told("banks", "--template", "t-{user}")
 
 
+@pytest.mark.spec("SLEEP-26")
+async def test_what_was_asked_twice_is_ready_after_a_pass(operator: CircadiaProcess) -> None:
+    await memory("create", "asked")
+    await memory("add", "asked", "Ann has moved to Porto.", "--speaker", "ann")
+    assert "nothing is ready yet" in await told("views", "asked")
+    for _ in range(2):
+        found = await memory("search", "asked", "where is Ann?", "--speaker", "ann")
+    assert (await run("sleeptime", "run", "--bank", "asked", "--operation", "reindex", "--wait")).status == 0
+    head, line = (await told("views", "asked")).splitlines()[:2]
+    assert head.split() == ["kind", "text", "filters", "asked", "state", "says"]
+    assert line.split("  ")[0].strip() == "question"
+    assert all(each in line for each in ("where is Ann?", "speaker=ann", " 2 ", "ready", "Ann has moved to Porto."))
+    (view,) = (await memory("views", "asked"))["views"]
+    assert (view["current"], view["hits"]) == (True, found["hits"])
+
+
 @pytest.mark.spec("MEM-05")
 async def test_a_search_shows_why_each_hit_was_found_and_keeps_to_its_filters(operator: CircadiaProcess) -> None:
     await memory("create", "search")

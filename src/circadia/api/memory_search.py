@@ -1,22 +1,26 @@
-"""Searches a bank, and tells of each hit why it was found; and what the bank has to say in a prompt."""
+"""Searches a bank, and tells of each hit why it was found; what the bank says in a prompt, and what it has ready."""
 
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Final
+from typing import Annotated, Any, Final
 
 from fastapi import Query
 from pydantic import BaseModel, Field
 
+from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
-from circadia.memory.index import Question
+from circadia.memory.asked import asked_within, subject_stamp_of
+from circadia.memory.index import Question, Scored
 from circadia.memory.retrieval import Found
-from circadia.records.bank import Trust
+from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
+from circadia.records.ready_view import ReadyView, ViewKind
+from circadia.stores.base import Tx
 
 router = noun_router("memory")
 
@@ -64,6 +68,26 @@ class ContextView(BaseModel):
     blocks: list[str] = Field(description="Labels of the blocks in it.")
     left_out: list[str] = Field(description="Labels of pinned blocks that the budget has no room for.")
     hits: list[HitView] = Field(description="The notes and episodes in it, oldest first.")
+
+
+class AskedView(BaseModel):
+    """What is asked often, with its answer if it is ready."""
+
+    kind: ViewKind = Field(description="`question`: a search; `subject`: what notes say of somebody or something.")
+    text: str = Field(description="The question, or the subject's name.", examples=["where does Ann live?"])
+    filters: dict[str, Any] = Field(description="The question's filters, as searches take them.")
+    asked: int = Field(description="How often the question was asked within 14 days; 0 for a subject.")
+    asked_at: datetime | None = Field(description="When it was last asked; null for a subject.")
+    current: bool = Field(description="Whether it is of the bank's present state: only then it answers searches.")
+    made_at: datetime | None = Field(description="When it was worked out; null if it is only counted.")
+    hits: list[HitView] = Field(description="What it says, the best first.")
+
+
+class ReadyList(BaseModel):
+    """What a bank has ready."""
+
+    bank: str = Field(description="The bank's name.")
+    views: list[AskedView] = Field(description="Questions, the most asked first, then subjects by name.")
 
 
 def hit_view(found: Found) -> HitView:
@@ -114,24 +138,69 @@ async def search_bank(
 
     The operator, and agents that may open the bank. What was remembered is found at once.
     """
-    question = replace(
-        await parts.memory.retrieval.ask(q),
-        limit=limit,
-        session=session,
-        speaker=speaker,
-        kinds=tuple(each.value for each in kind or ()),
-        trusts=tuple(each.value for each in trust or ()),
-        since=None if since is None else since.timestamp(),
-        until=None if until is None else until.timestamp(),
-        layers=tuple(layer or Layer),
-        recency=recency,
-        half_life=half_life_days * 86_400,
-        importance=importance,
-    )
-    async with parts.store.read() as tx:
+
+    async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[Found]]:
         bank = await parts.memory.banks.opened(tx, who, b, user=user)
-        found: Sequence[Found] = await parts.memory.retrieval.find(tx, bank, question)
+        filtered = replace(
+            question,
+            limit=limit,
+            session=session,
+            speaker=speaker,
+            kinds=tuple(each.value for each in kind or ()),
+            trusts=tuple(each.value for each in trust or ()),
+            since=None if since is None else since.timestamp(),
+            until=None if until is None else until.timestamp(),
+            layers=tuple(layer or Layer),
+            recency=recency,
+            half_life=half_life_days * 86_400,
+            importance=importance,
+        )
+        return bank, await parts.memory.retrieval.find(tx, bank, filtered)
+
+    bank, found = await parts.memory.retrieval.answered(parts.store, q, work)
     return HitList(bank=bank.name, hits=[hit_view(each) for each in found])
+
+
+@router.get("/banks/{b}/views")
+async def list_views(
+    b: str,
+    who: Who,
+    parts: Parts,
+    user: User = None,
+    hits: Annotated[int, Query(ge=0, le=100, description="How many hits of each at most.")] = 3,
+) -> ReadyList:
+    """List what is asked often and what notes say by subject, as passes keep it ready. The operator only.
+
+    A search that equals a question of the bank's present state is answered from it.
+    """
+    require_operator(who)
+    now, retrieval = parts.clock.now(), parts.memory.retrieval
+    async with parts.store.read() as tx:
+        bank = await parts.memory.banks.get(tx, b, user)
+        stamps = {
+            ViewKind.QUESTION: await retrieval.stamp(tx, bank),
+            ViewKind.SUBJECT: subject_stamp_of(bank, await tx.views.heads(bank.id)),
+        }
+        views: list[AskedView] = []
+        for each in await tx.views.every(bank.id):
+            found = await retrieval.fetched(tx, bank, [Scored(*hit) for hit in each.hits[:hits]])
+            current = each.stamp is not None and each.stamp == stamps[each.kind]
+            views.append(_asked_view(each, current, asked_within(each, now), found))
+    views.sort(key=lambda each: (each.kind is not ViewKind.QUESTION, -each.asked, each.text))
+    return ReadyList(bank=bank.name, views=views)
+
+
+def _asked_view(view: ReadyView, current: bool, asked: int, found: Sequence[Found]) -> AskedView:
+    return AskedView(
+        kind=view.kind,
+        text=str(view.asked["text"]),
+        filters={name: value for name, value in view.asked.items() if name != "text"},
+        asked=asked,
+        asked_at=view.asked_at,
+        current=current,
+        made_at=view.made_at,
+        hits=[hit_view(each) for each in found],
+    )
 
 
 @router.get("/banks/{b}/context")

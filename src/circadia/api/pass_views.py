@@ -49,7 +49,9 @@ class PassView(BaseModel):
     upto: int = Field(description="Number of the last episode of its input.")
     generation_before: int | None = Field(description="Generation of the bank when it was asked for.")
     generation_after: int | None = Field(description="That after its last publication; null if nothing was published.")
-    counts: dict[str, int] = Field(description="Published changes by kind, and how many were refused or wait.")
+    counts: dict[str, int] = Field(
+        description="Published changes by kind, how many were refused or wait, and vectors and views made anew."
+    )
     spent: SpentView = Field(description="What its model calls cost.")
 
 

@@ -13,6 +13,7 @@ from circadia.client.memory_answers import (
     EpisodePageAnswer,
     ForgottenAnswer,
     HitListAnswer,
+    ReadyListAnswer,
     RememberedAnswer,
     StaleChangeAnswer,
 )
@@ -174,6 +175,10 @@ class MemoryCalls:
             "half_life_days": str(half_life_days), "importance": str(importance), "user": user,
         }  # fmt: skip
         return await self._http.call("GET", "banks", bank, "search", query=query)
+
+    async def list_views(self, bank: str, *, hits: int = 3, user: str | None = None) -> ReadyListAnswer:
+        """Return what is asked often and what notes say by subject, as passes keep it ready."""
+        return await self._http.call("GET", "banks", bank, "views", query={"hits": str(hits), "user": user})
 
     async def show_context(
         self,

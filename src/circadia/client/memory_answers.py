@@ -111,6 +111,26 @@ class HitListAnswer(TypedDict):
     hits: list[HitAnswer]
 
 
+class ReadyAnswer(TypedDict):
+    """What is asked often, with its answer if it is ready."""
+
+    kind: str
+    text: str
+    filters: dict[str, Any]
+    asked: int
+    asked_at: str | None
+    current: bool
+    made_at: str | None
+    hits: list[HitAnswer]
+
+
+class ReadyListAnswer(TypedDict):
+    """What a bank has ready: questions, the most asked first, then subjects by name."""
+
+    bank: str
+    views: list[ReadyAnswer]
+
+
 class ContextAnswer(TypedDict):
     """What a bank says in a prompt."""
 

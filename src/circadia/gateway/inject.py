@@ -14,9 +14,10 @@ from circadia.gateway.model_call import ModelCall
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
 from circadia.memory.context import Context
+from circadia.memory.index import Question
 from circadia.memory.tier import Memory
 from circadia.records.bank import Bank
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 
 REMEMBERED: Final = 1_000
 """Conversations whose last fitting part is kept, about 5 KB each."""
@@ -52,12 +53,15 @@ class Injection:
         repeats = given is not None and works_on and given.question == prompt.question
         policy = call.agent.policy
         asks = bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
-        question = await self._memory.retrieval.ask(_asked(prompt.question), explained=False) if asks else None
-        async with self._store.read() as tx:
+        known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
+        told: list[str] = []
+
+        async def work(tx: Tx, question: Question | None) -> tuple[Bank, Context] | None:
             bank = await self._memory.banks.bound(tx, policy, turn.user)
             if bank is None:
-                return body
-            known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
+                return None
+            if not told:  # once, also if this is begun twice
+                told.append(self._dreamt.told(bank) if asks and call.route.generates else "")
             context = await self._memory.contexts.build(
                 tx,
                 bank,
@@ -65,12 +69,22 @@ class Injection:
                 stable_tokens=policy.stable_tokens,
                 fitting_tokens=policy.fitting_tokens,
                 known=known,
-                first=self._dreamt.told(bank) if question is not None and call.route.generates else "",
+                first=told[0],
             )
+            return bank, context
+
+        if asks:
+            made = await self._memory.retrieval.answered(self._store, _asked(prompt.question), work, explained=False)
+        else:
+            async with self._store.read() as tx:
+                made = await work(tx, None)
+        if made is None:
+            return body
+        bank, context = made
         fitting = context.fitting
         if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):
             fitting = given.fitting
-        elif question is not None and call.route.generates:  # what is only counted is not said
+        elif asks and call.route.generates:  # what is only counted is not said
             self._keep(key, given if call.request.conversation else None, bank, prompt.question, context)
         if not context.stable and not fitting:
             return body

@@ -51,7 +51,8 @@ SPEAKER: Final = 0.1
 """What a turn gets whose speaker is the one that the question names."""
 
 _NONE: Final = -1
-_UNEXPLAINED: Final[Mapping[str, float]] = {}
+UNEXPLAINED: Final[Mapping[str, float]] = {}
+"""Parts of a score that nobody asked for."""
 _COLUMNS: Final[Mapping[str, DTypeLike]] = {
     "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
@@ -64,6 +65,10 @@ _COLUMNS: Final[Mapping[str, DTypeLike]] = {
 class Question:
     """What is looked for."""
 
+    text: str = ""
+    """The question itself, if a ready view may answer it."""
+    waits: bool = False
+    """Whether its vectors are on their way, so that only a ready view can answer it yet."""
     terms: Sequence[int] = ()
     """Hashes of its words."""
     vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
@@ -212,7 +217,7 @@ class Index:
         # As lists at once: one number of an array at a time takes longer than all of the search.
         chosen: list[list[int]] = [self._of(name)[rows].tolist() for name in ("layer", "number")]
         scores: list[float] = score[best].tolist()
-        why = self._explained(rows, words, meaning, question) if question.explained else repeat(_UNEXPLAINED)
+        why = self._explained(rows, words, meaning, question) if question.explained else repeat(UNEXPLAINED)
         return list(map(Scored, [layers[code] for code in chosen[0]], chosen[1], scores, why))
 
     def _parts(self, rows: Array, words: Array, meaning: Array, question: Question) -> dict[str, Array]:

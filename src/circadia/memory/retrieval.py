@@ -2,14 +2,16 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Final, Protocol
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from typing import Final, Protocol, TypeVar
 
 from circadia.clock import Clock
 from circadia.ids import BankId
+from circadia.memory.asked import Askings, described, key_of, normal, stamp_of
 from circadia.memory.columns import Array
-from circadia.memory.index import Index, Question, Scored
+from circadia.memory.index import UNEXPLAINED, Index, Question, Scored
 from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -17,7 +19,7 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
-from circadia.stores.base import Tx
+from circadia.stores.base import Store, Tx
 from circadia.stores.memory import Episodes, Notes
 
 PAGE: Final = 5_000
@@ -28,6 +30,10 @@ FEW: Final = 50
 """Rows that are read and added in the event loop, which would wait too long for more."""
 APART: Final = 20_000
 """Rows from which on a search leaves the event loop, which would wait too long for it."""
+QUICK_SECONDS: Final = 0.002
+"""A question's vector that takes no longer is waited for before it is looked whether a ready view answers."""
+
+T = TypeVar("T")
 
 
 class Questions(Protocol):
@@ -36,6 +42,14 @@ class Questions(Protocol):
     async def vectors(self, question: str) -> Mapping[str, Array]:
         """Return the vector by each embedder whose vectors are still read; none by those that do not answer in time."""
         ...
+
+    def embedders(self) -> Collection[str] | None:
+        """Return the embedders whose vectors are still read; none if the name of one is not known yet."""
+        ...
+
+
+class _Unready(Exception):
+    """No view answers a question whose vectors are on their way."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -77,23 +91,97 @@ class Retrieval:
         self._questions = questions
         self._max_rows = max_rows
         self._held: OrderedDict[BankId, _Held] = OrderedDict()
+        self.askings: Final = Askings()
+        """What is asked how often."""
 
     async def ask(self, question: str, *, explained: bool = True) -> Question:
         """Return what a question is looked for by. It may take an embedder's time, so ask outside of a transaction."""
+        made = self._question(question, explained)
+        return replace(made, vectors=await self._questions.vectors(made.text))
+
+    async def answered(
+        self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, explained: bool = True
+    ) -> T:
+        """Return what `work` makes of the question in a reading transaction; it may be begun twice.
+
+        Where a ready view answers, nobody waits for the embedder.
+        """
+        made = self._question(question, explained)
+        coming = asyncio.ensure_future(self._questions.vectors(made.text))
+        await asyncio.wait((coming,), timeout=QUICK_SECONDS)
+        if not coming.done():
+            with suppress(_Unready):
+                async with store.read() as tx:
+                    return await work(tx, replace(made, waits=True))
+        made = replace(made, vectors=await coming)
+        async with store.read() as tx:
+            return await work(tx, made)
+
+    async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:
+        """Return the best, best first, in a reading transaction; all that was committed before is searched (MEM-02)."""
+        ready = await self._ready(tx, bank, question)
+        scored = (await self._seen(tx, bank, question)).scored if ready is None else ready
+        return await self.fetched(tx, bank, scored)
+
+    async def look(self, tx: Tx, bank: Bank, question: Question | None) -> Seen:
+        """Return the blocks, and what a question finds, of the bank in a reading transaction, without the texts."""
+        ready = None if question is None else await self._ready(tx, bank, question)
+        seen = await self._seen(tx, bank, question if ready is None else None)
+        return seen if ready is None else replace(seen, scored=ready)
+
+    async def stamp(self, tx: Tx, bank: Bank) -> str | None:
+        """Return the state of the bank that searches see now; none if it cannot be told yet."""
+        embedders = self._questions.embedders()
+        return None if embedders is None else stamp_of(bank, await tx.views.heads(bank.id), embedders)
+
+    async def worked_out(self, tx: Tx, bank: Bank, question: Question) -> tuple[str, Sequence[Scored]] | None:
+        """Return what a question finds, with the state of the bank that it is of, for a view.
+
+        None if it could be another in the same state: an embedder did not answer, or vectors are still to be read.
+        """
+        stamp = await self.stamp(tx, bank)
+        if stamp is None or set(question.vectors) != set(self._questions.embedders() or ()):
+            return None
+        scored = (await self._seen(tx, bank, question)).scored
+        held = self._held.get(bank.id)
+        if held is None or held.generation != bank.generation:
+            return None
+        whole = all(len(held.index.unembedded[layer]) <= 2 * WAITING for layer in Layer)
+        return (stamp, scored) if whole else None
+
+    def _question(self, question: str, explained: bool) -> Question:
+        text = normal(question)
         return Question(
-            terms=asked_terms(question),
-            names=frozenset(words(question)),
-            vectors=await self._questions.vectors(question),
+            text=text,
+            terms=asked_terms(text),
+            names=frozenset(words(text)),
             now=self._clock.now().timestamp(),
             explained=explained,
         )
 
-    async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:
-        """Return the best, best first, in a reading transaction; all that was committed before is searched (MEM-02)."""
-        return await self.fetched(tx, bank, (await self.look(tx, bank, question)).scored)
+    async def _ready(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Scored] | None:
+        """Count the asking, and return what a view has ready for it; none if there is none of this very state.
 
-    async def look(self, tx: Tx, bank: Bank, question: Question | None) -> Seen:
-        """Return the blocks, and what a question finds, of the bank in a reading transaction, without the texts."""
+        A question that is new to this process is looked for only if to search would take longer than usual.
+        """
+        asked = described(question)
+        found: Sequence[Scored] | None = None
+        if asked is not None and (question.waits or self._cold(bank) or self.askings.often(bank, asked)):
+            view, embedders = await tx.views.ready(bank.id, key_of(asked)), self._questions.embedders()
+            if view is not None and embedders is not None and question.limit <= view.depth:
+                present = view.stamp == stamp_of(bank, view.heads, embedders)
+                found = [Scored(*each) for each in view.hits[: question.limit]] if present else None
+        if found is None and question.waits:
+            raise _Unready
+        if asked is not None:
+            self.askings.count(bank, asked, question.limit, self._clock.now())
+        return found if found is None or question.explained else [each._replace(parts=UNEXPLAINED) for each in found]
+
+    def _cold(self, bank: Bank) -> bool:
+        held = self._held.get(bank.id)
+        return held is None or held.generation != bank.generation or not len(held.index)
+
+    async def _seen(self, tx: Tx, bank: Bank, question: Question | None) -> Seen:
         held = self._held.get(bank.id)
         if held is None or held.generation < bank.generation:
             held = self._held[bank.id] = _Held(generation=bank.generation, demotions=bank.demotions)

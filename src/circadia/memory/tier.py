@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from circadia.memory.banks import Banks
 from circadia.memory.blocks import Blocks
 from circadia.memory.context import Contexts
+from circadia.memory.embedding.background import Background
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.transfer.intake import Intake
@@ -26,3 +27,5 @@ class Memory:
     """What goes into prompts."""
     intake: Intake
     """Imports."""
+    embedding: Background | None = None
+    """What makes vectors; none if searches go by words alone."""

@@ -75,6 +75,8 @@ class Bank:
     """Counts what makes its index anew: deletions, other vectors."""
     demotions: int = 0
     """Counts demotions of episodes, retirements of notes, and what was taken back of them."""
+    vectors: int = 0
+    """Counts vectors that were written to its rows."""
     published: int = 0
     """Counts what passes have published: the generation of what is derived."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])

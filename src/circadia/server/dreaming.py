@@ -75,6 +75,7 @@ def sleep_worker(
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES,
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
+        embed=None if memory.embedding is None else memory.embedding.catch_up,
         ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)

@@ -1,6 +1,7 @@
 """Joins memory: the part of `wiring` that picks its classes."""
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 
 import aiohttp
 
@@ -57,7 +58,10 @@ def memory_parts(
     before = made_embedder("memory.previous_embedder", chosen.previous_embedder, secret, session)
     previous = None if before is None else Reading(before)
     memory = memory_tier(settings, clock, ids, signals, embedder, previous)
-    return memory, () if embedder is None else (Background(clock, store, signals, embedder, previous),)
+    if embedder is None:
+        return memory, ()
+    background = Background(clock, store, signals, embedder, previous)
+    return replace(memory, embedding=background), (background,)
 
 
 def memory_tier(

@@ -9,7 +9,7 @@ from circadia.errors import CircadiaError
 from circadia.records.schedule import Recurrence
 from circadia.settings.section import Section
 
-Operation = Literal["consolidate", "contradictions", "reflect", "compress", "dedupe", "collect", "rethink"]
+Operation = Literal["consolidate", "contradictions", "reflect", "compress", "dedupe", "collect", "rethink", "reindex"]
 """What passes do; dates are resolved, and episodes grouped, in all of them."""
 
 OwnOperation = Annotated[str, StringConstraints(pattern=r"^own_[a-z0-9_]{1,40}$")]
@@ -106,6 +106,9 @@ class SleepPolicySettings(Section):
         "itself, with `sleeptime` in its policy.",
     )
     max_rethinks: int = Field(10, ge=0, description="Edits of blocks in one pass.")
+    views: int = Field(
+        32, ge=0, le=1_000, description="Questions asked often whose answers are kept ready, and as many subjects."
+    )
     operations: dict[Operation | OwnOperation, OperationSettings] = Field(
         default_factory=dict[Operation | OwnOperation, OperationSettings],
         description="Operations, by name: each can be switched off and has its own budget.",

@@ -133,6 +133,11 @@ def sources(rows: Iterable[Episode], *texts: str) -> Sources:
     )  # fmt: skip
 
 
+def names(text: str) -> Iterator[str]:
+    """Return what a text calls by name, word by word."""
+    return _names(text, sources(()))
+
+
 def ungrounded(text: str, known: Sources) -> str:
     """Return which claims of a text are in no source, in words; empty if none is."""
     strange = list(dict.fromkeys(islice(_strange(text, known), TOLD)))

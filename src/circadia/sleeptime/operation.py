@@ -1,19 +1,21 @@
 """What an operation is: it plans steps over new episodes and proposes changes, and writes nothing (SLEEP-50)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Protocol, TypeVar
+from typing import Protocol, TypeVar, runtime_checkable
 
 from pydantic import BaseModel
 
 from circadia.ids import EpisodeId
 from circadia.llm.mind import Prompt
+from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note
+from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -97,4 +99,29 @@ class Operation(Protocol):
         Raises:
             Unusable: its input is to be tried again. OverBudget: it is to be tried when there is room.
         """
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Ground:
+    """What an operation works on that keeps what is derived from the bank up with it."""
+
+    store: Store
+    """The database."""
+    retrieval: Retrieval
+    """Searches."""
+    now: datetime
+    """The present."""
+    go_on: Callable[[], Awaitable[None]]
+    """Returns if the next step may begin. Raises Yielded: somebody waits."""
+    embed: Callable[[], Awaitable[None]] | None = None
+    """Makes all vectors that lack. Raises UpstreamFailed."""
+
+
+@runtime_checkable
+class Closing(Protocol):
+    """An operation that does something once all pages of a pass are published: nothing that has to be undone."""
+
+    async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
+        """Do it, as far as nobody waits, and return how much was done, by name, for the record of the pass."""
         ...

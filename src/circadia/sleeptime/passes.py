@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from circadia.clock import Clock
+from circadia.errors import Conflict
 from circadia.ids import EpisodeId
 from circadia.llm.mind import Prompt, Unusable
 from circadia.memory.index import Question
@@ -24,7 +25,7 @@ from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
-from circadia.sleeptime.operation import Ask, Look, Operation, Step, T, View
+from circadia.sleeptime.operation import Ask, Closing, Ground, Look, Operation, Step, T, View
 from circadia.sleeptime.publish import Page, Publisher, Rule
 from circadia.stores.base import Store
 
@@ -38,6 +39,10 @@ BEYOND: Final = 4
 """How many times more is searched for than is wanted, since what is found may be new."""
 
 
+NOT_DONE: Final = ("refused", "staged")
+"""Counts of a pass that change nothing."""
+KEPT_UP: Final = ("vectors", "views")
+"""Counts of a pass that only keep up with what is remembered."""
 PATIENCE: Final = 3
 """Passes that may fail in a row since the provider does; then a step that gets no answer is set apart, if others do."""
 
@@ -71,8 +76,12 @@ class Running:
         asking: Asking | None,
         go_on: Callable[[], Awaitable[None]],
         retrieval: Retrieval | None = None,
+        embed: Callable[[], Awaitable[None]] | None = None,
     ) -> None:
-        """`retrieval` finds what was said earlier about the same; without it operations see new episodes only."""
+        """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
+
+        `embed` makes vectors that lack.
+        """
         self._clock = clock
         self._store = store
         self._publisher = publisher
@@ -81,6 +90,7 @@ class Running:
         self._asking = asking
         self._go_on = go_on
         self._retrieval = retrieval
+        self._embed = embed
         self._failed: list[str] = []
         self._patient = True
         self._answered = 0
@@ -107,7 +117,28 @@ class Running:
                 run = await self._page(run, bank, page, replace_from=None, upto=upto)
         except _Away as error:
             self._failed.append(str(error))
-        return self._outcome(run)
+        return self._outcome(await self._closed(run, bank))
+
+    async def _closed(self, run: Pass, bank: Bank) -> Pass:
+        """Bring what is derived from the bank up with what was published, and write down how much that was."""
+        if run.dry_run or self._retrieval is None:
+            return run
+        ground = Ground(
+            store=self._store, retrieval=self._retrieval, now=self._clock.now(), go_on=self._go_on, embed=self._embed
+        )  # fmt: skip
+        counts = dict(run.counts)
+        for operation in self._operations:
+            if isinstance(operation, Closing):
+                for name, number in (await operation.close(bank, ground)).items():
+                    counts[name] = counts.get(name, 0) + number
+        now = replace(run, counts=counts)
+        if now != run:
+            async with self._store.write() as tx:
+                present = await tx.passes.get(run.id)  # its lease was renewed meanwhile
+                ours = present is not None and replace(present, lease_until=run.lease_until) == run
+                if not ours or not await tx.passes.save(now, origin=run):
+                    raise Conflict(f"pass {run.id!r} is no longer this process'")
+        return now
 
     async def _tried_again(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
         """Work through what failed before, in halves: so one poisonous episode is found and the rest is not lost."""
@@ -196,13 +227,15 @@ class Running:
             here.over = True
 
     def _outcome(self, run: Pass) -> Outcome:
-        done = sum(number for kind, number in run.counts.items() if kind not in ("refused", "staged"))
+        done = sum(number for kind, number in run.counts.items() if kind not in (*NOT_DONE, *KEPT_UP))
         if self._failed:
             status = PassStatus.PARTIAL if done else PassStatus.FAILED
             return Outcome(run=run, status=status, detail="; ".join(self._failed[:5]))
         if done:
             return Outcome(run=run, status=PassStatus.SUCCEEDED, detail="")
-        return Outcome(run=run, status=PassStatus.NO_CHANGE, detail="there was nothing to change")
+        kept_up = ", ".join(f"{name} {number}" for name in KEPT_UP if (number := run.counts.get(name, 0)))
+        detail = f" (made anew: {kept_up})" if kept_up else ""
+        return Outcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")
 
 
 async def _proposed(operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:

@@ -62,6 +62,8 @@ class SleepParts:
     """The tier's model; none for passes that ask no model."""
     minds: Mapping[str, Mind] = field(default_factory=dict[str, Mind])
     """Models of single operations."""
+    embed: Callable[[], Awaitable[None]] | None = None
+    """Makes vectors that lack; none if searches go by words alone."""
     ended: Ended | None = None
     """What else belongs to the end of a pass."""
 
@@ -144,7 +146,7 @@ class Runs:
             )  # fmt: skip
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
-            lambda: self._go_on(each), retrieval=parts.retrieval,
+            lambda: self._go_on(each), retrieval=parts.retrieval, embed=parts.embed,
         )  # fmt: skip
         return await running.work(run, bank)
 

@@ -22,6 +22,7 @@ from circadia.records.bank import Bank
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.due import Gate, Verdict
+from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, write_askings
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
 from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
 from circadia.stores.base import Tx
@@ -63,6 +64,7 @@ class SleepWorker:
         self._ended: set[AgentId] = set()
         self._schedules_at = 0.0
         self._forget_at = 0.0
+        self._askings_at = 0.0
         self._beat_at = 0.0
         self._runs = Runs(clock, parts)
         self._running: dict[PassId, Run] = {}
@@ -105,7 +107,7 @@ class SleepWorker:
 
     async def step(self) -> None:
         """Do all that is due now, once."""
-        for work in (self._recover, self._watch, self._decide, self._start, self._forget):
+        for work in (self._recover, self._watch, self._decide, self._start, self._write_askings, self._forget):
             await self._guarded(work)
 
     async def _watch(self) -> None:
@@ -329,6 +331,13 @@ class SleepWorker:
         self._beat_at = now + BEAT_SECONDS
         async with self._parts.store.write() as tx:
             await tx.passes.beat(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
+
+    async def _write_askings(self) -> None:
+        """Write down what is asked often, seldom and together, since searches do not wait for it."""
+        now = self._clock.monotonic()
+        if now >= self._askings_at:
+            self._askings_at = now + ASKINGS_SECONDS
+            await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:
         """Take out the answers of models that no pass can need any more, and the records of passes of long ago."""

@@ -15,7 +15,7 @@ from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
 from circadia.stores.ledger import Calls, Conversations, ProviderIds
-from circadia.stores.memory import Banks, Blocks, Episodes, Notes
+from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
 
@@ -317,6 +317,9 @@ class Tx(Protocol):
 
     @property
     def blocks(self) -> Blocks: ...
+
+    @property
+    def views(self) -> Views: ...
 
     @property
     def passes(self) -> Passes: ...

@@ -11,6 +11,7 @@ from circadia.records.episode import Episode, Stale
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer, News
 from circadia.records.note import Note
+from circadia.records.ready_view import Heads, Ready, ReadyView, ViewKind
 
 
 class Banks(Protocol):
@@ -161,7 +162,7 @@ class Episodes(Protocol):
         ...
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
-        """Write vectors by number."""
+        """Write vectors by number, and count them on their banks."""
         ...
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
@@ -229,7 +230,7 @@ class Notes(Protocol):
         ...
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
-        """Write vectors by number."""
+        """Write vectors by number, and count them on their banks."""
         ...
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
@@ -274,4 +275,38 @@ class Blocks(Protocol):
 
     async def cut(self, block: Block) -> None:
         """Write value and spans of a version anew: something in it is forgotten."""
+        ...
+
+
+class Views(Protocol):
+    """Ready views: derived, and dropped with whatever they may hold of what is forgotten."""
+
+    async def ready(self, bank_id: BankId, key: str) -> Ready | None:
+        """Return what is ready for a question, with the state of the bank; none if nothing is."""
+        ...
+
+    async def heads(self, bank_id: BankId) -> Heads:
+        """Return the greatest numbers of the bank's rows."""
+        ...
+
+    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None: ...
+
+    async def every(self, bank_id: BankId) -> Sequence[ReadyView]:
+        """Return those of the bank by kind and key."""
+        ...
+
+    async def put(self, view: ReadyView) -> None:
+        """Write it, over one of the same key."""
+        ...
+
+    async def make(self, view: ReadyView) -> None:
+        """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
+        ...
+
+    async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
+        """Delete those of the bank, or those of one kind."""
+        ...
+
+    async def trim(self, bank_id: BankId, *, before: datetime, keep: int) -> None:
+        """Delete questions of the bank that were last asked before then, and of those that are left the oldest."""
         ...

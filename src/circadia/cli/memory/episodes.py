@@ -1,4 +1,4 @@
-"""`circadia memory add`, `search` and `show`."""
+"""`circadia memory add`, `search`, `views` and `show`."""
 
 import sys
 from collections.abc import Mapping, Sequence
@@ -10,9 +10,9 @@ from rich.text import Text
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, console, local_time, note, print_json, shown, table
+from circadia.cli.output import AsJson, compact, console, local_time, note, print_json, shown, table
 from circadia.client import Client
-from circadia.client.memory_answers import HitAnswer
+from circadia.client.memory_answers import HitAnswer, ReadyAnswer
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
@@ -124,6 +124,33 @@ def search(
         _show_hits(found["hits"])
     else:
         note("nothing found")
+
+
+@app.command(epilog="Example: circadia memory views team")
+def views(
+    bank: Bank,
+    hits: Annotated[int, typer.Option("--hits", min=0, max=100, metavar="N", help="So many of each at most.")] = 1,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show what is asked often and what notes say by subject, as passes keep it ready."""
+    found = ask(url, token, data, lambda client: client.list_views(bank, hits=hits, user=user))
+    if as_json:
+        print_json(found)
+    elif found["views"]:
+        columns = ("kind", "text", "filters", "asked", "state", "says")
+        console().print(table(columns, [_view(each) for each in found["views"]], numbers=("asked",)))
+    else:
+        note("nothing is ready yet; a pass keeps ready what was asked more than once")
+
+
+def _view(each: ReadyAnswer) -> tuple[object, ...]:
+    state = "ready" if each["current"] else "counted" if each["made_at"] is None else "waits for a pass"
+    says = "\n".join(_short(hit["text"]) for hit in each["hits"])
+    return (each["kind"], _short(each["text"]), compact(each["filters"]), each["asked"] or "", state, says)
 
 
 @app.command(epilog="Example: circadia memory show team --limit 5")

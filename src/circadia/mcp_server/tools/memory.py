@@ -15,11 +15,13 @@ from circadia.mcp_server.tools.tool import Tool
 from circadia.mcp_server.tools.waits import ANSWER_CHARACTERS
 from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
+from circadia.memory.index import Question
 from circadia.memory.retrieval import Found
 from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.end_user import bounded
 from circadia.records.episode import Episode, EpisodeKind
+from circadia.stores.base import Tx
 
 
 def as_text(given: object) -> object:
@@ -183,23 +185,26 @@ async def _remember(caller: Caller, given: Remember) -> Answer:
 
 async def _recall(caller: Caller, given: Recall) -> Answer:
     memory = caller.parts.memory
-    question = replace(
-        await memory.retrieval.ask(given.query),
-        limit=given.limit,
-        session=given.session,
-        speaker=given.speaker,
-        since=None if given.since is None else given.since.timestamp(),
-        until=None if given.until is None else given.until.timestamp(),
-    )
-    async with caller.parts.store.read() as tx:
+
+    async def work(tx: Tx, question: Question) -> Answer:
         try:
             bank = await memory.banks.opened(tx, caller.principal, given.bank, user=given.user)
         except NotFound:
             if caller.principal.operator:
                 raise
             return RecallAnswer(bank=None, hits=[])  # one of its own that nobody has written to yet
-        found = await memory.retrieval.find(tx, bank, question)
-    return RecallAnswer(bank=bank.name, hits=[_recalled(each) for each in _fitting(found)])
+        filtered = replace(
+            question,
+            limit=given.limit,
+            session=given.session,
+            speaker=given.speaker,
+            since=None if given.since is None else given.since.timestamp(),
+            until=None if given.until is None else given.until.timestamp(),
+        )
+        found = await memory.retrieval.find(tx, bank, filtered)
+        return RecallAnswer(bank=bank.name, hits=[_recalled(each) for each in _fitting(found)])
+
+    return await memory.retrieval.answered(caller.parts.store, given.query, work)
 
 
 async def _insert(caller: Caller, given: Insert) -> Answer:

@@ -68,6 +68,7 @@ class Background:
         """Banks with vectors in place of others, and more of those others to come."""
         self._anew = 0
         """Banks whose vectors were all made anew in this pass."""
+        self._one = asyncio.Lock()
 
     async def run(self) -> None:
         """Embed until cancelled."""
@@ -129,6 +130,10 @@ class Background:
         Raises:
             UpstreamFailed: the embedder fails; the next call goes on from there. StorageUnavailable: likewise.
         """
+        async with self._one:
+            await self._catch_up()
+
+    async def _catch_up(self) -> None:
         if self._clock.monotonic() >= self._again_at:
             self._after = dict.fromkeys(Layer, 0)
             self._whole, self._strange, self._left = True, set(), False

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from circadia.clock import Clock
@@ -75,6 +75,13 @@ class QuestionVectors:
             found = await asyncio.gather(*(self._vector(at, question) for at in asked))
         pairs = zip(asked, found, strict=True)
         return {self._readings[at].embedder.name: vector for at, vector in pairs if vector is not None}
+
+    def embedders(self) -> Collection[str] | None:
+        """Return the embedders whose vectors are still read; none if the name of one is not known yet."""
+        try:
+            return [each.embedder.name for each in self._readings if each.needed]
+        except UpstreamFailed:
+            return None
 
     async def _vector(self, at: int, question: str) -> Array | None:
         key = (at, question)

@@ -15,6 +15,7 @@ from circadia.sleeptime.operations.contradictions import Contradictions
 from circadia.sleeptime.operations.dedupe import Dedupe
 from circadia.sleeptime.operations.extract import Extract
 from circadia.sleeptime.operations.reflect import Reflect
+from circadia.sleeptime.operations.reindex import Reindex
 from circadia.sleeptime.operations.rethink import Rethink
 
 _logger = logging.getLogger(__name__)
@@ -39,6 +40,7 @@ def chosen(
         "collect": Collect(),
         **{each.name: each for each in own},
         "rethink": Rethink(max_rethinks=policy.max_rethinks),
+        "reindex": Reindex(views=policy.views),
     }
     on = {name: each for name, each in every.items() if policy.does(name)}
     for name in wanted:

@@ -12,7 +12,7 @@ from circadia.ids import BankId
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes
+from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, views
 from circadia.stores.sql.news import news
 from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.sleep_tables import pass_changes, passes, sleep_calls, sleep_states
@@ -48,7 +48,7 @@ _REMOVE = (
     Statement(delete(pass_changes).where(pass_changes.c.pass_id.in_(_PASSES))),
     *(
         Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
-        for table in (notes, episodes, blocks, passes, sleep_states, sleep_calls)
+        for table in (notes, episodes, blocks, views, passes, sleep_states, sleep_calls)
     ),
     Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
 )
@@ -167,6 +167,7 @@ def _bank(row: Row[Any]) -> Bank:
         policy=BankPolicy(**policy),
         generation=row.generation,
         demotions=row.demotions,
+        vectors=row.vectors,
         published=row.published,
         skipped=row.skipped,
         created_at=row.created_at,

@@ -25,6 +25,7 @@ from circadia.stores.base import (
     SleepStates,
     Threads,
     Tx,
+    Views,
     Wakes,
 )
 from circadia.stores.sql.agents import SqlAgents
@@ -48,6 +49,7 @@ from circadia.stores.sql.sessions import SqlSessions
 from circadia.stores.sql.sleep_calls import SqlSleepCalls
 from circadia.stores.sql.sleep_states import SqlSleepStates
 from circadia.stores.sql.threads import SqlThreads
+from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
 
 
@@ -71,6 +73,7 @@ class SqlTx:
         self.episodes: Episodes = SqlEpisodes(runner)
         self.notes: Notes = SqlNotes(runner)
         self.blocks: Blocks = SqlBlocks(runner)
+        self.views: Views = SqlViews(runner)
         self.passes: Passes = SqlPasses(runner)
         self.sleep_states: SleepStates = SqlSleepStates(runner)
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)

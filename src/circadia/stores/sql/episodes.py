@@ -21,6 +21,7 @@ from circadia.stores.sql.searchable import (
     by_numbers,
     embed,
     embedded,
+    embedding,
     excerpts,
     homes,
     identified,
@@ -76,6 +77,7 @@ _STRANGERS = strangers(episodes)
 _UNEMBEDDED = unembedded(episodes)
 _OUTDATED = outdated(episodes)
 _EMBED = embed(episodes)
+_EMBEDDING = embedding(episodes)
 _KEPT = kept(episodes)
 _NUMBERED = numbered(episodes)
 _IDENTIFIED = identified(episodes)
@@ -211,7 +213,12 @@ class SqlEpisodes:
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""
         rows = [(number, vector, embedder) for number, vector in vectors.items()]
-        await self._run(lambda connection: _EMBED.many(connection, rows))
+
+        def work(connection: Connection) -> None:
+            _EMBED.many(connection, rows)
+            _EMBEDDING.many(connection, [(number,) for number in vectors])
+
+        await self._run(work)
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
         """Write its demotions, and count that the bank's have changed."""

@@ -35,6 +35,7 @@ banks = Table(
     Column("written_at", Instant),
     Column("demotions", Integer, nullable=False, server_default=text("0")),
     Column("published", Integer, nullable=False, server_default=text("0")),
+    Column("vectors", Integer, nullable=False, server_default=text("0")),
 )
 Index("banks_template", banks.c.template)
 
@@ -119,4 +120,20 @@ blocks = Table(
     Column("by", String, nullable=False),
     Column("why", Text, nullable=False),
     Column("at", Instant, nullable=False),
+)
+
+views = Table(
+    "views",
+    metadata,
+    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
+    Column("kind", String, primary_key=True),
+    Column("key", String, primary_key=True),
+    Column("asked", JSON, nullable=False),
+    Column("limit", Integer, nullable=False),
+    Column("days", JSON, nullable=False),
+    Column("asked_at", Instant),
+    Column("stamp", Text),
+    Column("depth", Integer, nullable=False),
+    Column("hits", JSON, nullable=False),
+    Column("made_at", Instant),
 )

@@ -19,6 +19,7 @@ from circadia.stores.sql.searchable import (
     by_numbers,
     embed,
     embedded,
+    embedding,
     excerpts,
     homes,
     index_entry,
@@ -71,6 +72,7 @@ _STRANGERS = strangers(notes)
 _UNEMBEDDED = unembedded(notes)
 _OUTDATED = outdated(notes)
 _EMBED = embed(notes)
+_EMBEDDING = embedding(notes)
 _KEPT = kept(notes)
 _NUMBERED = numbered(notes)
 _SHOWN = shown(notes)
@@ -163,7 +165,12 @@ class SqlNotes:
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number."""
         rows = [(number, vector, embedder) for number, vector in vectors.items()]
-        await self._run(lambda connection: _EMBED.many(connection, rows))
+
+        def work(connection: Connection) -> None:
+            _EMBED.many(connection, rows)
+            _EMBEDDING.many(connection, [(number,) for number in vectors])
+
+        await self._run(work)
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         """Take it out of searches, or put it back."""

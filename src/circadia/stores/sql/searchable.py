@@ -5,11 +5,12 @@ from datetime import datetime
 from math import prod
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Table, bindparam, literal_column, or_, select, update
 
 from circadia.ids import BankId
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
+from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.statement import Statement
 
 _KEPT: Final = (
@@ -71,6 +72,13 @@ def embed(table: Table) -> Statement:
         .values(vector=bindparam("new_vector"), embedder=bindparam("new_embedder")),
         ("at_number", "new_vector", "new_embedder"),
     )
+
+
+def embedding(table: Table) -> Statement:
+    """Return what counts a vector that is written to a row of its bank: rows of number."""
+    bank = select(table.c.bank_id).where(table.c.number == bindparam("at_number")).scalar_subquery()
+    counted = update(banks).where(banks.c.id == bank).values(vectors=banks.c.vectors + literal_column("1"))
+    return Statement(counted, ("at_number",))
 
 
 def kept(table: Table) -> Statement:

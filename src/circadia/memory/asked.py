@@ -1,0 +1,141 @@
+"""What is asked of banks: how often, and the exact state of a bank that an answer is of (SLEEP-26).
+
+Askings are counted in memory and written by whoever works while nobody waits. What was asked once is not written down.
+"""
+
+import hashlib
+from collections import OrderedDict
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any, Final
+
+import orjson
+
+from circadia.ids import BankId
+from circadia.memory.index import DEPTH, Question
+from circadia.records.bank import Bank
+from circadia.records.index_entry import Layer
+from circadia.records.ready_view import Heads, ReadyView
+
+OFTEN: Final = 2
+"""Askings from which on a question counts as asked often."""
+WINDOW: Final = timedelta(days=14)
+"""Askings that are longer ago do not count."""
+MOST_CHARACTERS: Final = 2_000
+"""Of a question that is counted; embedders read no more."""
+REMEMBERED: Final = 4_000
+"""Questions that are counted at the same time, about 1 KB each; of more, those that were asked longest ago go."""
+_LISTS: Final = ("kinds", "trusts")
+_VALUES: Final = ("since", "until", "session", "speaker")
+
+
+@dataclass(kw_only=True, slots=True)
+class Asking:
+    """One question to one bank."""
+
+    bank_id: BankId
+    asked: str
+    """The question with its filters, as JSON."""
+    generation: int
+    """The bank's, when it was asked: what was asked before something was forgotten is not written after it."""
+    limit: int = 0
+    """The most hits that were asked for; what is beyond the depth of a search does not count."""
+    total: int = 0
+    """How often it was asked since it is counted here."""
+    pending: int = 0
+    """How many of them are not written yet."""
+    at: datetime
+
+
+class Askings:
+    """Counts."""
+
+    def __init__(self) -> None:
+        self._counted: OrderedDict[tuple[BankId, str], Asking] = OrderedDict()
+
+    def often(self, bank: Bank, asked: str) -> bool:
+        """Return whether the question, asked once more, counts as asked often."""
+        found = self._counted.get((bank.id, asked))
+        return found is not None and found.total >= OFTEN - 1
+
+    def count(self, bank: Bank, asked: str, limit: int, at: datetime) -> None:
+        """Count an asking."""
+        key = (bank.id, asked)
+        found = self._counted.get(key)
+        if found is None or found.generation != bank.generation:
+            found = self._counted[key] = Asking(bank_id=bank.id, asked=asked, generation=bank.generation, at=at)
+        self._counted.move_to_end(key)
+        found.limit, found.at = max(found.limit, min(limit, DEPTH)), at
+        found.total += 1
+        found.pending += 1
+        if len(self._counted) > REMEMBERED:
+            self._counted.popitem(last=False)
+
+    def pending(self, bank_id: BankId | None = None) -> Sequence[Asking]:
+        """Return the questions, of one bank or of all, whose askings are to be written."""
+        return [
+            each
+            for each in self._counted.values()
+            if each.pending and each.total >= OFTEN and bank_id in (None, each.bank_id)
+        ]
+
+
+def normal(question: str) -> str:
+    """Return the question as it is looked for, embedded and counted: without what separates words but one space."""
+    return " ".join(question.split())
+
+
+def described(question: Question) -> str | None:
+    """Return the question with its filters, the same for all that have the same answer; none if that depends on more.
+
+    Its limit is no part of it: fewer hits are the first of more.
+    """
+    if not 0 < len(question.text) <= MOST_CHARACTERS or question.recency or question.limit > DEPTH:
+        return None
+    found: dict[str, object] = {"text": question.text}
+    layers = sorted(set(question.layers))
+    if len(layers) < len(Layer):
+        found["layers"] = layers
+    found |= {name: sorted(set(values)) for name in _LISTS if (values := getattr(question, name))}
+    found |= {name: value for name in _VALUES if (value := getattr(question, name)) is not None}
+    if question.importance:
+        found["importance"] = question.importance
+    try:
+        return orjson.dumps(found).decode()
+    except TypeError:  # half a character, which no database keeps
+        return None
+
+
+def filters(asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the filters of a question that `described` tells of, as `Question` has them."""
+    found = {name: value for name, value in asked.items() if name != "text"}
+    if "layers" in found:
+        found["layers"] = tuple(Layer(each) for each in found["layers"])
+    return found
+
+
+def key_of(asked: str) -> str:
+    """Return the key of what `described` returns."""
+    return hashlib.blake2b(asked.encode(), digest_size=16).hexdigest()
+
+
+def stamp_of(bank: Bank, heads: Heads, embedders: Collection[str]) -> str:
+    """Return the state of a bank that searches see: it is another after each change that could change an answer.
+
+    Rows that came, rows that went or got vectors in place of others, demotions and retirements, vectors that came, and
+    by whose vectors a question is looked for.
+    """
+    counts = (bank.generation, bank.demotions, bank.vectors, heads.episodes, heads.notes)
+    return " ".join([*map(str, counts), *sorted(embedders)])
+
+
+def subject_stamp_of(bank: Bank, heads: Heads) -> str:
+    """Return the state of a bank's notes."""
+    return f"{bank.generation} {bank.demotions} {heads.notes}"
+
+
+def asked_within(view: ReadyView, now: datetime) -> int:
+    """Return how often a question was asked within the window."""
+    first = (now - WINDOW).date().isoformat()
+    return sum(number for day, number in view.days.items() if day >= first)

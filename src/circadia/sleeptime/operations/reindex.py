@@ -1,0 +1,259 @@
+"""Reindex: what searches rest on is whole when a pass ends, and what is often asked is ready (SLEEP-26).
+
+Vectors are made in the background all the time, those of another embedder anew (MEM-08); here the same work is waited
+for. Statistics need none: recency is reckoned at the search from the time of each row, importance and weight are
+written with the row and with each demotion, and the index counts words as it takes rows in.
+
+Views hold numbers of rows, and the exact state of the bank that they are of: a search takes one of that very state
+only, so a view is never wrong, only useless until the next pass. It proposes nothing, and there is nothing to undo.
+"""
+
+import asyncio
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from typing import Final
+
+import orjson
+
+from circadia.errors import UpstreamFailed
+from circadia.ids import BankId
+from circadia.memory.asked import (
+    OFTEN,
+    WINDOW,
+    Asking,
+    Askings,
+    asked_within,
+    filters,
+    key_of,
+    subject_stamp_of,
+)
+from circadia.records.bank import Bank
+from circadia.records.change import Change
+from circadia.records.index_entry import Layer
+from circadia.records.note import Note, NoteKind
+from circadia.records.ready_view import ReadyView, ViewHit, ViewKind
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.ask import Yielded
+from circadia.sleeptime.dates import MONTHS, WEEKDAYS
+from circadia.sleeptime.grounding import names
+from circadia.sleeptime.operation import Ask, Ground, Step, View
+from circadia.stores.base import Store
+
+CANDIDATES: Final = 256
+"""Questions of a bank that are counted in the database, those asked last."""
+ASKINGS_SECONDS: Final = 60.0
+"""What was asked is written down so often."""
+EMBED_SECONDS: Final = 30.0
+"""A pass waits for vectors so long at most; they may be those of another bank, too."""
+LOOK_SECONDS: Final = 0.5
+"""While it waits it looks so often whether somebody waits for the bank."""
+NOTES: Final = 5_000
+"""Notes among which subjects are looked for, the newest."""
+FEWEST: Final = 2
+"""Notes about a subject that has a view."""
+SHOWN: Final = 20
+"""Notes in the view of a subject, beliefs first, then the newest."""
+
+_logger = logging.getLogger(__name__)
+
+
+class Reindex:
+    """Vectors and views."""
+
+    name = "reindex"
+    asks = False
+
+    def __init__(self, *, views: int) -> None:
+        """`views` is how many questions, and how many subjects, are kept ready."""
+        self._views = views
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return none: it has nothing to propose."""
+        return []
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return none."""
+        return []
+
+    async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
+        """Wait for vectors, then make the views that are not of the present state; what is left waits for a pass."""
+        counts: dict[str, int] = {}
+        with suppress(Yielded):
+            whole = await _embedded(bank, ground, counts)
+            if self._views:
+                await write_askings(ground.store, ground.retrieval.askings, _kept, only=bank.id)
+                if whole:  # else they would be of no use at once
+                    await self._questions(bank, ground, counts)
+                await self._subjects(bank, ground, counts)
+        return {name: number for name, number in counts.items() if number}
+
+    async def _questions(self, bank: Bank, ground: Ground, counts: dict[str, int]) -> None:
+        """Answer what was asked most, as a search does."""
+        async with ground.store.read() as tx:
+            every = [each for each in await tx.views.every(bank.id) if each.kind is ViewKind.QUESTION]
+        most = sorted(every, key=lambda each: (-asked_within(each, ground.now), each.key))[: self._views]
+        chosen = {each.key for each in most if asked_within(each, ground.now) >= OFTEN}
+        made = [replace(each, stamp=None, depth=0, hits=()) for each in every if each.stamp and each.key not in chosen]
+        dropped = len(made)
+        try:
+            for view in (each for each in every if each.key in chosen):
+                await ground.go_on()
+                anew = await _answered(view, ground)
+                made += [] if anew is None else [anew]
+        finally:
+            if made:
+                async with ground.store.write() as tx:
+                    for each in made:
+                        await tx.views.make(each)
+            counts["views"] = len(made) - dropped
+
+    async def _subjects(self, bank: Bank, ground: Ground, counts: dict[str, int]) -> None:
+        """Put together what notes say of those whom they name most."""
+        await ground.go_on()
+        async with ground.store.read() as tx:
+            present = await tx.banks.get(bank.id)
+            if present is None:
+                return
+            stamp = subject_stamp_of(present, await tx.views.heads(bank.id))
+            every = [each for each in await tx.views.every(bank.id) if each.kind is ViewKind.SUBJECT]
+            if every and all(each.stamp == stamp for each in every):
+                return
+            notes = await tx.notes.every(bank.id, limit=NOTES)
+        found = await asyncio.to_thread(subjects, notes, self._views)
+        async with ground.store.write() as tx:
+            now = await tx.banks.get(bank.id)
+            if now is None or now.generation != present.generation or not (found or every):
+                return  # something was forgotten meanwhile
+            await tx.views.drop(bank.id, ViewKind.SUBJECT)
+            for subject, about in found.items():
+                hits = [ViewHit(Layer.NOTES, each.number, 0.0, {}) for each in about]
+                await tx.views.put(
+                    ReadyView(
+                        bank_id=bank.id, kind=ViewKind.SUBJECT, key=subject.casefold(), asked={"text": subject},
+                        stamp=stamp, depth=SHOWN, hits=hits, made_at=ground.now,
+                    )
+                )  # fmt: skip
+        counts["views"] = counts.get("views", 0) + len(found)
+
+
+async def _embedded(bank: Bank, ground: Ground, counts: dict[str, int]) -> bool:
+    """Wait until all that the bank remembers has its vector; return whether it has."""
+    if ground.embed is None:
+        return True
+    before = await _vectors(bank, ground)
+    work = asyncio.ensure_future(ground.embed())
+    try:
+        async with asyncio.timeout(EMBED_SECONDS):
+            while not work.done():
+                await asyncio.wait((work,), timeout=LOOK_SECONDS)
+                if not work.done():
+                    await ground.go_on()
+            await work
+    except (TimeoutError, UpstreamFailed) as error:  # who embeds in the background tells of it, and goes on
+        _logger.debug("views of bank %r wait for vectors: %s", bank.name, error)
+        return False
+    finally:
+        work.cancel()
+        counts["vectors"] = await _vectors(bank, ground) - before
+    return True
+
+
+async def _vectors(bank: Bank, ground: Ground) -> int:
+    async with ground.store.read() as tx:
+        present = await tx.banks.get(bank.id)
+    return 0 if present is None else present.vectors
+
+
+async def _answered(view: ReadyView, ground: Ground) -> ReadyView | None:
+    """Return the view anew; none if it is of the present state, or cannot be made now."""
+    retrieval = ground.retrieval
+    async with ground.store.read() as tx:
+        bank = await tx.banks.get(view.bank_id)
+        if bank is None or (view.depth >= view.limit and view.stamp == await retrieval.stamp(tx, bank)):
+            return None
+    asked = replace(await retrieval.ask(str(view.asked["text"])), limit=view.limit, **filters(view.asked))
+    async with ground.store.read() as tx:
+        bank = await tx.banks.get(view.bank_id)
+        found = None if bank is None else await retrieval.worked_out(tx, bank, asked)
+    if found is None:
+        return None
+    stamp, scored = found
+    hits = [ViewHit(*each) for each in scored]
+    return replace(view, stamp=stamp, depth=view.limit, hits=hits, made_at=ground.now)
+
+
+async def write_askings(
+    store: Store, askings: Askings, policy: Callable[[Bank], SleepPolicySettings | None], *, only: BankId | None = None
+) -> None:
+    """Write down what was asked often since the last time, in one transaction; of banks whose policy wants views."""
+    by_bank: dict[BankId, list[tuple[Asking, int]]] = defaultdict(list)
+    for each in askings.pending(only):
+        by_bank[each.bank_id].append((each, each.pending))
+    if not by_bank:
+        return
+    async with store.write() as tx:
+        for bank_id, some in by_bank.items():
+            bank = await tx.banks.get(bank_id)
+            if bank is None:
+                continue
+            if not _wanted(policy(bank)):
+                await tx.views.drop(bank_id)
+                continue
+            for each, number in some:
+                if each.generation == bank.generation:
+                    view = await tx.views.get(bank_id, ViewKind.QUESTION, key_of(each.asked))
+                    await tx.views.put(_counted(view or _fresh(each), each, number))
+            newest = max(each.at for each, _ in some)
+            await tx.views.trim(bank_id, before=newest - WINDOW, keep=CANDIDATES)
+    for each, number in (one for some in by_bank.values() for one in some):
+        each.pending -= number
+
+
+def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
+    """Return those whom notes name most, with the notes: beliefs first, then the newest."""
+    about: dict[str, list[Note]] = defaultdict(list)
+    called: dict[str, Counter[str]] = defaultdict(Counter)
+    for note in notes:
+        if note.kind is NoteKind.SUMMARY:
+            continue
+        named = {each.removesuffix("'s").removesuffix("’s") for each in names(note.text)}
+        for each in named:
+            called[each.casefold()][each] += 1
+        for key in {each.casefold() for each in named if each not in _DAYS}:
+            about[key].append(note)
+    chosen = sorted(about, key=lambda key: (-len(about[key]), key))[:most]
+    return {
+        called[key].most_common(1)[0][0]: sorted(
+            about[key], key=lambda note: (note.kind is not NoteKind.BELIEF, -note.number)
+        )[:SHOWN]
+        for key in chosen
+        if len(about[key]) >= FEWEST
+    }
+
+
+_DAYS: Final = frozenset((*MONTHS, *WEEKDAYS))
+
+
+def _kept(_: Bank) -> None:
+    """The bank of a pass that does this wants views, whatever its policy says when nobody asks for one."""
+
+
+def _wanted(policy: SleepPolicySettings | None) -> bool:
+    return policy is None or (policy.enabled and policy.does("reindex") and policy.views > 0)
+
+
+def _fresh(asking: Asking) -> ReadyView:
+    return ReadyView(
+        bank_id=asking.bank_id, kind=ViewKind.QUESTION, key=key_of(asking.asked), asked=orjson.loads(asking.asked)
+    )
+
+
+def _counted(view: ReadyView, asking: Asking, number: int) -> ReadyView:
+    """Return the view with the askings, without those that are too long ago."""
+    first = (asking.at - WINDOW).date().isoformat()
+    days = Counter({day: number for day, number in view.days.items() if day >= first})
+    days[asking.at.date().isoformat()] += number
+    return replace(view, days=dict(days), asked_at=asking.at, limit=max(view.limit, asking.limit))

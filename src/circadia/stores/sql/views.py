@@ -1,0 +1,120 @@
+"""Ready views (SLEEP-26)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import bindparam, delete, func, or_, select, update
+
+from circadia.ids import BankId
+from circadia.records.index_entry import Layer
+from circadia.records.ready_view import Heads, Ready, ReadyView, ViewHit, ViewKind
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.memory_tables import episodes, notes, views
+from circadia.stores.sql.short import Short
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_COLUMNS: Final = [column.name for column in views.c]
+_KEYS: Final = ("bank_id", "kind", "key")
+_MADE: Final = ("stamp", "depth", "hits", "made_at")
+_LAST: Final = [
+    select(func.coalesce(func.max(table.c.number), 0))
+    .where(table.c.bank_id == bindparam("bank"))
+    .scalar_subquery()
+    .label(f"last_of_{table.name}")
+    for table in (episodes, notes)
+]
+_OF_BANK: Final = views.c.bank_id == bindparam("bank")
+_READY: Final = Statement(
+    select(views.c.stamp, views.c.depth, views.c.hits, *_LAST).where(
+        _OF_BANK,
+        views.c.kind == ViewKind.QUESTION.value,
+        views.c.key == bindparam("asked_key"),
+        views.c.stamp.is_not(None),
+    )
+)
+_HEADS: Final = Statement(select(*_LAST))
+_GET: Final = Statement(
+    select(views).where(_OF_BANK, views.c.kind == bindparam("of_kind"), views.c.key == bindparam("of_key"))
+)
+_EVERY: Final = Statement(select(views).where(_OF_BANK).order_by(views.c.kind, views.c.key))
+_PUT: Final = Statement(Upsert(views, keys=_KEYS, new=[name for name in _COLUMNS if name not in _KEYS]), _COLUMNS)
+_MAKE: Final = Statement(
+    update(views)
+    .where(*(views.c[name] == bindparam(f"of_{name}") for name in _KEYS))
+    .values({name: bindparam(f"new_{name}") for name in _MADE})
+)
+_QUESTIONS: Final = (_OF_BANK, views.c.kind == ViewKind.QUESTION.value)
+_NEWEST: Final = (
+    select(views.c.key).where(*_QUESTIONS).order_by(views.c.asked_at.desc(), views.c.key).limit(bindparam("keep"))
+)
+_TRIM: Final = Statement(
+    delete(views).where(*_QUESTIONS, or_(views.c.asked_at < bindparam("before"), views.c.key.not_in(_NEWEST)))
+)
+
+
+class SqlViews:
+    """Ready views, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def ready(self, bank_id: BankId, key: str) -> Ready | None:
+        """Return what is ready for a question, with the state of the bank; none if nothing is."""
+        values = {"bank": bank_id, "asked_key": key}
+        row = await self._run(Short(lambda connection: _READY.first(connection, values)))
+        if row is None:
+            return None
+        return Ready(row.stamp, row.depth, _hits(row.hits), Heads(row.last_of_episodes, row.last_of_notes))
+
+    async def heads(self, bank_id: BankId) -> Heads:
+        """Return the greatest numbers of the bank's rows."""
+        row = await self._run(Short(lambda connection: _HEADS.first(connection, {"bank": bank_id})))
+        return Heads(0, 0) if row is None else Heads(row.last_of_episodes, row.last_of_notes)
+
+    async def get(self, bank_id: BankId, kind: ViewKind, key: str) -> ReadyView | None:
+        """Return the view."""
+        values = {"bank": bank_id, "of_kind": kind.value, "of_key": key}
+        row = await self._run(lambda connection: _GET.first(connection, values))
+        return None if row is None else _view(row)
+
+    async def every(self, bank_id: BankId) -> Sequence[ReadyView]:
+        """Return those of the bank by kind and key."""
+        rows = await self._run(lambda connection: _EVERY.all(connection, {"bank": bank_id}))
+        return [_view(row) for row in rows]
+
+    async def put(self, view: ReadyView) -> None:
+        """Write it, over one of the same key."""
+        values = {name: getattr(view, name) for name in _COLUMNS} | {"hits": list(map(tuple, view.hits))}
+        await self._run(lambda connection: _PUT.count(connection, values))
+
+    async def make(self, view: ReadyView) -> None:
+        """Write stamp, depth, hits and made_at of one that is there; nothing if it is not there any more."""
+        values = {f"of_{name}": getattr(view, name) for name in _KEYS}
+        values |= {f"new_{name}": getattr(view, name) for name in _MADE} | {"new_hits": list(map(tuple, view.hits))}
+        await self._run(lambda connection: _MAKE.count(connection, values))
+
+    async def drop(self, bank_id: BankId, kind: ViewKind | None = None) -> None:
+        """Delete those of the bank, or those of one kind."""
+        gone = delete(views).where(views.c.bank_id == bank_id)
+        if kind is not None:
+            gone = gone.where(views.c.kind == kind.value)
+        await self._run(lambda connection: connection.execute(gone))
+
+    async def trim(self, bank_id: BankId, *, before: datetime, keep: int) -> None:
+        """Delete questions of the bank that were last asked before then, and of those that are left the oldest."""
+        values = {"bank": bank_id, "before": before, "keep": keep}
+        await self._run(lambda connection: _TRIM.count(connection, values))
+
+
+def _hits(stored: Sequence[Any]) -> Sequence[ViewHit]:
+    return tuple(ViewHit(Layer(layer), number, score, parts) for layer, number, score, parts in stored)
+
+
+def _view(row: Any) -> ReadyView:
+    return ReadyView(
+        bank_id=BankId(row.bank_id), kind=ViewKind(row.kind), key=row.key, asked=row.asked, limit=row.limit,
+        days=row.days, asked_at=row.asked_at, stamp=row.stamp, depth=row.depth, hits=_hits(row.hits),
+        made_at=row.made_at,
+    )  # fmt: skip
