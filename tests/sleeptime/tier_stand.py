@@ -103,10 +103,10 @@ class Tier:
         """Return the passes once so many have ended."""
         return await self.until(lambda found: sum(not each.open for each in found) >= number)
 
-    async def asked(self, **more: Any) -> Pass:
+    async def asked(self, *, trigger: Trigger = Trigger.HAND, **more: Any) -> Pass:
         """Ask for a pass by hand."""
         async with self.stand.store.write() as tx:
-            return await self.tier.ask(tx, self.stand.bank, NewPass(trigger=Trigger.HAND, by="ann", **more))
+            return await self.tier.ask(tx, self.stand.bank, NewPass(trigger=trigger, by="ann", **more))
 
     async def gate(self) -> str:
         """Return the gate that is written down."""

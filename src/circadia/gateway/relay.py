@@ -12,10 +12,11 @@ from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
 from circadia.gateway.budget import Budget, budgeted
 from circadia.gateway.dialects.base import Meter
+from circadia.gateway.dialects.errors import too_long
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.gate import Passage
 from circadia.gateway.journal import Journal
-from circadia.gateway.ledger import Outcome, answered, reserved, settled
+from circadia.gateway.ledger import Outcome, answered, filled, reserved, settled
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
@@ -119,6 +120,8 @@ class Relay:
                 outcome.status = answer.status
                 outcome.first = self._clock.monotonic()
             if answer.status >= 400:
+                if outcome is not None and whole is not None:
+                    outcome.too_long = too_long(answer.status, whole)
                 self._error_event(call, answer.status, "answered with an error")
             if reply.phase is Phase.OPENED:
                 await _require_fitting(call, answer, whole)
@@ -208,7 +211,8 @@ class Relay:
         whole = answered(meter, outcome)
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         said = None if told is None else meter.said()
-        self._tier.after(call, turn, answered=whole, told=told, said=said)
+        share = filled(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
+        self._tier.after(call, turn, answered=whole, told=told, said=said, filled=share)
 
 
 def _asks_for_stream(call: ModelCall) -> bool:

@@ -83,7 +83,9 @@ class Run:
     task: asyncio.Task[None] = field(init=False)
 
     def disturb(self) -> None:
-        """Somebody waits."""
+        """Somebody waits; for a pass that the next answer depends on, that is who it works for."""
+        if self.run.trigger is Trigger.NEEDED:
+            return
         if self.late:
             self.slowed = True
         else:

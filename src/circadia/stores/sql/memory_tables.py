@@ -35,6 +35,7 @@ banks = Table(
     Column("written_at", Instant),
     Column("demotions", Integer, nullable=False, server_default=text("0")),
     Column("published", Integer, nullable=False, server_default=text("0")),
+    Column("edited_at", Instant),
 )
 Index("banks_template", banks.c.template)
 
