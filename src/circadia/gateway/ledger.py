@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Final
 
+from opentelemetry.trace import INVALID_SPAN, Span
+
 from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, budgeted
 from circadia.gateway.dialects.base import Meter
 from circadia.gateway.gate import Passage
@@ -18,7 +20,7 @@ _UNKNOWN: Final = Usage()
 class Outcome:
     """What became of one call."""
 
-    __slots__ = ("at", "began", "first", "free", "id", "sent", "status", "too_long")
+    __slots__ = ("at", "began", "first", "free", "id", "sent", "span", "status", "too_long")
 
     def __init__(self, call_id: CallId, at: datetime, began: float) -> None:
         self.id = call_id
@@ -26,6 +28,8 @@ class Outcome:
         self.began = began
         self.first: float | None = None
         self.status: int | None = None
+        self.span: Span = INVALID_SPAN
+        """What traces show of it."""
         self.sent = False
         """Whether it may have reached the upstream."""
         self.too_long = False

@@ -12,6 +12,8 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any, Final, TypeVar
 
+from opentelemetry.trace import Span
+
 from circadia.clock import Clock
 from circadia.ids import EpisodeId
 from circadia.llm.mind import Prompt, Unusable
@@ -31,6 +33,7 @@ from circadia.sleeptime.operation import Ask, Look, Operation, Step, T, View
 from circadia.sleeptime.operations.dedupe import repeated
 from circadia.sleeptime.publish import Page, Publisher, Rule, Seen
 from circadia.stores.base import Store
+from circadia.telemetry.traces import Traces, failed
 
 V = TypeVar("V")
 
@@ -75,6 +78,7 @@ class Running:
         asking: Asking | None,
         go_on: Callable[[], Awaitable[None]],
         retrieval: Retrieval | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only."""
         self._clock = clock
@@ -85,6 +89,7 @@ class Running:
         self._asking = asking
         self._go_on = go_on
         self._retrieval = retrieval
+        self._traces = traces or Traces()
         self._failed: list[str] = []
         self._patient = True
         self._answered = 0
@@ -144,8 +149,10 @@ class Running:
         for operation in self._operations:
             for step in await asyncio.to_thread(operation.plan, view):
                 await self._go_on()
-                changes, failed = await self._step(operation, step, view, replace_from)
-                left += failed
+                with self._traces.step(operation.name, len(step.episodes)) as span:
+                    changes, again = await self._step(operation, step, view, replace_from, span)
+                    span.set_attribute("circadia.step.changes", len(changes))
+                left += again
                 view = replace(view, proposed=(*view.proposed, *changes))
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
@@ -178,7 +185,7 @@ class Running:
         return view, Seen(demotions=present.demotions, edited_at=present.edited_at)
 
     async def _step(
-        self, operation: Operation, step: Step, view: View, before: Leftover | None
+        self, operation: Operation, step: Step, view: View, before: Leftover | None, span: Span
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
         failures = 0 if before is None else before.failures
         try:
@@ -187,12 +194,14 @@ class Running:
             return changes, ()
         except Unusable as error:
             cause = error.cause
+            failed(span, "unusable")
             if error.passing and self._patient:
                 raise _Away(_about(operation, step, cause)) from error
             self._silent = self._silent or (_about(operation, step, cause) if error.passing else "")
             failures += 1
         except OverBudget as error:
             cause = str(error)
+            failed(span, "over_budget")
             failures += error.alone
         self._failed.append(_about(operation, step, cause))
         if not step.episodes:
