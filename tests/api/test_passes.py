@@ -94,6 +94,15 @@ async def test_a_pass_that_a_person_asks_for_waits_for_a_worker_and_tells_of_its
     assert [each["data"]["status"] for each in await service.events("pass")] == ["pending"]
 
 
+@pytest.mark.spec("SLEEP-02", "SLEEP-61")
+async def test_a_pass_is_asked_for_as_needed_or_over_the_whole_bank(service: Service, team: str) -> None:
+    run = await service.ok("POST", "/banks/team/passes", {"needed": True, "full": True, "operations": ["collect"]})
+    assert (run["trigger"], run["full"], run["operations"]) == ("needed", True, ["collect"])
+    await service.ok("POST", f"/passes/{run['id']}/cancel")
+    plain = await service.ok("POST", "/banks/team/passes", {"needed": False})
+    assert (plain["trigger"], plain["full"]) == ("hand", False)
+
+
 @pytest.mark.spec("SLEEP-60")
 async def test_the_record_of_a_pass_tells_its_calls_their_cost_and_what_was_wrong(service: Service, team: str) -> None:
     run = await service.ok("POST", "/banks/team/passes")

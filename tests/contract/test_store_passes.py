@@ -11,7 +11,7 @@ from circadia.ids import BankId, EpisodeId, PassId
 from circadia.records.bank import Trust
 from circadia.records.call import CallStatus
 from circadia.records.change import ChangeKind, ChangeState
-from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.episode import Episode, EpisodeKind, Stale
 from circadia.records.sleep_call import SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
@@ -247,3 +247,30 @@ async def test_a_bank_goes_with_its_passes(store: Store) -> None:
         assert await tx.passes.every() == []
         assert await tx.sleep_calls.of_pass(PassId("p1")) == []
         assert await tx.banks.get(bank) is None
+
+
+@pytest.mark.spec("SLEEP-02")
+async def test_banks_in_which_others_have_changed_something_are_found_with_how_much(store: Store) -> None:
+    team, quiet, empty = await banks_of(store, "team", "quiet", "empty")
+    for key in ("e1", "e2", "e3"):
+        await said(store, team, key, seconds=1)
+    async with store.read() as tx:
+        assert await tx.sleep_states.moved() == []
+        rows = await tx.episodes.every(team)
+    why = Stale(by="ann", reason="over", evidence="letter", at=at(5), weight=0.3)
+    async with store.write() as tx:
+        for row, stale in ((rows[0], (why,)), (rows[1], (why,)), (rows[1], ())):
+            await tx.episodes.demote(row.id, stale)
+        await tx.banks.edit(quiet, at(7))
+    async with store.write() as tx:
+        assert sorted(await tx.sleep_states.moved()) == sorted([team, quiet])
+        assert await tx.sleep_states.gone_stale(team, 0) == 1, "what was taken back is not stale"
+        assert dict(await tx.sleep_states.stale(team, 0)) == {rows[0].id: (why,)}
+        assert await tx.sleep_states.gone_stale(team, 1) == 0
+        assert [await tx.sleep_states.items(team, most) for most in (1, 2, 3, 9)] == [1, 2, 3, 3]
+        assert await tx.sleep_states.items(empty, 9) == 0
+        await tx.sleep_states.put(SleepState(bank_id=team, demotions=3))
+        await tx.sleep_states.put(SleepState(bank_id=quiet, edited_at=at(7)))
+        assert await tx.sleep_states.moved() == []
+        await tx.banks.edit(quiet, at(6))  # a clock that was set back hides no edit
+        assert await tx.sleep_states.moved() == [quiet]

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from circadia.records.sleep_pass import PassStatus
-from tests.gateway.bound_agent import Bound, bound, chat
+from circadia.records.sleep_pass import PassStatus, Trigger
+from tests.gateway.bound_agent import CHAT, Bound, bound, chat
 
 LINE = "While nobody spoke with you, this memory was worked over: 1 note was added."
 SAID = (
@@ -51,3 +51,35 @@ async def test_the_next_call_says_what_changed_while_nobody_spoke_and_the_one_af
         assert (LINE in ann.sent["messages"][-1]["content"]) is tell
         await ann.say(chat("And how is my bicycle?"))
         assert LINE not in ann.sent["messages"][-1]["content"]
+
+
+REFUSED = {"error": {"message": "too many tokens", "type": "invalid_request_error", "code": "context_length_exceeded"}}
+LONG = {
+    "id": "chatcmpl-1", "object": "chat.completion", "created": 1, "model": "gpt-4",
+    "choices": [{"index": 0, "message": {"role": "assistant", "content": "Yes."}, "finish_reason": "length"}],
+    "usage": {"prompt_tokens": 7000, "completion_tokens": 5, "total_tokens": 7005},
+}  # fmt: skip
+
+
+@pytest.mark.spec("SLEEP-02")
+@pytest.mark.parametrize(("status", "body"), [(400, REFUSED), (200, LONG)])
+async def test_a_call_that_overflows_its_context_begins_a_pass_at_once(
+    tmp_path: Path, status: int, body: dict[str, Any]
+) -> None:
+    policy = {"idle_seconds": 3600, "frequency_turns": 0, "model": "none"}
+    async with bound(tmp_path, sections={"sleeptime": policy}) as ann:
+        await ann.say(chat(SAID[0]))
+        ann.at.upstream.next(status=status, body=body)
+        async with ann.at.call(ann.token, CHAT, chat(SAID[0], "I see", SAID[1])) as response:
+            assert response.status == status
+            await response.read()
+        bank = await ann.bank()
+        assert bank is not None
+        async with asyncio.timeout(30):
+            while True:
+                async with ann.store.read() as tx:
+                    found = await tx.passes.every(bank_id=bank.id)
+                if found:
+                    break
+                await asyncio.sleep(0.05)  # it begins in the server, which tells nobody here
+        assert [run.trigger for run in found] == [Trigger.OVERFLOW]

@@ -14,6 +14,7 @@ from circadia.gateway.upstream import sendable
 from circadia.server.app import Listener, bound_to
 from circadia.server.wiring import Server, wired
 from circadia.settings import settings_from
+from circadia.telemetry.traces import Traces
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.database_file import put_database
 
@@ -102,6 +103,7 @@ async def live(
     defaults: Mapping[str, object] | None = None,
     environment: Mapping[str, str] | None = None,
     upstream: Mapping[str, object] | None = None,
+    traces: Traces | None = None,
     **sections: Any,
 ) -> AsyncGenerator[Live]:
     """Run a server with the mock provider as `openai` and `anthropic`, with short timings."""
@@ -116,7 +118,7 @@ async def live(
         }
         secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
         with bound_to("127.0.0.1", 0) as bound:
-            async with wired(settings_from(given), folder, secrets, ADMIN) as server:
+            async with wired(settings_from(given), folder, secrets, ADMIN, traces=traces) as server:
                 listener = Listener(server, bound, shutdown_seconds=2)
                 serving = asyncio.create_task(listener.serve(sockets=[bound]))
                 await listener.ready.wait()

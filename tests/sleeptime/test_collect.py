@@ -13,7 +13,7 @@ from circadia.llm.mind import Prompt
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, Stale
 from circadia.sleeptime.operation import View
-from circadia.sleeptime.operations.collect import AT_ONCE, Collect
+from circadia.sleeptime.operations.collect import AT_ONCE, MOST_EPISODES, Collect
 from circadia.sleeptime.propose import demote
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import FRIDAY, note, numbered, page, said
@@ -84,6 +84,27 @@ async def test_each_page_looks_at_another_part_of_many_notes_and_all_get_their_t
         assert 0 < len(part) <= AT_ONCE
         gone |= part
     assert gone == {each.id for each in notes}
+
+
+@pytest.mark.spec("SLEEP-02")
+async def test_a_full_pass_looks_at_all_notes_in_steps_that_read_not_too_much() -> None:
+    notes = [note(str(at), "Ann lives in Porto with Zack.", OLD) for at in range(1, 8 * AT_ONCE)]
+    view = page((), notes=notes, past=OLD, full=True)
+    steps = Collect().plan(view)
+    assert max(sum(len(each.evidence) for each in step.notes) for step in steps) <= MOST_EPISODES
+    assert {change.target for change in await found(view)} == {each.id for each in notes}
+    assert len(await found(page((), notes=notes, past=OLD))) == AT_ONCE
+
+
+@pytest.mark.spec("SLEEP-02")
+async def test_what_others_have_demoted_since_the_last_pass_is_looked_at_whatever_the_page() -> None:
+    others = [note(str(at), "Ann lives in Porto.", OLD) for at in range(2, 4 * AT_ONCE)]
+    gone = numbered([said("I live in Braga."), said("Braga is my home.")], first=50)
+    notes = [*others, note("999", "Ann lives in Braga.", gone)]
+    past = [*OLD, *stale(OVER, gone)]
+    assert await found(page((), notes=notes, past=past)) == []
+    changes = await found(page((), notes=notes, past=past, stale=frozenset(each.id for each in gone)))
+    assert [change.target for change in changes] == ["not_999"]
 
 
 async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_back(tmp_path: Path) -> None:

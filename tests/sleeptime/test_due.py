@@ -28,6 +28,11 @@ def known(**more: Any) -> Known:
     return replace(fresh, **more)
 
 
+def nothing(**more: Any) -> Known:
+    """Return a bank in which nothing was said since the last pass."""
+    return known(backlog=Backlog(), **more)
+
+
 def with_backlog(**more: Any) -> Known:
     return known(backlog=replace(known().backlog, **more))
 
@@ -47,6 +52,18 @@ def with_state(**more: Any) -> Known:
         (with_backlog(newest_at=at(3599)), 3599, None),
         (with_backlog(newest_at=at(3599)), 3600, Trigger.LAG),
         (with_backlog(importance=5.0), 11, Trigger.IMPORTANCE),
+        (known(filled=0.79), 11, None),
+        (known(filled=0.8), 11, Trigger.OVERFLOW),
+        (known(stale=0.19), 11, None),
+        (known(stale=0.2), 11, Trigger.STALE),
+        (known(edited_at=at(30)), 69.9, None),
+        (known(edited_at=at(30)), 70, Trigger.IDLE),
+        (nothing(stale=0.2), 11, Trigger.STALE),
+        (nothing(edited_at=at(30)), 89.9, None),
+        (nothing(edited_at=at(30)), 90, Trigger.DOCUMENT),
+        (nothing(edited_at=at(30), turn_at=at(50)), 109.9, None),
+        (nothing(edited_at=at(30), asleep_since=at(10)), 30, Trigger.DOCUMENT),
+        (nothing(edited_at=at(30), replying_since=at(80)), 90, None),
     ],
 )
 def test_the_first_trigger_whose_time_has_come_begins_a_pass(
@@ -87,8 +104,32 @@ def test_what_failed_is_tried_again_and_what_is_quarantined_is_not() -> None:
 
 @pytest.mark.spec("SLEEP-01")
 def test_a_trigger_can_be_switched_off() -> None:
-    rules = Rules(frequency_turns=0, importance=0)
-    assert due(rules, with_backlog(turns=99, importance=99.0), at(11)).trigger is None
+    rules = Rules(frequency_turns=0, importance=0, overflow_share=0, stale_share=0)
+    many = replace(with_backlog(turns=99, importance=99.0), filled=1.0, stale=1.0)
+    assert due(rules, many, at(11)).trigger is None
+    assert due(rules, nothing(stale=1.0), at(11)).gate is Gate.EMPTY
+
+
+@pytest.mark.spec("SLEEP-01", "SLEEP-02")
+def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_too_long() -> None:
+    full = known(filled=1.0, stale=1.0, edited_at=at(0), replying_since=at(100))
+    assert due(RULES, full, at(101)).gate is Gate.NOBODY_DUE
+    assert due(RULES, replace(full, backlog=Backlog()), at(101)).gate is Gate.NOBODY_DUE
+    assert due(RULES, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
+
+
+@pytest.mark.spec("SLEEP-02", "SLEEP-03")
+def test_each_trigger_says_in_words_what_it_was() -> None:
+    found = [due(RULES, seen, at(90)).detail for seen in (
+        known(filled=1.0, turn_at=at(80)), known(filled=0.856, turn_at=at(80)), nothing(stale=0.25),
+        nothing(edited_at=at(0)), nothing(edited_at=at(40)), nothing(),
+    )]  # fmt: skip
+    assert found == [
+        "a call was too long for its model", "a call filled 86% of its model's context",
+        "25% of the bank has gone stale since the last pass", "a block was written by somebody else",
+        "nothing was said since the last pass; a block was written by somebody else",
+        "nothing was said since the last pass",
+    ]  # fmt: skip
 
 
 @pytest.mark.spec("SLEEP-01")

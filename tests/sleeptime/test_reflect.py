@@ -3,12 +3,13 @@
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import cast
 
 import pytest
 
 from circadia.llm.mind import Prompt
 from circadia.records.change import ChangeKind, ChangeState
-from circadia.records.note import NoteKind
+from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.operations.consolidate import Consolidate, Consolidated, Written
 from circadia.sleeptime.operations.contradictions import Compared, Contradiction, Contradictions
 from circadia.sleeptime.operations.reflect import Belief, Checked, Reflect, Reflected
@@ -16,6 +17,7 @@ from circadia.testing.dreamer import rows
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
+from tests.sleeptime.told import note, numbered, page, said
 
 MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 
@@ -124,3 +126,30 @@ async def test_a_belief_that_still_holds_stays_and_only_beliefs_that_were_shown_
     assert await beliefs(night) == ["Ann runs nearly every day."]
     await noted(night, 9, 13, Reflected(beliefs=[], checked=[Checked(id="n1", holds=False)]))
     assert len(await night.notes()) == 13
+
+
+@pytest.mark.spec("SLEEP-02", "SLEEP-21")
+async def test_a_belief_is_asked_about_again_once_when_a_person_demotes_its_evidence(night: Night) -> None:
+    await noted(night, 1, 5, RUNS)
+    async with night.stand.store.read() as tx:
+        rows = await tx.episodes.every(night.stand.bank.id)
+    async with night.stand.store.write() as tx:
+        assert await night.stand.memory.episodes.demote(
+            tx, night.stand.bank, rows[0].id, by="ann", reason="it was a joke", evidence="letter", weight=0.3
+        )
+    holds = Reflected(beliefs=[], checked=[Checked(id="b1", holds=True)])
+    for asked in (1, 0):
+        mind = night.mind = answering(*([holds] * asked))
+        await night.run()
+        found = data_of(mind, "what follows from several")
+        assert ["## Does not hold any more\ne1: it was a joke" in each for each in found] == [True] * asked
+
+
+@pytest.mark.spec("SLEEP-02", "SLEEP-21")
+def test_all_beliefs_that_rest_on_what_is_stale_are_asked_about_a_few_in_each_question() -> None:
+    rows = numbered([said(f"I went running in park {day}.") for day in range(40)])
+    held = [note(str(at + 1), f"Ann runs {at}.", rows[at : at + 2], kind=NoteKind.BELIEF) for at in range(20)]
+    steps = Reflect().plan(page((), notes=held, past=rows, stale=frozenset(each.id for each in rows[:11]), full=True))
+    asked = [cast("list[Note]", step.data["beliefs"]) for step in steps]
+    assert [len(each) for each in asked] == [6, 5]
+    assert [each.id for part in asked for each in part] == [each.id for each in held[:11]]

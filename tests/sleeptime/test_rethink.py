@@ -77,7 +77,8 @@ async def test_the_model_sees_each_block_with_its_room_and_the_notes_that_are_ne
     await night.stand.write("human", "Ann, a nurse", description="Whom you help", limit=100)
     mind = await rethought(night)
     (data,) = data_of(mind, RULES)
-    assert "## Block human (Whom you help), room for 88 characters\n| Ann, a nurse\n## New notes\n" in data
+    head = "## Block human (Whom you help), room for 88 characters, just written by somebody else"
+    assert f"{head}\n| Ann, a nurse\n## Notes\n" in data
     assert data.endswith(f"n1 Ann lives in Porto.\n{data.split(chr(10))[-1]}")
 
 
@@ -212,3 +213,32 @@ async def test_a_pass_that_is_undone_takes_its_lines_out_again(night: Night) -> 
     assert await value(night) == ""
     assert await night.notes() == []
     assert len(await night.changes(ChangeKind.WRITE_BLOCK)) == 1
+
+
+@pytest.mark.spec("SLEEP-02", "SLEEP-27")
+async def test_what_a_person_writes_into_a_block_takes_what_contradicts_it_out_of_the_others(night: Night) -> None:
+    await night.said("I live in Porto.", "I work as a nurse.", at=MAY)
+    await night.run()
+    await night.stand.write("human", "Ann has moved and lives in Braga.")
+    out = BlockEdit(label="learned", old_text="Ann lives in Porto.", new_text="", ids=["n1"])
+    mind = night.mind = answering(Rethought(edits=[out], finished=True))
+    await night.run()
+    (data,) = data_of(mind, RULES)
+    assert "## Block human, room for 4967 characters, just written by somebody else\n| Ann has moved" in data
+    assert "## Block learned, room for" in data
+    assert "n1 Ann lives in Porto." in data
+    assert (await value(night)).strip() == "Ann works as a nurse."
+    assert await value(night, "human") == "Ann has moved and lives in Braga."
+    mind = night.mind = answering()
+    await night.run()
+    assert mind.asked == [], "it is asked once for one edit"
+
+
+@pytest.mark.spec("SLEEP-02", "SLEEP-27")
+async def test_an_edit_of_a_block_that_no_note_is_about_asks_nothing(night: Night) -> None:
+    await night.said("I live in Porto.", "I work as a nurse.", at=MAY)
+    await night.run()
+    await night.stand.write("tone", "Be short.")
+    mind = night.mind = answering()
+    await night.run()
+    assert mind.asked == []

@@ -22,6 +22,7 @@ from circadia.sleeptime.runs import SleepParts
 from circadia.sleeptime.tier import Sleeptime
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.signals.local import LocalSignals
+from circadia.telemetry.traces import Traces
 from tests.sleeptime.stand import Stand
 
 
@@ -65,11 +66,13 @@ class Tier:
     """A worker over a stand's bank, moved by hand."""
 
     def __init__(
-        self, stand: Stand, mind: Mind | None, *, does: Sequence[Operation] | None = None, **policy: Any
-    ) -> None:
+        self, stand: Stand, mind: Mind | None, *, does: Sequence[Operation] | None = None,
+        traces: Traces | None = None, **policy: Any,
+    ) -> None:  # fmt: skip
         self.stand = stand
         self.does = [Pairs()] if does is None else does
         self.mind = mind
+        self.traces = traces or Traces()
         self.signals = LocalSignals()
         self.settings = SleeptimeSettings.model_validate(policy)
         self.rows = PassRows(stand.clock, stand.ids, self.signals)
@@ -83,7 +86,7 @@ class Tier:
 
         parts = SleepParts(
             store=self.stand.store, signals=self.signals, ids=self.stand.ids, tier=self.tier, operations=operations,
-            retrieval=self.stand.memory.retrieval, mind=self.mind,
+            retrieval=self.stand.memory.retrieval, mind=self.mind, traces=self.traces,
         )  # fmt: skip
         return SleepWorker(self.stand.clock, parts, owner=owner, alone=alone)
 
@@ -103,10 +106,10 @@ class Tier:
         """Return the passes once so many have ended."""
         return await self.until(lambda found: sum(not each.open for each in found) >= number)
 
-    async def asked(self, **more: Any) -> Pass:
+    async def asked(self, *, trigger: Trigger = Trigger.HAND, **more: Any) -> Pass:
         """Ask for a pass by hand."""
         async with self.stand.store.write() as tx:
-            return await self.tier.ask(tx, self.stand.bank, NewPass(trigger=Trigger.HAND, by="ann", **more))
+            return await self.tier.ask(tx, self.stand.bank, NewPass(trigger=trigger, by="ann", **more))
 
     async def gate(self) -> str:
         """Return the gate that is written down."""

@@ -37,6 +37,7 @@ class PassView(BaseModel):
     operations: list[str] = Field(description="Which operations it does; empty are those of the bank's policy.")
     dry_run: bool = Field(description="Whether it only proposes, and writes nothing.")
     review: bool = Field(description="Whether what it proposes waits for a person.")
+    full: bool = Field(description="Whether it looks at the whole bank again.")
     status: PassStatus = Field(description="Where it stands.")
     detail: str = Field(description="How it ended, or why it waits, in words.")
     attempt: int = Field(description="Starts so far.")
@@ -176,6 +177,7 @@ async def pass_view(tx: Tx, bank: str, run: Pass) -> PassView:
         operations=list(run.operations),
         dry_run=run.dry_run,
         review=run.review,
+        full=run.full,
         status=run.status,
         detail=run.detail,
         attempt=run.attempt,

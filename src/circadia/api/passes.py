@@ -59,6 +59,10 @@ class PassBody(Body):
         description="Only these operations; empty are those of the bank's policy.",
     )
     review: StrictBool = Field(False, description="What it proposes waits until you `accept` it.")
+    full: StrictBool = Field(False, description="It looks at all notes and beliefs again, not only at what is new.")
+    needed: StrictBool = Field(
+        False, description="The next answer depends on it: it begins before others and yields to no turn and no wake."
+    )
     wait_seconds: StrictFloat | StrictInt = Field(
         0, ge=0, le=MOST_SECONDS, description="Answer when it has ended, or after so long at the latest."
     )
@@ -80,12 +84,13 @@ async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None,
         if off:
             raise InvalidRequest(f"body.operations: {off[0]!r} is switched off for bank {bank.name!r}, or not there")
         new = NewPass(
-            trigger=Trigger.HAND,
+            trigger=Trigger.NEEDED if asked.needed else Trigger.HAND,
             by=who.name,
             instructions=asked.instructions,
             operations=tuple(dict.fromkeys(asked.operations)),
             dry_run=asked.dry_run,
             review=asked.review,
+            full=asked.full,
         )
         run = await parts.sleeptime.ask(tx, bank, new)
     if asked.wait_seconds:

@@ -28,16 +28,19 @@ class SleepCalls:
         instructions: str = "",
         operations: Sequence[str] = (),
         review: bool = False,
+        full: bool = False,
+        needed: bool = False,
         wait_seconds: float = 0,
         user: str | None = None,
     ) -> PassAnswer:
         """Ask for a pass over all that waits now, and with `wait_seconds` wait for its end.
 
-        That must be less than the client's own `timeout`.
+        That must be less than the client's own `timeout`. A pass that is `needed` yields to nobody; a `full` one looks
+        at the whole bank again.
         """
         body = {
             "dry_run": dry_run, "instructions": instructions, "operations": list(operations), "review": review,
-            "wait_seconds": wait_seconds,
+            "full": full, "needed": needed, "wait_seconds": wait_seconds,
         }  # fmt: skip
         return await self._http.call("POST", "banks", bank, "passes", body=body, query={"user": user})
 

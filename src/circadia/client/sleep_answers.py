@@ -33,6 +33,7 @@ class PassAnswer(TypedDict):
     operations: list[str]
     dry_run: bool
     review: bool
+    full: bool
     status: str
     detail: str
     attempt: int

@@ -3,6 +3,8 @@
 from datetime import datetime
 from typing import Final
 
+from opentelemetry.trace import INVALID_SPAN, Span
+
 from circadia.gateway.budget import DEFAULT_OUTPUT_TOKENS, budgeted
 from circadia.gateway.dialects.base import Meter
 from circadia.gateway.gate import Passage
@@ -18,7 +20,7 @@ _UNKNOWN: Final = Usage()
 class Outcome:
     """What became of one call."""
 
-    __slots__ = ("at", "began", "first", "free", "id", "sent", "status")
+    __slots__ = ("at", "began", "first", "free", "id", "sent", "span", "status", "too_long")
 
     def __init__(self, call_id: CallId, at: datetime, began: float) -> None:
         self.id = call_id
@@ -26,8 +28,12 @@ class Outcome:
         self.began = began
         self.first: float | None = None
         self.status: int | None = None
+        self.span: Span = INVALID_SPAN
+        """What traces show of it."""
         self.sent = False
         """Whether it may have reached the upstream."""
+        self.too_long = False
+        """Whether the upstream refused it as longer than the model's context."""
         self.free = False
         """Whether the upstream surely did no work for it."""
 
@@ -95,6 +101,15 @@ def _line(
         end_user=turn.conversation.end_user,
         turn=turn.counted,
     )
+
+
+def filled(call: ModelCall, meter: Meter, outcome: Outcome) -> float:
+    """Return which share of its model's context the call filled, 1 if it was refused as too long; 0 if unknown."""
+    if outcome.too_long:
+        return 1.0
+    read = meter.usage.input_tokens
+    window = call.provider.prices.window(meter.model or call.request.model or "") if read else None
+    return min(1.0, read / window) if read and window else 0.0
 
 
 def answered(meter: Meter, outcome: Outcome) -> bool:

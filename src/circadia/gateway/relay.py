@@ -12,10 +12,11 @@ from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
 from circadia.gateway.budget import Budget, budgeted
 from circadia.gateway.dialects.base import Meter
+from circadia.gateway.dialects.errors import too_long
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.gate import Passage
 from circadia.gateway.journal import Journal
-from circadia.gateway.ledger import Outcome, answered, reserved, settled
+from circadia.gateway.ledger import Outcome, answered, filled, reserved, settled
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
@@ -28,6 +29,7 @@ from circadia.ids import AgentId, CallId, IdSource
 from circadia.records.agent import Agent, OnWake
 from circadia.records.event import EventType
 from circadia.stores.base import Store
+from circadia.telemetry.traces import Traces, ended
 
 _LONGEST_ERROR = 65_536
 """Bytes that are read of an error which an upstream sends as a stream."""
@@ -53,6 +55,7 @@ class Relay:
         budget: Budget,
         turns: Turns,
         tier: SleepTier,
+        traces: Traces | None = None,
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -63,6 +66,7 @@ class Relay:
         self._budget = budget
         self._turns = turns
         self._tier = tier
+        self._traces = traces or Traces()
         self._counts: dict[AgentId, tuple[int, asyncio.Future[int]]] = {}
 
     async def plain(self, call: ModelCall, body: bytes, reply: Reply) -> None:
@@ -88,6 +92,9 @@ class Relay:
         turn = await self._turns.begin(call.agent, call.request, call.headers)
         meter, told = _UNREAD, None
         outcome = Outcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
+        if self._traces.on:
+            name = call.provider.upstream.name
+            outcome.span = self._traces.relayed(call.dialect.endpoint, name, call.request.model, call.headers)
         try:
             prepared = await self._tier.before(call, turn, body)
             call, body, told = _with_size_of(call, body, prepared.body), prepared.body, prepared.told
@@ -119,6 +126,8 @@ class Relay:
                 outcome.status = answer.status
                 outcome.first = self._clock.monotonic()
             if answer.status >= 400:
+                if outcome is not None and whole is not None:
+                    outcome.too_long = too_long(answer.status, whole)
                 self._error_event(call, answer.status, "answered with an error")
             if reply.phase is Phase.OPENED:
                 await _require_fitting(call, answer, whole)
@@ -202,13 +211,19 @@ class Relay:
         if not outcome.sent:
             if budgeted(call.agent.policy):  # its caller went while the budget was asked: the place is free again
                 self._budget.release(outcome.id)
+            if self._traces.on:
+                ended(outcome.span, None)
             return
         seconds = self._clock.monotonic() - outcome.began
-        self._journal.put(settled(call, turn, passage, outcome, meter, seconds))
+        line = settled(call, turn, passage, outcome, meter, seconds)
+        if self._traces.on:
+            ended(outcome.span, line)
+        self._journal.put(line)
         whole = answered(meter, outcome)
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         said = None if told is None else meter.said()
-        self._tier.after(call, turn, answered=whole, told=told, said=said)
+        share = filled(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
+        self._tier.after(call, turn, answered=whole, told=told, said=said, filled=share)
 
 
 def _asks_for_stream(call: ModelCall) -> bool:

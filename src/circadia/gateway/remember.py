@@ -102,10 +102,13 @@ class Remembering:
             _logger.exception("a call of %r goes without memory", call.agent.reference)
         return Prepared(body=body, told=told)
 
-    def after(self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None) -> None:
+    def after(
+        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float
+    ) -> None:
         """Count the call and the completed turn; have what was said written soon, if anything was answered."""
         if call.agent.policy.bank is not None:
-            self._signals.publish(TURN, call.agent.policy.bank, {"user": turn.user, "ended": True})
+            ended = {"user": turn.user, "ended": True, "filled": filled}
+            self._signals.publish(TURN, call.agent.policy.bank, ended)
         self.calls += 1
         self.turns += int(answered and turn.counted)
         if told is None or not (answered or said):

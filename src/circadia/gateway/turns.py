@@ -69,8 +69,13 @@ class SleepTier(Protocol):
         """Return what goes upstream."""
         ...
 
-    def after(self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None) -> None:
-        """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came."""
+    def after(
+        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float
+    ) -> None:
+        """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came.
+
+        `filled` is the share of its model's context that it filled, where that is known.
+        """
         ...
 
     def fetched(self, call: ModelCall, handle: str, said: Said) -> None:

@@ -96,6 +96,13 @@ class PriceList:
         """Return whether the list has the model."""
         return 0 < len(model) <= _LONGEST_NAME and self._find(model) is not None
 
+    def window(self, model: str) -> int | None:
+        """Return how many tokens the model reads at most; none if that is not known."""
+        if not 0 < len(model) <= _LONGEST_NAME:
+            return None
+        found = self._find(model)
+        return None if found is None else found.context_window or None
+
     def _rates(self, prices: ModelPrice, input_tokens: int) -> _Rates:
         """Return the rates at this size of input, remembered where the size does not matter."""
         key = id(prices)  # the list lives as long as the process, so an id stays what it is

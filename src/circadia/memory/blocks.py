@@ -105,6 +105,7 @@ class Blocks:
                 why=edit.why,
                 at=self._clock.now(),
             ),
+            writer=writer,
         )
 
     async def insert(
@@ -172,7 +173,7 @@ class Blocks:
         _require_version(label, found, expected)
         _require_writer(bank, label, found, Edit(value=""), writer)
         gone = replace(found, value="", spans=(), deleted=True)
-        return await self._again(tx, bank, gone, found, by=by, why=why or "deleted")
+        return await self._again(tx, bank, gone, found, by=by, why=why or "deleted", writer=writer)
 
     async def undo(
         self, tx: Tx, bank: Bank, label: str, *, to: int | None = None, by: str, expected: int | None = None
@@ -207,14 +208,19 @@ class Blocks:
                 made.append(await self._again(tx, bank, then, history[-1], by=by, why=why))
         return made
 
-    async def _again(self, tx: Tx, bank: Bank, wanted: Block, latest: Block, *, by: str, why: str) -> Block:
+    async def _again(
+        self, tx: Tx, bank: Bank, wanted: Block, latest: Block, *, by: str, why: str, writer: Writer = Writer.PERSON
+    ) -> Block:
         parent = latest.version if wanted.deleted else wanted.version
         version = latest.version + 1
         return await self._added(
-            tx, bank, replace(wanted, version=version, parent=parent, by=by, why=why, at=self._clock.now())
-        )
+            tx, bank, replace(wanted, version=version, parent=parent, by=by, why=why, at=self._clock.now()),
+            writer=writer,
+        )  # fmt: skip
 
-    async def _added(self, tx: Tx, bank: Bank, block: Block) -> Block:
+    async def _added(self, tx: Tx, bank: Bank, block: Block, *, writer: Writer) -> Block:
+        if writer is not Writer.SLEEP:
+            await tx.banks.edit(bank.id, block.at)  # passes look at it (SLEEP-02), and never for what they wrote
         if not await tx.blocks.add(block):
             raise Conflict(f"block {block.label!r} was written at the same moment; read it again")
         data = {

@@ -83,5 +83,7 @@ class Bank:
     """How many turns the write policy has left out, by why."""
     created_at: datetime
     """When it was made."""
+    edited_at: datetime | None = None
+    """When a block of it was last written by somebody other than the sleep tier: a person, a program, a hot agent."""
     written_at: datetime | None = None
     """When something was last remembered: with the times of its agents' calls, the bank's activity."""

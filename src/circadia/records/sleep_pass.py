@@ -59,12 +59,18 @@ class Trigger(StrEnum):
     """What was said adds up to so much importance."""
     ENDED = "ended"
     """A conversation or a pulse ended."""
+    OVERFLOW = "overflow"
+    """A call of one of its agents filled the context of its model, or was refused as too long."""
     STALE = "stale"
-    """So large a part of the bank is stale, or embedded by another model."""
+    """So large a part of the bank has gone stale since the last pass."""
+    DOCUMENT = "document"
+    """A block was written by somebody other than the sleep tier."""
     SCHEDULE = "schedule"
     """Its hour has come."""
     HAND = "hand"
     """A person, a program or an agent asked for it."""
+    NEEDED = "needed"
+    """The same, and the next answer depends on it: it begins at once and yields to nobody."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -87,6 +93,8 @@ class Pass:
     """Whether it only proposes, and writes nothing."""
     review: bool = False
     """Whether what it proposes waits for a person (SLEEP-32)."""
+    full: bool = False
+    """Whether it looks at the whole bank again before what is new (SLEEP-02)."""
     status: PassStatus = PassStatus.PENDING
     """Where it stands."""
     attempt: int = 0

@@ -46,6 +46,10 @@ class SleepState:
     """When a pass last worked through all that there was."""
     scheduled_at: datetime | None = None
     """When the last pass was begun because its hour had come."""
+    demotions: int = 0
+    """How many demotions of the bank passes know of (`Bank.demotions`): their own, and those before the last page."""
+    edited_at: datetime | None = None
+    """The last edit of a block (`Bank.edited_at`) that a pass has seen; equal to the bank's where none is new."""
     gate: str = ""
     """The gate that was closed when it was last looked at; empty if a pass was begun."""
     gate_detail: str = ""

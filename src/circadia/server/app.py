@@ -21,6 +21,7 @@ from circadia.server.protocol import Http
 from circadia.server.wiring import Server, wired
 from circadia.settings import Settings
 from circadia.telemetry.logs import set_up_logs
+from circadia.telemetry.traces import set_up_traces
 
 SERVER_STOPS: Final = "the server is stopping; the call was not executed, send it again"
 
@@ -52,7 +53,9 @@ async def serve(
         raise_file_limit()
         chosen = settings.server
         with bound_to(chosen.host, chosen.port) as bound:
-            async with wired(settings, data, environment, token, address=reachable(bound), config=config) as server:
+            traces = set_up_traces(environment)
+            building = wired(settings, data, environment, token, address=reachable(bound), config=config, traces=traces)
+            async with building as server:
                 settle_garbage_collection()
                 sys.setswitchinterval(SWITCH_SECONDS)
                 listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)

@@ -34,6 +34,7 @@ from circadia.sleeptime.wording import worded
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
+from circadia.telemetry.traces import Traces
 from circadia.wake.requests import Requests
 
 _logger = logging.getLogger(__name__)
@@ -65,6 +66,7 @@ def sleep_worker(
     signals: Signals,
     memory: Memory,
     wakes: Requests | None = None,
+    traces: Traces | None = None,
 ) -> SleepWorker:
     """Build what runs passes; `minds` are the tier's model and those of single operations.
 
@@ -76,7 +78,7 @@ def sleep_worker(
         store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES,
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
-        ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
+        ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended, traces=traces or Traces(),
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 

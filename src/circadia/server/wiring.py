@@ -66,6 +66,7 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.telemetry.metrics import Metrics
+from circadia.telemetry.traces import Traces
 from circadia.wake.alerts import Alerts, Post
 from circadia.wake.tier import WakeTier
 from circadia.wake.worker import Worker
@@ -115,6 +116,8 @@ class Basis:
     """Host and port at which this server can be reached from this machine."""
     config: Path | None = None
     """The file that the settings came from."""
+    traces: Traces
+    """Makes spans."""
 
 
 @asynccontextmanager
@@ -126,6 +129,7 @@ async def wired(
     *,
     address: tuple[str, int] | None = None,
     config: Path | None = None,
+    traces: Traces | None = None,
 ) -> AsyncGenerator[Server]:
     """Build a server; on exit end its tasks, write what is left, and close the database.
 
@@ -141,7 +145,7 @@ async def wired(
         basis = Basis(
             settings=settings, environment=environment, data=data, clock=clock,
             ids=RandomIds(system_milliseconds), store=store, signals=LocalSignals(), session=session,
-            address=address or (settings.server.host, settings.server.port), config=config,
+            address=address or (settings.server.host, settings.server.port), config=config, traces=traces or Traces(),
         )  # fmt: skip
         yield await _built(basis, admin_token, stack)
 
@@ -214,7 +218,7 @@ def _dreamer(
 ) -> tuple[SleepWorker, SleepHealth]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
     minds = sleep_minds(basis.settings, partial(_secret, basis), clock, stack)
-    worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests)
+    worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces)
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
     return worker, health
@@ -263,10 +267,9 @@ async def _model_door(
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
     exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams)
-    relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering)
+    relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering, basis.traces)
     door = ModelDoor(
-        clock,
-        identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
+        clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
     )  # fmt: skip
     return door, exchanges
 
@@ -371,12 +374,9 @@ async def _written(backlog: Backlog[Any], writing: asyncio.Task[None]) -> None:
 
 
 async def _started(
-    stack: AsyncExitStack,
-    own: McpServer,
-    stdio: StdioServers,
-    backlogs: Sequence[Backlog[Any]],
+    stack: AsyncExitStack, own: McpServer, stdio: StdioServers, backlogs: Sequence[Backlog[Any]],
     works: Sequence[Coroutine[Any, Any, None]],
-) -> None:
+) -> None:  # fmt: skip
     """Start what runs beside the requests, to be ended in the opposite order."""
     for backlog in backlogs:
         stack.push_async_callback(_written, backlog, asyncio.create_task(backlog.run()))

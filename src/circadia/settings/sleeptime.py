@@ -56,6 +56,7 @@ class SleepScheduleSettings(Section):
 
     cron: str = Field(description="Five fields of cron, such as `0 3 * * *` for each night at three.")
     zone: str = Field("UTC", description="IANA name of the zone whose clock counts.")
+    full: bool = Field(False, description="The pass looks at all notes and beliefs again, not only at what is new.")
 
     @model_validator(mode="after")
     def _sound(self) -> "SleepScheduleSettings":
@@ -94,6 +95,23 @@ class SleepPolicySettings(Section):
     )
     importance: float = Field(
         5.0, ge=0, description="Sum of the importance of what was said that makes a pass due; 0: never."
+    )
+    overflow_share: float = Field(
+        0.8,
+        ge=0,
+        le=1,
+        description="Share of its model's context that a call of the bank's agents fills and that makes a pass due; "
+        "one that is refused as too long fills it; 0: never.",
+    )
+    stale_share: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Share of the bank's episodes and notes that others have demoted since the last pass and that "
+        "makes one due; 0: never.",
+    )
+    documents: bool = Field(
+        True, description="Whether a block that a person, a program or an agent has written makes a pass due."
     )
     at_end: bool = Field(True, description="Whether the end of a pulse of the bank's agents makes a pass due.")
     schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Hours at which a pass begins anyway.")

@@ -16,6 +16,7 @@ from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
 import orjson
+from opentelemetry.trace import Span
 from pydantic import BaseModel, ValidationError
 
 from circadia.clock import Clock
@@ -26,6 +27,7 @@ from circadia.records.call import Call, CallStatus
 from circadia.records.sleep_call import SleepCall, SleepSpent
 from circadia.records.sleep_pass import Pass
 from circadia.stores.base import Store, Tx
+from circadia.telemetry.traces import Traces, ended
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -99,6 +101,7 @@ class Asking:
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit], *,
         others: Mapping[str, Mind] | None = None, stop: asyncio.Event | None = None, flying: Flying | None = None,
+        traces: Traces | None = None,
     ) -> None:  # fmt: skip
         """`others` are models of single operations; `flying` are questions of all passes that are not answered yet."""
         self._flying: Flying = {} if flying is None else flying
@@ -111,6 +114,7 @@ class Asking:
         self._others = others or {}
         self._stop = stop or asyncio.Event()
         self._draw = random.Random(run.id)
+        self._traces = traces or Traces()
 
     async def ask(self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
         """Return the model's answer, or the one that was paid for before.
@@ -171,15 +175,17 @@ class Asking:
         read = -(-(prompt.bytes + len(_schema(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
         line, call = await self._reserve(mind, operation, read, key, most_tokens)
         began = self._clock.monotonic()
+        span = self._traces.asked(line, operation)
         try:
             answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
         except Unusable as error:
-            await self._settle(mind, line, replace(call, error=error.cause), error.used, began, CallStatus.FAILED)
+            await self._settle(mind, line, replace(call, error=error.cause), error.used, began, CallStatus.FAILED, span)
             raise
         except BaseException:
-            await self._settle(mind, line, replace(call, error="dropped"), None, began, CallStatus.FAILED)
+            await self._settle(mind, line, replace(call, error="dropped"), None, began, CallStatus.FAILED, span)
             raise
-        await self._settle(mind, line, replace(call, answer=answer.model_dump_json()), used, began, CallStatus.DONE)
+        told = replace(call, answer=answer.model_dump_json())
+        await self._settle(mind, line, told, used, began, CallStatus.DONE, span)
         return answer
 
     async def _reserve(
@@ -216,7 +222,7 @@ class Asking:
         )
 
     async def _settle(
-        self, mind: Mind, line: Call, call: SleepCall, used: Usage | None, began: float, status: CallStatus
+        self, mind: Mind, line: Call, call: SleepCall, used: Usage | None, began: float, status: CallStatus, span: Span
     ) -> None:
         """Write what it has cost. A charge that is not known counts as what was reserved."""
         settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
@@ -226,6 +232,7 @@ class Asking:
                 cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
                 cost_nanousd=mind.price(used),
             )  # fmt: skip
+        ended(span, settled)
         async with self._store.write() as tx:
             await tx.calls.add([settled])
             await tx.sleep_calls.settle(call)

@@ -55,6 +55,10 @@ class Rules:
     """Longest wait of a turn, however busy the bank is."""
     importance: float = 5.0
     """Sum of importance that makes a pass due; 0 switches this off."""
+    overflow_share: float = 0.8
+    """Share of a model's context that a call filled and that makes a pass due; 0 switches this off."""
+    stale_share: float = 0.2
+    """Share of the bank that has gone stale and that makes a pass due; 0 switches this off."""
     passes_an_hour: int = PASSES_AN_HOUR
     """Passes that may begin within an hour."""
     fleet_passes_an_hour: int = 600
@@ -85,8 +89,21 @@ class Known:
     """Since when an answer is under way, as far as this process has seen; none if none is."""
     ended: bool = False
     """Whether a pulse of one of its agents has ended since it was last looked at."""
+    filled: float = 0.0
+    """The largest share of a model's context that a call of its agents has filled since the last pass began, as far as
+    this process has seen; 1 if one was refused as too long."""
+    stale: float = 0.0
+    """The share of the bank that has gone stale since the last pass: episodes that somebody other than a pass has
+    demoted, and notes that he has retired, if that still stands, of all its episodes and notes. What passes themselves
+    demote, or take back, does not count, since they have looked at what follows from it. Vectors that are missing or
+    of another embedder do not count either: `memory/embedding/background.py` makes them anew at once, and no operation
+    of a pass reads them. 0 where it is less than the share that makes a pass due, so that counting stops there."""
+    edited_at: datetime | None = None
+    """When somebody other than the sleep tier last wrote a block that no pass has seen; none if there is none."""
     scheduled_at: datetime | None = None
     """The last hour of its schedules for which no pass was begun; none if there is none."""
+    full: bool = False
+    """Whether one of the schedules whose hour that is asks for the whole bank."""
     next_at: datetime | None = None
     """The next hour of its schedules."""
 
@@ -103,6 +120,8 @@ class Verdict:
     """The same in words."""
     at: datetime | None
     """When to look again, if nothing happens before; none if that makes no sense."""
+    full: bool = False
+    """Whether the pass looks at the whole bank."""
 
 
 def due(rules: Rules, known: Known, now: datetime) -> Verdict:
@@ -122,13 +141,30 @@ def due(rules: Rules, known: Known, now: datetime) -> Verdict:
     if known.fleet_begun >= rules.fleet_passes_an_hour:
         return _closed(Gate.PASSES, f"{known.fleet_begun} passes over all banks have begun within the hour")
     if known.scheduled_at is not None:
-        return Verdict(trigger=Trigger.SCHEDULE, gate=None, detail=f"its hour came at {known.scheduled_at}", at=None)
+        detail = f"its hour came at {known.scheduled_at}"
+        return Verdict(trigger=Trigger.SCHEDULE, gate=None, detail=detail, at=None, full=known.full)
     if not backlog.episodes or backlog.oldest_at is None or backlog.newest_at is None:
         tried = [left for left in state.leftovers if not left.quarantined]
         if tried:
             return Verdict(trigger=Trigger.IDLE, gate=None, detail="what failed before is tried again", at=None)
-        return _closed(Gate.EMPTY, "nothing was said since the last pass", known.next_at)
+        return _without_turns(rules, known, now)
     return _triggered(rules, known, backlog.oldest_at, backlog.newest_at, now)
+
+
+def _without_turns(rules: Rules, known: Known, now: datetime) -> Verdict:
+    """Return what the triggers say of a bank in which nothing new was said, but others may have changed something."""
+    since = known.replying_since
+    replying = since is not None and now < since + timedelta(seconds=LONGEST_REPLY_SECONDS)
+    if not replying and 0 < rules.stale_share <= known.stale:
+        return Verdict(trigger=Trigger.STALE, gate=None, detail=_stale(known), at=None)
+    if known.edited_at is None:
+        return _closed(Gate.EMPTY, "nothing was said since the last pass", known.next_at)
+    quiet_at = max(known.edited_at, known.turn_at or known.edited_at) + timedelta(seconds=rules.idle_seconds)
+    if known.asleep_since is not None or (now >= quiet_at and not replying):
+        return Verdict(trigger=Trigger.DOCUMENT, gate=None, detail="a block was written by somebody else", at=None)
+    at = now + timedelta(seconds=rules.idle_seconds) if replying else quiet_at
+    detail = "nothing was said since the last pass; a block was written by somebody else"
+    return _closed(Gate.NOBODY_DUE, detail, min(at, known.next_at or at))
 
 
 def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, now: datetime) -> Verdict:
@@ -136,10 +172,12 @@ def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, n
     backlog = known.backlog
     idle_at = max(newest, known.turn_at or newest) + timedelta(seconds=rules.idle_seconds)
     lag_at = oldest + timedelta(seconds=rules.max_lag_seconds)
+    full = "was too long for its model" if known.filled >= 1 else f"filled {known.filled:.0%} of its model's context"
     fired = [
         (Trigger.ASLEEP, known.asleep_since is not None, "all its agents sleep"),
         (Trigger.LAG, now >= lag_at, f"the oldest turn has waited for {rules.max_lag_seconds:g} s"),
         (Trigger.ENDED, known.ended, "a pulse of one of its agents has ended"),
+        (Trigger.OVERFLOW, 0 < rules.overflow_share <= known.filled, f"a call {full}"),
         (Trigger.IDLE, now >= idle_at, f"nothing was said for {rules.idle_seconds:g} s"),
         (Trigger.CADENCE, 0 < rules.frequency_turns <= backlog.turns, f"{backlog.turns} turns were completed"),
         (
@@ -147,6 +185,7 @@ def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, n
             0 < rules.importance <= backlog.importance,
             f"what was said adds up to an importance of {backlog.importance:g}",
         ),
+        (Trigger.STALE, 0 < rules.stale_share <= known.stale, _stale(known)),
     ]
     since = known.replying_since
     if since is not None and now < since + timedelta(seconds=LONGEST_REPLY_SECONDS):
@@ -160,6 +199,10 @@ def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, n
         f"{backlog.episodes} episodes wait; {backlog.turns} of {rules.frequency_turns} turns are completed",
         min(idle_at, lag_at, known.next_at or lag_at),
     )
+
+
+def _stale(known: Known) -> str:
+    return f"{known.stale:.0%} of the bank has gone stale since the last pass"
 
 
 def _closed(gate: Gate, detail: str, at: datetime | None = None) -> Verdict:

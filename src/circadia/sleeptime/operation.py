@@ -50,6 +50,12 @@ class View:
     """Reads more of the bank."""
     instructions: str = ""
     """What a person wants of this pass in particular."""
+    full: bool = False
+    """Whether all notes and beliefs are looked at again, not only what this page touches."""
+    stale: Collection[EpisodeId] = ()
+    """Episodes that others have shown to be over since the last pass; of a full one, all that are."""
+    edited: Collection[str] = ()
+    """Labels of the blocks that somebody other than a pass has written since the last one."""
     proposed: Sequence[Change] = ()
     """What operations before this one propose for this page."""
 

@@ -9,7 +9,10 @@ stands, and what was asked of the model for the page that was cut short is found
 import asyncio
 from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Any, Final, TypeVar
+
+from opentelemetry.trace import Span
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
@@ -19,15 +22,19 @@ from circadia.memory.index import Question
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
+from circadia.records.block import Block
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
+from circadia.sleeptime.effects import BY
 from circadia.sleeptime.operation import Ask, Closing, Ground, Look, Operation, Step, T, View
-from circadia.sleeptime.publish import Page, Publisher, Rule
+from circadia.sleeptime.operations.dedupe import repeated
+from circadia.sleeptime.publish import Page, Publisher, Rule, Seen
 from circadia.stores.base import Store
+from circadia.telemetry.traces import Traces, failed
 
 V = TypeVar("V")
 
@@ -77,6 +84,7 @@ class Running:
         go_on: Callable[[], Awaitable[None]],
         retrieval: Retrieval | None = None,
         embed: Callable[[], Awaitable[None]] | None = None,
+        traces: Traces | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
 
@@ -91,6 +99,7 @@ class Running:
         self._go_on = go_on
         self._retrieval = retrieval
         self._embed = embed
+        self._traces = traces or Traces()
         self._failed: list[str] = []
         self._patient = True
         self._answered = 0
@@ -110,6 +119,9 @@ class Running:
                 if not leftover.quarantined:
                     run = await self._tried_again(run, bank, leftover)
             worked = any(not each.quarantined for each in state.leftovers)
+            if run.full:  # of the whole bank first; what is new is looked at as always
+                worked = True
+                run = await self._page(run, bank, (), replace_from=None, upto=run.after, full=True)
             while run.after < run.upto or not worked:  # what was asked for is done though nothing is new
                 worked = True
                 page = await self._episodes(bank, run.after, run.upto)
@@ -158,23 +170,20 @@ class Running:
         return [each for each in found if each.number <= upto]
 
     async def _page(
-        self, run: Pass, bank: Bank, page: Sequence[Episode], *, replace_from: Leftover | None, upto: int
-    ) -> Pass:
+        self, run: Pass, bank: Bank, page: Sequence[Episode], *, replace_from: Leftover | None, upto: int,
+        full: bool = False,
+    ) -> Pass:  # fmt: skip
         """Propose and publish for one page; what fails of it is left over."""
-        async with self._store.read() as tx:
-            notes = await tx.notes.every(bank.id, limit=NOTES)
-            blocks = await tx.blocks.every(bank.id)
-        now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
-        look = _Looking(self._store, bank, self._retrieval)
-        view = View(
-            bank=bank, now=now, page=page, notes=notes, blocks=blocks, look=look, instructions=run.instructions
-        )  # fmt: skip
+        view, seen = await self._viewed(run, bank, page, full=full)
+        failed_before = len(self._failed)
         left: list[Leftover] = []
         for operation in self._operations:
             for step in await asyncio.to_thread(operation.plan, view):
                 await self._go_on()
-                changes, failed = await self._step(operation, step, view, replace_from)
-                left += failed
+                with self._traces.step(operation.name, len(step.episodes)) as span:
+                    changes, again = await self._step(operation, step, view, replace_from, span)
+                    span.set_attribute("circadia.step.changes", len(changes))
+                left += again
                 view = replace(view, proposed=(*view.proposed, *changes))
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
@@ -186,12 +195,28 @@ class Running:
             if replace_from is not None and page and page[-1].number < replace_from.last:
                 kept.append(replace(replace_from, first=page[-1].number + 1))
             leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first)
-            return await self._publisher.publish(
-                tx, run, bank, view.proposed, Page(upto=upto, leftovers=leftovers), self._rules
-            )
+            whole = len(self._failed) == failed_before  # else what others did since the last pass is looked at again
+            done = Page(upto=upto, leftovers=leftovers, seen=seen if whole else None)
+            return await self._publisher.publish(tx, run, bank, view.proposed, done, self._rules)
+
+    async def _viewed(self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool) -> tuple[View, Seen]:
+        """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""
+        async with self._store.read() as tx:
+            notes = await tx.notes.every(bank.id, limit=NOTES)
+            blocks = await tx.blocks.every(bank.id)
+            state, present = await tx.sleep_states.get(bank.id), await tx.banks.get(bank.id) or bank
+            stale = await tx.sleep_states.stale(bank.id, 0 if full else state.demotions)
+        now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
+        view = View(
+            bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
+            look=_Looking(self._store, bank, self._retrieval),
+            stale=frozenset(key for key, reasons in stale.items() if not all(map(repeated, reasons))),
+            edited=() if present.edited_at == state.edited_at else _edited(blocks, state.edited_at),
+        )  # fmt: skip
+        return view, Seen(demotions=present.demotions, edited_at=present.edited_at)
 
     async def _step(
-        self, operation: Operation, step: Step, view: View, before: Leftover | None
+        self, operation: Operation, step: Step, view: View, before: Leftover | None, span: Span
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
         failures = 0 if before is None else before.failures
         try:
@@ -200,12 +225,14 @@ class Running:
             return changes, ()
         except Unusable as error:
             cause = error.cause
+            failed(span, "unusable")
             if error.passing and self._patient:
                 raise _Away(_about(operation, step, cause)) from error
             self._silent = self._silent or (_about(operation, step, cause) if error.passing else "")
             failures += 1
         except OverBudget as error:
             cause = str(error)
+            failed(span, "over_budget")
             failures += error.alone
         self._failed.append(_about(operation, step, cause))
         if not step.episodes:
@@ -280,6 +307,13 @@ class _LookThere:
 
     async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
         return await self._here.done(self._look.about(text, before=before, limit=limit))
+
+
+def _edited(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
+    """Return the labels of what was written since then, and not by a pass."""
+    return frozenset(
+        each.label for each in blocks if (since is None or each.at > since) and not each.by.startswith(f"{BY} ")
+    )
 
 
 def _about(operation: Operation, step: Step, cause: str) -> str:

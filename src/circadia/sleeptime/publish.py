@@ -7,6 +7,7 @@ the pass' row and the bank's generation count. So a reader sees all or nothing, 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, replace
+from datetime import datetime
 from typing import Final, cast
 
 from circadia.clock import Clock
@@ -31,6 +32,16 @@ Rule = Callable[[Tx, Bank, Change], Awaitable[str]]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Seen:
+    """How far a page has looked, as its bank counted when it began."""
+
+    demotions: int
+    """`Bank.demotions`."""
+    edited_at: datetime | None
+    """`Bank.edited_at`."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Page:
     """What a part of a pass has worked through."""
 
@@ -38,6 +49,8 @@ class Page:
     """Number of the last episode."""
     leftovers: Sequence[Leftover]
     """What of the bank is to be tried again from now on."""
+    seen: Seen | None = None
+    """What of the bank's demotions and edits it has taken in; none if it is to look at them again."""
 
 
 class Publisher:
@@ -61,6 +74,7 @@ class Publisher:
         present = await tx.passes.get(run.id)
         if present is None or replace(present, lease_until=run.lease_until) != run:
             raise Conflict(f"pass {run.id!r} is no longer this process'")
+        before = await _demotions(tx, bank)
         first = len(await tx.passes.changes(run.id)) + 1
         numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
         removed = sum(_removes(each) for each in await tx.passes.changes(run.id, state=ChangeState.PUBLISHED))
@@ -83,10 +97,11 @@ class Publisher:
             removed += retires
             written.append(await self._applied(tx, bank, change))
         await tx.passes.put_changes(written)
-        return await self._moved(tx, run, bank, written, page)
+        return await self._moved(tx, run, bank, written, page, own=await _demotions(tx, bank) - before)
 
     async def accept(self, tx: Tx, run: Pass, bank: Bank) -> Sequence[Change]:
         """Do what waits for a person; return it with what came of it."""
+        before = await _demotions(tx, bank)
         staged = await tx.passes.changes(run.id, state=ChangeState.STAGED)
         done: list[Change] = []
         for change in staged:
@@ -95,6 +110,7 @@ class Publisher:
             else:
                 done.append(await self._applied(tx, bank, change))
         await tx.passes.put_changes(done)
+        await _known(tx, bank, await _demotions(tx, bank) - before)
         if any(each.state is ChangeState.PUBLISHED for each in done):
             await tx.banks.publish(bank.id)
         return done
@@ -104,6 +120,7 @@ class Publisher:
 
         What was changed by others since stays as they left it.
         """
+        before = await _demotions(tx, bank)
         published = await tx.passes.changes(run.id, state=ChangeState.PUBLISHED)
         done: list[Change] = []
         for change in reversed(published):
@@ -112,6 +129,7 @@ class Publisher:
             done.append(self._now(change, state, f"not undone: {wrong}" if wrong else f"undone by {by}"))
         done.reverse()
         await tx.passes.put_changes(done)
+        await _known(tx, bank, await _demotions(tx, bank) - before)
         undone = [each for each in done if each.state is ChangeState.UNDONE]
         if undone:
             await tx.banks.publish(bank.id)
@@ -130,7 +148,8 @@ class Publisher:
         there = await tx.notes.count(bank.id)
         return max(1, min(CEILING_NOTES, int(there * CEILING_SHARE)))
 
-    async def _moved(self, tx: Tx, run: Pass, bank: Bank, written: Sequence[Change], page: Page) -> Pass:
+    async def _moved(self, tx: Tx, run: Pass, bank: Bank, written: Sequence[Change], page: Page, *, own: int) -> Pass:
+        """Write how far the pass is; `own` are the demotions that it has added, which no later one need look at."""
         counts = dict(run.counts)
         for change in written:
             name = change.kind.value if change.state is ChangeState.PUBLISHED else change.state.value
@@ -143,15 +162,31 @@ class Publisher:
         now = replace(run, counts=counts, generation_after=generation, after=page.upto)
         if not run.dry_run:
             state = await tx.sleep_states.get(bank.id)
+            seen = page.seen or Seen(demotions=state.demotions, edited_at=state.edited_at)
             await tx.sleep_states.put(
-                replace(state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers))
-            )
+                replace(
+                    state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers),
+                    demotions=seen.demotions + own, edited_at=seen.edited_at,
+                )
+            )  # fmt: skip
         if not await tx.passes.save(now, origin=run):
             raise Conflict(f"pass {run.id!r} is no longer this process'")
         return now
 
     def _now(self, change: Change, state: ChangeState, why: str) -> Change:
         return replace(change, state=state, why=why, at=self._clock.now())
+
+
+async def _demotions(tx: Tx, bank: Bank) -> int:
+    found = await tx.banks.get(bank.id)
+    return 0 if found is None else found.demotions
+
+
+async def _known(tx: Tx, bank: Bank, own: int) -> None:
+    """Let no pass begin for what an earlier one did, or was taken back of it."""
+    if own:
+        state = await tx.sleep_states.get(bank.id)
+        await tx.sleep_states.put(replace(state, demotions=state.demotions + own))
 
 
 def _blank(change: Change) -> bool:

@@ -47,6 +47,8 @@ class NewPass:
     """Whether it only proposes."""
     review: bool = False
     """Whether what it proposes waits for a person."""
+    full: bool = False
+    """Whether it looks at the whole bank again."""
 
 
 class PassRows:
@@ -66,6 +68,7 @@ class PassRows:
         run = Pass(
             id=PassId(self._ids.new("pas")), bank_id=bank.id, trigger=new.trigger, by=new.by,
             instructions=new.instructions, operations=tuple(new.operations), dry_run=new.dry_run, review=new.review,
+            full=new.full,
             created_at=now, after=state.cursor, upto=max(state.cursor, backlog.last),
             generation_before=bank.published,
         )  # fmt: skip

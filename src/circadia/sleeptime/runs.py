@@ -21,6 +21,7 @@ from circadia.sleeptime.publish import Rule
 from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
+from circadia.telemetry.traces import Traces, worked
 
 _logger = logging.getLogger(__name__)
 
@@ -66,6 +67,8 @@ class SleepParts:
     """Makes vectors that lack; none if searches go by words alone."""
     ended: Ended | None = None
     """What else belongs to the end of a pass."""
+    traces: Traces = field(default_factory=Traces)
+    """Spans of what is done."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -85,7 +88,9 @@ class Run:
     task: asyncio.Task[None] = field(init=False)
 
     def disturb(self) -> None:
-        """Somebody waits."""
+        """Somebody waits; for a pass that the next answer depends on, that is who it works for."""
+        if self.run.trigger is Trigger.NEEDED:
+            return
         if self.late:
             self.slowed = True
         else:
@@ -115,6 +120,13 @@ class Runs:
 
     async def work(self, each: Run) -> None:
         """Run it to its end, or until it is to go on later; what became of it is written, whatever befalls."""
+        with self._parts.traces.running(each.run, each.bank) as span:
+            try:
+                await self._worked(each)
+            finally:
+                worked(span, each.run)
+
+    async def _worked(self, each: Run) -> None:
         run, bank = each.run, each.bank
         try:
             outcome = await self._outcome(each)
@@ -142,11 +154,12 @@ class Runs:
         if parts.mind is not None:
             asking = Asking(
                 self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=parts.minds,
-                stop=each.stop, flying=self._flying,
+                stop=each.stop, flying=self._flying, traces=parts.traces,
             )  # fmt: skip
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
             lambda: self._go_on(each), retrieval=parts.retrieval, embed=parts.embed,
+            traces=parts.traces,
         )  # fmt: skip
         return await running.work(run, bank)
 
@@ -157,25 +170,28 @@ class Runs:
         if each.slowed:
             await self._clock.sleep(THROTTLE_SECONDS)
 
-    async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> None:
+    async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
         """Let it go on once it is due again; a person's has no other trigger than that it is quiet for a while."""
         quiet = min(self._tier.policy(bank).idle, LONGEST_QUIET_SECONDS)
         seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger is Trigger.HAND else RESUME_SECONDS
-        await self._tier.rows.put_back(tx, bank, run, why, seconds=seconds)
+        return await self._tier.rows.put_back(tx, bank, run, why, seconds=seconds)
 
-    async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> None:
+    async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         ended = await self._tier.rows.end(tx, bank, run, status, detail)
         if self._parts.ended is not None:
             await self._parts.ended(tx, bank, self._tier.policy(bank), ended)
+        return ended
 
-    async def _settled(self, each: Run, act: Callable[[Tx, Pass], Awaitable[None]]) -> None:
+    async def _settled(self, each: Run, act: Callable[[Tx, Pass], Awaitable[Pass]]) -> None:
         """Write what became of a pass as it stands, if it is still ours; try again until that is written."""
         while True:
             try:
                 async with self._parts.store.write() as tx:
                     present = await tx.passes.get(each.run.id)
                     if present is not None and present.epoch == each.run.epoch and present.status is PassStatus.RUNNING:
-                        await act(tx, present)
+                        present = await act(tx, present)
+                if present is not None:
+                    each.run = present
                 return
             except CircadiaError as error:
                 _logger.warning("what became of pass %s is not written yet: %s", each.run.id, error)

@@ -86,6 +86,9 @@ class Sleeptime:
         """Since when an answer is under way at this process' gateway, by bank; a hint."""
         self.ended: set[BankId] = set()
         """Banks of whose agents a pulse has ended since they were looked at; a hint."""
+        self.filled: dict[tuple[str, str | None], float] = {}
+        """Largest share of a model's context that a call has filled since the last pass, by what the bank is bound by
+        (`bound_by`); a hint."""
         self._policies: dict[bytes, SleepPolicySettings] = {}
 
     def policy(self, bank: Bank) -> SleepPolicySettings:
@@ -193,7 +196,7 @@ class Sleeptime:
         policy, now = self.policy(bank), self._clock.now()
         state = await tx.sleep_states.get(bank.id)
         running = await tx.passes.open_of(bank.id)
-        scheduled_at, next_at = _hours(policy, state.scheduled_at or bank.created_at, now, bank.id)
+        scheduled_at, next_at, full = _hours(policy, state.scheduled_at or bank.created_at, now, bank.id)
         if own is not None:  # it was begun for its hour, which counts as served
             scheduled_at = None
         again = own is not None and own.started_at is not None  # it has been counted when it began
@@ -207,15 +210,38 @@ class Sleeptime:
             turn_at=self.turns.get(bank.id),
             replying_since=self.replying.get(bank.id),
             ended=bank.id in self.ended and policy.at_end,
+            filled=self.filled.get(bound_by(bank), 0.0),
+            stale=await _gone_stale(tx, bank, state, policy.stale_share),
+            edited_at=bank.edited_at if policy.documents and bank.edited_at != state.edited_at else None,
             scheduled_at=scheduled_at,
+            full=full,
             next_at=next_at,
         )
         rules = Rules(
             enabled=policy.enabled, idle_seconds=policy.idle, frequency_turns=policy.frequency_turns,
             max_lag_seconds=policy.max_lag_minutes * 60, importance=policy.importance,
             passes_an_hour=policy.passes_per_hour, fleet_passes_an_hour=self.settings.max_passes_per_hour,
+            overflow_share=policy.overflow_share, stale_share=policy.stale_share,
         )  # fmt: skip
         return known, due(rules, known, now)
+
+
+def bound_by(bank: Bank) -> tuple[str, str | None]:
+    """Return what agents are bound to the bank by: its name, or its template and the end user."""
+    return bank.template or bank.name, bank.end_user
+
+
+async def _gone_stale(tx: Tx, bank: Bank, state: SleepState, least: float) -> float:
+    """Return the share of the bank that has gone stale since the last pass (`Known.stale`), 0 if less than `least`.
+
+    It costs nothing where nothing was demoted; else as many steps in indexes as there are such rows, over `least`.
+    """
+    if not least or bank.demotions <= state.demotions:
+        return 0.0
+    gone = await tx.sleep_states.gone_stale(bank.id, state.demotions)
+    most = int(gone / least)
+    items = await tx.sleep_states.items(bank.id, most + 1)
+    return gone / items if gone and items <= most else 0.0
 
 
 def wrong(policy: SleepPolicySettings, state: SleepState, lag_seconds: float) -> str:
@@ -232,14 +258,17 @@ def wrong(policy: SleepPolicySettings, state: SleepState, lag_seconds: float) ->
 
 def _hours(
     policy: SleepPolicySettings, since: datetime, now: datetime, seed: str
-) -> tuple[datetime | None, datetime | None]:
-    """Return the last hour of the schedules since then, and the next one."""
-    rules = [each.recurrence() for each in policy.schedules]
+) -> tuple[datetime | None, datetime | None, bool]:
+    """Return the last hour of the schedules since then, the next one, and whether one that is past is a full one's."""
+    rules = [(each.recurrence(), each.full) for each in policy.schedules]
     past = [
-        found for each in rules if (found := last_between(each, since, now, seed=seed)) is not None and found > since
+        (found, full)
+        for each, full in rules
+        if (found := last_between(each, since, now, seed=seed)) is not None and found > since
     ]
-    ahead = [found for each in rules if (found := next_after(each, now, seed=seed)) is not None]
-    return max(past, default=None), min(ahead, default=None)
+    ahead = [found for each, _ in rules if (found := next_after(each, now, seed=seed)) is not None]
+    last = max((found for found, _ in past), default=None)
+    return last, min(ahead, default=None), any(full for _, full in past)
 
 
 def _limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:

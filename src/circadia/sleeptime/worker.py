@@ -11,7 +11,7 @@ from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
 from functools import partial
-from typing import Final
+from typing import Final, cast
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict, StorageUnavailable
@@ -25,6 +25,7 @@ from circadia.sleeptime.due import Gate, Verdict
 from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, write_askings
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
 from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
+from circadia.sleeptime.tier import bound_by
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
@@ -41,7 +42,9 @@ AT_ONCE: Final = 100
 PAUSED_SECONDS: Final = 10.0
 """A pass of a bank that is paused is looked at again after so long."""
 SCHEDULES_SECONDS: Final = 60.0
-"""Banks with schedules and nothing new are looked at so often."""
+"""Banks with schedules and nothing new are looked at so often, and those in which others have changed too little."""
+MOVED_SECONDS: Final = 10.0
+"""Banks are looked for so often in which nothing was said, but something was written or demoted by others."""
 FORGET_SECONDS: Final = 3600.0
 
 
@@ -62,7 +65,7 @@ class SleepWorker:
         self._bound: dict[tuple[str, str | None], BankId] = {}
         self._moved: set[AgentId] = set()
         self._ended: set[AgentId] = set()
-        self._schedules_at = 0.0
+        self._schedules_at = self._moved_at = 0.0
         self._forget_at = 0.0
         self._askings_at = 0.0
         self._beat_at = 0.0
@@ -138,7 +141,13 @@ class SleepWorker:
         self._bell.set()
 
     def _turn_began(self, key: str, data: Mapping[str, object]) -> None:
-        bank_id = self._bound.get((key, str(data["user"]) if USER in key else None))
+        bound = (key, str(data["user"]) if USER in key else None)
+        bank_id = self._bound.get(bound)
+        filled = cast("float", data.get("filled", 0.0))
+        if filled > self._tier.filled.get(bound, 0.0):
+            self._tier.filled[bound] = filled
+            if bank_id is not None:
+                self._look_at.pop(bank_id, None)
         if bank_id is None:
             return
         now = self._tier.turns[bank_id] = self._clock.now()
@@ -217,6 +226,9 @@ class SleepWorker:
         now = self._clock.monotonic()
         async with self._parts.store.read() as tx:
             waiting = list(await tx.sleep_states.waiting())
+            if now >= self._moved_at:
+                self._moved_at = now + MOVED_SECONDS
+                waiting += await tx.sleep_states.moved()
             if now >= self._schedules_at:
                 self._schedules_at = now + SCHEDULES_SECONDS
                 waiting += [bank.id for bank in await tx.banks.every() if self._tier.policy(bank).schedules]
@@ -252,9 +264,11 @@ class SleepWorker:
         self._register(bank)
         if verdict.trigger is not None:
             self._tier.ended.discard(bank.id)
+            self._tier.filled.pop(bound_by(bank), None)
             with suppress(Conflict):
                 async with self._parts.store.write() as tx:
-                    await self._tier.ask(tx, bank, NewPass(trigger=verdict.trigger, by="circadia"))
+                    new = NewPass(trigger=verdict.trigger, by="circadia", full=verdict.full)
+                    await self._tier.ask(tx, bank, new)
         else:
             if verdict.gate is Gate.EMPTY:
                 self._tier.ended.discard(bank.id)
@@ -266,11 +280,11 @@ class SleepWorker:
         """Note by which names signals speak of the bank."""
         for name in _names(bank):
             self._names.setdefault(name, set()).add(bank.id)
-        self._bound[bank.template or bank.name, bank.end_user] = bank.id
+        self._bound[bound_by(bank)] = bank.id
 
     def _until(self, verdict: Verdict) -> float:
         if verdict.at is None:
-            return LOOK_SECONDS
+            return SCHEDULES_SECONDS if verdict.gate is Gate.EMPTY else LOOK_SECONDS
         return min(LOOK_SECONDS, max(0.0, (verdict.at - self._clock.now()).total_seconds()))
 
     async def _note(self, bank: Bank, gate: Gate, detail: str) -> None:
@@ -284,7 +298,7 @@ class SleepWorker:
             return
         async with self._parts.store.read() as tx:
             found = await tx.passes.startable(self._clock.now(), limit=AT_ONCE)
-        for run in found:
+        for run in sorted(found, key=lambda each: each.trigger is not Trigger.NEEDED):  # somebody waits for those
             if len(self._running) >= self._tier.settings.max_concurrent_passes:
                 return
             await self._guarded(partial(self._take, run))
@@ -299,12 +313,12 @@ class SleepWorker:
             if state.paused_by is not None:
                 await self._tier.rows.wait(tx, run, f"paused by {state.paused_by}", seconds=PAUSED_SECONDS)
                 return
-            if run.trigger is not Trigger.HAND:  # a person's is begun anyway
+            if run.trigger not in (Trigger.HAND, Trigger.NEEDED):  # a person's is begun anyway
                 verdict = await self._tier.verdict(tx, bank, own=run)
                 if verdict.gate is Gate.EMPTY and not run.attempt and run.trigger is not Trigger.SCHEDULE:
                     await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
                     return
-                asked = run.trigger in (Trigger.SCHEDULE, Trigger.ENDED) and not run.attempt
+                asked = run.trigger in (Trigger.SCHEDULE, Trigger.ENDED, Trigger.OVERFLOW) and not run.attempt
                 if verdict.gate not in (None, Gate.EMPTY) and not (asked and verdict.gate is Gate.NOBODY_DUE):
                     seconds = max(RESUME_SECONDS, self._until(verdict))
                     await self._tier.rows.wait(tx, run, verdict.detail, seconds=seconds)

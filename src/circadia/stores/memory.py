@@ -66,6 +66,10 @@ class Banks(Protocol):
         """Count that a pass has published."""
         ...
 
+    async def edit(self, bank_id: BankId, at: datetime) -> None:
+        """Note that somebody other than the sleep tier wrote a block."""
+        ...
+
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         """Note that something was remembered."""
         ...

@@ -4,8 +4,9 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
-from circadia.ids import BankId, PassId
+from circadia.ids import BankId, EpisodeId, PassId
 from circadia.records.change import Change, ChangeState
+from circadia.records.episode import Stale
 from circadia.records.sleep_call import SleepCall, SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Backlog, SleepState
@@ -97,6 +98,22 @@ class SleepStates(Protocol):
 
     async def asleep_since(self, names: Collection[str]) -> datetime | None:
         """Return since when all agents bound to these names of banks sleep; none if one is awake, or there is none."""
+        ...
+
+    async def stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Stale]]:
+        """Return the episodes that are stale by a demotion that the bank counted after so many."""
+        ...
+
+    async def gone_stale(self, bank_id: BankId, after: int) -> int:
+        """Return how many episodes are stale, and notes retired, by what the bank counted after so many demotions."""
+        ...
+
+    async def items(self, bank_id: BankId, most: int) -> int:
+        """Return how many episodes and notes, retired ones too, the bank has, up to so many of each layer."""
+        ...
+
+    async def moved(self) -> Sequence[BankId]:
+        """Return the banks with demotions, or an edit of a block, that no pass knows of."""
         ...
 
     async def waiting(self) -> Sequence[BankId]:

@@ -5,9 +5,11 @@ from collections.abc import Callable
 import anthropic
 import httpx2
 import openai
+import orjson
 import pytest
 
 from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.errors import too_long
 from tests.gateway.dialects.samples import ALL, ANTHROPIC, CHAT, COMPLETIONS, MESSAGES, OPENAI, RESPONSES
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
@@ -116,3 +118,40 @@ def test_an_error_event_stays_one_event_whatever_the_message(dialect: Dialect) -
     assert event.endswith(b"\n\n")
     assert event.count(b"\n\n") == 1
     assert b"\r" not in event
+
+
+@pytest.mark.spec("SLEEP-02")
+@pytest.mark.parametrize(
+    ("status", "body", "long"),
+    [
+        (
+            400,
+            {"error": {"message": "too many", "type": "invalid_request_error", "code": "context_length_exceeded"}},
+            1,
+        ),
+        (400, {"error": {"message": "This model's maximum context length is 8192 tokens.", "code": None}}, 1),
+        (400, {"object": "error", "message": "This model's maximum context length is 4096 tokens.", "code": 400}, 1),
+        (
+            400,
+            {
+                "type": "error",
+                "error": {"type": "invalid_request_error", "message": "prompt is too long: 213000 tokens"},
+            },
+            1,
+        ),
+        (
+            400,
+            {"type": "error", "error": {"type": "invalid_request_error", "message": "input exceeds context limit"}},
+            1,
+        ),
+        (413, {"type": "error", "error": {"type": "request_too_large", "message": "Request exceeds the maximum"}}, 1),
+        (400, {"error": {"message": "max_tokens is too large", "type": "invalid_request_error", "code": None}}, 0),
+        (429, {"error": {"message": "context length", "code": "context_length_exceeded"}}, 0),
+        (400, {"error": "bad"}, 0),
+        (400, [1], 0),
+        (400, b"<html>", 0),
+    ],
+)
+def test_an_error_that_says_that_the_context_is_too_long_is_known(status: int, body: object, long: int) -> None:
+    raw = body if isinstance(body, bytes) else orjson.dumps(body)
+    assert too_long(status, raw) is bool(long)

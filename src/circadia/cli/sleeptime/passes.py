@@ -118,6 +118,12 @@ def run(
         list[str] | None, typer.Option("--operation", metavar="NAME", help="Only this one; may be repeated.")
     ] = None,
     review: Annotated[bool, typer.Option("--review", help="What it proposes waits until you accept it.")] = False,
+    full: Annotated[
+        bool, typer.Option("--full", help="It looks at all notes and beliefs again, not only at what is new.")
+    ] = False,
+    needed: Annotated[
+        bool, typer.Option("--needed", help="The next answer depends on it: it yields to no turn and no wake.")
+    ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Show how it goes until its end, and what it changed.")] = False,
     user: User = None,
     url: Url = DEFAULT_URL,
@@ -129,8 +135,9 @@ def run(
 
     async def asking(client: Client) -> PassShownAnswer:
         asked = await client.run_pass(
-            bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, user=user
-        )
+            bank, dry_run=dry_run, instructions=instructions, operations=operations or (), review=review, full=full,
+            needed=needed, user=user,
+        )  # fmt: skip
         return await (_followed(client, asked["id"]) if wait else client.show_pass(asked["id"]))
 
     found = ask(url, token, data, asking)
@@ -213,7 +220,7 @@ def _progress(found: PassAnswer) -> str:
 
 def _show(found: PassShownAnswer) -> None:
     spent = found["spent"]
-    flags = [name.replace("_", " ") for name in ("dry_run", "review") if found[name]]
+    flags = [name.replace("_", " ") for name in ("dry_run", "review", "full") if found[name]]
     rows = [
         ("begun for", found["trigger"] + (f", asked by {found['by']}" if found["by"] else "")),
         ("instructions", found["instructions"] or None),

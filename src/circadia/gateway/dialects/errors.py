@@ -1,5 +1,8 @@
 """Error bodies and in-band error events in the shapes that the providers send and their SDKs raise."""
 
+import re
+from typing import Final
+
 import orjson
 
 _OPENAI_TYPES = {401: "authentication_error", 403: "permission_error", 429: "rate_limit_error"}
@@ -14,6 +17,22 @@ _ANTHROPIC_TYPES = {
     504: "timeout_error",
     529: "overloaded_error",
 }
+_TOO_LONG_CODES: Final = ("context_length_exceeded", "request_too_large")
+_TOO_LONG: Final = re.compile(r"prompt is too long|context (?:window|length|limit|size)", re.IGNORECASE)
+"""How Anthropic, OpenAI and servers with their APIs say it; the codes are those of OpenAI and Anthropic."""
+
+
+def too_long(status: int, body: bytes) -> bool:
+    """Return whether an error says that the request is longer than the model's context, or than the API takes."""
+    if status not in (400, 413, 422):
+        return False
+    try:
+        whole = orjson.loads(body)
+        error = whole.get("error", whole)
+        said = [str(error.get(name) or "") for name in ("code", "type")]
+        return any(each in _TOO_LONG_CODES for each in said) or bool(_TOO_LONG.search(str(error.get("message") or "")))
+    except (ValueError, AttributeError):
+        return False
 
 
 def openai_error(status: int, code: str, message: str) -> bytes:

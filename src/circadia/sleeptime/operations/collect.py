@@ -5,7 +5,7 @@ Each page looks at the notes of whose evidence it says that it is over, and at a
 note is ever found is not counted anywhere, so it decides nothing here.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from circadia.ids import EpisodeId
@@ -35,9 +35,11 @@ class Collect:
     asks = False
 
     def plan(self, view: View) -> Sequence[Step]:
-        """Return one step, with the notes that are looked at."""
-        notes = list(_looked_at(view))
-        return [Step(name=f"{len(notes)} notes", notes=notes)] if notes else []
+        """Return a step with the notes that are looked at, and of a full pass more steps with all the others."""
+        first = list(_looked_at(view))
+        known = {each.id for each in first}
+        parts = [first, *(_parts([each for each in view.notes if each.id not in known]) if view.full else ())]
+        return [Step(name=f"{len(notes)} notes", notes=notes) for notes in parts if notes]
 
     async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
         """Return the notes that are dead, with why."""
@@ -53,9 +55,22 @@ class Collect:
         return found
 
 
+def _parts(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
+    """Return notes in parts that read no more episodes than a step may."""
+    part: list[Note] = []
+    read = 0
+    for note in notes:
+        read += len(note.evidence)
+        if part and read > MOST_EPISODES:
+            yield part
+            part, read = [], len(note.evidence)
+        part.append(note)
+    yield part
+
+
 def _looked_at(view: View) -> Iterator[Note]:
-    """Return the bank's notes that rest on what is demoted on this page, then a part of all others."""
-    stale = _over(view)
+    """Return the bank's notes that rest on what is over since the last pass, then a part of all others."""
+    stale = _over(view).union(view.stale)
     notes = sorted(view.notes, key=lambda note: note.number)
     parts = -(-len(notes) // AT_ONCE)
     part = view.page[-1].number % parts if view.page and parts else 0

@@ -48,11 +48,11 @@ class Dedupe:
     asks = False
 
     def plan(self, view: View) -> Sequence[Step]:
-        """Return a step for notes, if some are new, and one for what was said again."""
+        """Return a step for notes, if some are new or all are looked at, and one for what was said again."""
         steps: list[Step] = []
-        new = standing.news(view)
+        new = standing.notes(view) if view.full else standing.news(view)
         if new:
-            steps.append(Step(name=f"{len(new)} new notes", notes=new))
+            steps.append(Step(name=f"{len(new)} {'' if view.full else 'new '}notes", notes=new))
         lasting = [each for each in view.page if _lasts(each)]
         if lasting:
             steps.append(Step(name=f"{len(lasting)} statements", data={"said": lasting}))

@@ -34,6 +34,8 @@ LONGEST: Final = 120
 BELIEFS: Final = 6
 """Earlier beliefs that are shown: those about the same, and those whose evidence has changed."""
 
+_CHECK: Final = "beliefs whose evidence has changed"
+
 Id = Annotated[str, Field(max_length=40)]
 
 
@@ -75,16 +77,17 @@ class Reflect:
         new = {each.id for each in standing.news(view)}
         before = sum(each.id not in new for each in notes)
         fell = _fell(view, beliefs)
+        checks = [_step(_CHECK, (), fell[at : at + BELIEFS]) for at in range(0, len(fell), BELIEFS)]
         if before // self._each == len(notes) // self._each:
-            return [_step("beliefs whose evidence has changed", (), fell)] if fell else []
+            return checks
         due = notes[-(len(notes) - before // self._each * self._each) :]
         parts = [due[at : at + MOST_NOTES] for at in range(0, len(due), MOST_NOTES)]
         near = Related(beliefs)
         steps: list[Step] = []
         for at, part in enumerate(parts):
-            asked = [*(fell if at == 0 else ()), *near.to(part, BELIEFS)][:BELIEFS]
+            asked = [*(fell[:BELIEFS] if at == 0 else ()), *near.to(part, BELIEFS)][:BELIEFS]
             steps.append(_step(f"{len(part)} notes", part, list({each.id: each for each in asked}.values())))
-        return steps
+        return [*steps, *checks[1:]]
 
     async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
         """Return the beliefs that the model comes to, and the end of those that it gives up."""
@@ -126,9 +129,13 @@ def _since(there: Sequence[Note], beliefs: Sequence[Note]) -> list[Note]:
 
 
 def _fell(view: View, beliefs: Sequence[Note]) -> Sequence[Note]:
-    """Return the beliefs that rest on what this page shows to be stale."""
-    stale = standing.demoted(view).keys()
-    return [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)][:BELIEFS]
+    """Return the beliefs that rest on what is shown to be stale, by this page or by others since the last pass.
+
+    Of one page these are a few; after much was demoted by others, and in a full pass, all are asked about.
+    """
+    stale = standing.demoted(view).keys() | set(view.stale)
+    found = [each for each in beliefs if each.number and not stale.isdisjoint(each.evidence)]
+    return found if view.stale else found[:BELIEFS]
 
 
 def _step(name: str, notes: Sequence[Note], beliefs: Sequence[Note]) -> Step:

@@ -66,13 +66,14 @@ class Rethink:
         self._label = label
 
     def plan(self, view: View) -> Sequence[Step]:
-        """Return one step, if there are notes that the blocks do not know of."""
+        """Return one step, if there are notes that the blocks do not know of, or that an edit of a block is about."""
         blocks = self._writable(view)
-        notes = _due(view, blocks) if blocks and self._most else ()
+        notes = _with_those(_due(view, blocks), _about_edits(view)) if blocks and self._most else ()
         if not notes:
             return []
         size = sum(tokens(each.text) + 6 for each in notes) + sum(tokens(each.value) + 20 for each in blocks) + 300
-        return [Step(name=f"{len(notes)} new notes", notes=notes, tokens=size)]
+        about = f"{len(view.edited)} edited blocks" if view.edited else f"{len(notes)} new notes"
+        return [Step(name=about, notes=notes, tokens=size)]
 
     async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
         """Return the blocks as the model wants them, each written once."""
@@ -80,7 +81,7 @@ class Rethink:
         blocks = dict(read)
         left = self._most
         while left:
-            sheet = _sheet(list(blocks.values()), step.notes)
+            sheet = _sheet(view, list(blocks.values()), step.notes)
             question = prompt(self.name, view, sheet.text, edits=left)
             answer = await ask(question, Rethought, most_tokens=200 + 120 * left)
             before = dict(blocks)
@@ -96,7 +97,8 @@ class Rethink:
             write_block(
                 view, self.name, label, block.value,
                 [(each.start, each.end, each.episodes) for each in block.spans],
-                why=f"what {len(step.notes)} new notes say",
+                why=f"as {', '.join(sorted(view.edited))} says now" if view.edited
+                else f"what {len(step.notes)} new notes say",
             )
             for label, block in blocks.items()
             if block.value != read[label].value
@@ -138,14 +140,35 @@ def _due(view: View, blocks: Sequence[Block]) -> Sequence[Note]:
     return sorted(best, key=lambda each: (each.at, each.id))
 
 
-def _sheet(blocks: Sequence[Block], notes: Sequence[Note]) -> Sheet:
+def _about_edits(view: View) -> Sequence[Note]:
+    """Return the notes that share words with what others have written into blocks, those with the most first."""
+    wanted = {term for each in view.blocks if each.label in view.edited for term in asked_terms(each.value)}
+    if not wanted:
+        return ()
+    fit = [each for each in standing.notes(view) if each.trust in TALK and each.kind is not NoteKind.SUMMARY]
+    shared = {each.id: len(wanted.intersection(memoryview(each.terms).cast("I"))) for each in fit}
+    best = sorted(fit, key=lambda each: (-shared[each.id], each.at, each.id))
+    return [each for each in best[:MOST_NOTES] if shared[each.id]]
+
+
+def _with_those(notes: Sequence[Note], others: Sequence[Note]) -> Sequence[Note]:
+    found = list({each.id: each for each in (*notes, *others)}.values())[:MOST_NOTES]
+    return sorted(found, key=lambda each: (each.at, each.id))
+
+
+def _sheet(view: View, blocks: Sequence[Block], notes: Sequence[Note]) -> Sheet:
     sheet = Sheet()
-    for block in blocks:
+    labels = {each.label for each in blocks}
+    others = [each for each in view.blocks if each.label in view.edited and each.label not in labels]
+    about_same = [each for each in others if any(_shares(each.value, note.text) for note in notes)]
+    for block in (*blocks, *about_same):
         about = f" ({one_line(block.description)})" if block.description else ""
-        sheet.head(f"Block {one_line(block.label)}{about}, room for {block.limit - len(block.value)} characters")
+        room = f"room for {block.limit - len(block.value)} characters" if block.label in labels else "not yours to edit"
+        new = ", just written by somebody else" if block.label in view.edited else ""
+        sheet.head(f"Block {one_line(block.label)}{about}, {room}{new}")
         for line in block.value.split("\n") if block.value else ():
             sheet.line(f"| {line}")
-    sheet.head("New notes")
+    sheet.head("Notes" if view.edited else "New notes")
     sheet.notes(notes)
     return sheet
 
@@ -181,11 +204,15 @@ def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | 
 def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Sequence[Note]) -> bool:
     """Return whether a part may be replaced: it stays in what replaces it, or a note says that it is over.
 
-    What a pass wrote may be said anew by any note, but not be dropped without one that ends it.
+    What a pass wrote may be said anew by any note, but not be dropped without one that ends it, or a block about the
+    same that somebody has written since.
     """
     old = block.value[start:end]
     own = any(each.start < end and start < each.end for each in block.spans)
     if old in new or (own and new and _shares(old, new)):
+        return True
+    others = [each for each in view.blocks if each.label in view.edited and each.label != block.label]
+    if own and any(_shares(old, each.value) for each in others):
         return True
     ending = {
         each.target for each in view.proposed if each.kind is ChangeKind.ADD_NOTE and (each.after or {}).get("ended")

@@ -40,6 +40,7 @@ _PUBLISH = Statement(
 _TOUCH = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(written_at=bindparam("now")), ("key", "now")
 )  # fmt: skip
+_EDIT = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
 _SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 _OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
 _PASSES = select(passes.c.id).where(passes.c.bank_id == bindparam("bank"))
@@ -134,6 +135,10 @@ class SqlBanks:
         """Count that a pass has published."""
         await self._run(lambda connection: _PUBLISH.count(connection, {"key": bank_id}))
 
+    async def edit(self, bank_id: BankId, at: datetime) -> None:
+        """Note that somebody other than the sleep tier wrote a block."""
+        await self._run(lambda connection: _EDIT.count(connection, {"key": bank_id, "now": at}))
+
     async def touch(self, bank_id: BankId, at: datetime) -> None:
         """Note that something was remembered."""
         self._keep(_TOUCH, (bank_id, at), key=bank_id)
@@ -169,6 +174,7 @@ def _bank(row: Row[Any]) -> Bank:
         demotions=row.demotions,
         vectors=row.vectors,
         published=row.published,
+        edited_at=row.edited_at,
         skipped=row.skipped,
         created_at=row.created_at,
         written_at=row.written_at,

@@ -36,6 +36,7 @@ banks = Table(
     Column("demotions", Integer, nullable=False, server_default=text("0")),
     Column("published", Integer, nullable=False, server_default=text("0")),
     Column("vectors", Integer, nullable=False, server_default=text("0")),
+    Column("edited_at", Instant),
 )
 Index("banks_template", banks.c.template)
 

@@ -227,6 +227,7 @@ def _pass(row: Row[Any]) -> Pass:
         operations=tuple(row.operations),
         dry_run=row.dry_run,
         review=row.review,
+        full=row.full,
         status=PassStatus(row.status),
         attempt=row.attempt,
         epoch=row.epoch,

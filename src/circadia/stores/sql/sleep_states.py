@@ -1,23 +1,25 @@
 """How far sleep-time work has come in each bank, and what waits there."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
-from sqlalchemy import Row, Text, and_, bindparam, cast, exists, func, or_, select
+from pydantic import TypeAdapter
+from sqlalchemy import Row, Select, Table, Text, and_, bindparam, cast, exists, func, or_, select
 
-from circadia.ids import BankId
+from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
-from circadia.records.episode import EpisodeKind
+from circadia.records.episode import EpisodeKind, Stale
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.memory_tables import banks, episodes
+from circadia.stores.sql.memory_tables import banks, episodes, notes
 from circadia.stores.sql.schema import agents
 from circadia.stores.sql.sleep_tables import sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
+_REASONS: Final = TypeAdapter(tuple[Stale, ...])
 _COLUMNS = [column.name for column in sleep_states.c]
 _PUT = Statement(
     Upsert(sleep_states, keys=("bank_id",), new=[name for name in _COLUMNS if name != "bank_id"]), _COLUMNS
@@ -56,6 +58,45 @@ _WAITING = (
     .where(or_(_BEHIND, cast(sleep_states.c.leftovers, Text) != "[]"))
     .order_by(banks.c.id)
 )
+_MOVED = (
+    select(banks.c.id)
+    .outerjoin(sleep_states, sleep_states.c.bank_id == banks.c.id)
+    .where(
+        or_(
+            banks.c.demotions > func.coalesce(sleep_states.c.demotions, 0),
+            banks.c.edited_at != sleep_states.c.edited_at,
+            and_(banks.c.edited_at.is_not(None), sleep_states.c.edited_at.is_(None)),
+        )
+    )
+    .order_by(banks.c.id)
+)
+_STALE_EPISODES = (
+    episodes.c.bank_id == bindparam("bank"),
+    episodes.c.demotion > bindparam("after"),
+    cast(episodes.c.stale, Text) != "[]",
+)
+_STALE = Statement(select(episodes.c.id, episodes.c.stale).where(*_STALE_EPISODES).order_by(episodes.c.number))
+_GONE_STALE = Statement(
+    select(
+        select(func.count()).where(*_STALE_EPISODES).scalar_subquery()
+        + select(func.count())
+        .where(
+            notes.c.bank_id == bindparam("bank"),
+            notes.c.demotion > bindparam("after"),
+            notes.c.retired_at.is_not(None),
+        )
+        .scalar_subquery()
+    )
+)  # as many steps in the indexes as there are such rows, however many the bank has
+
+
+def _some(table: Table) -> Select[Any]:
+    """Count the rows of a bank, `most` at most, and go no further in the index."""
+    first = select(table.c.number).where(table.c.bank_id == bindparam("bank")).limit(bindparam("most")).subquery()
+    return select(func.count()).select_from(first)
+
+
+_ITEMS = Statement(select(_some(episodes).scalar_subquery() + _some(notes).scalar_subquery()))
 
 
 class SqlSleepStates:
@@ -88,6 +129,26 @@ class SqlSleepStates:
         row = await self._run(lambda connection: connection.execute(_ASLEEP, {"names": list(names)}).one())
         return row.since if row.agents and row.agents == row.asleep else None
 
+    async def stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Stale]]:
+        """Return the episodes that are stale by a demotion that the bank counted after so many."""
+        rows = await self._run(lambda connection: _STALE.all(connection, {"bank": bank_id, "after": after}))
+        return {EpisodeId(row.id): _REASONS.validate_python(row.stale) for row in rows}
+
+    async def gone_stale(self, bank_id: BankId, after: int) -> int:
+        """Return how many episodes are stale, and notes retired, by what the bank counted after so many demotions."""
+        values = {"bank": bank_id, "after": after}
+        return int(await self._run(lambda connection: _GONE_STALE.scalar(connection, values)))
+
+    async def items(self, bank_id: BankId, most: int) -> int:
+        """Return how many episodes and notes, retired ones too, the bank has, up to so many of each layer."""
+        values = {"bank": bank_id, "most": most}
+        return int(await self._run(lambda connection: _ITEMS.scalar(connection, values)))
+
+    async def moved(self) -> Sequence[BankId]:
+        """Return the banks with demotions, or an edit of a block, that no pass knows of."""
+        found = await self._run(lambda connection: connection.execute(_MOVED).scalars().all())
+        return list(map(BankId, found))
+
     async def waiting(self) -> Sequence[BankId]:
         """Return the banks that have episodes behind their cursor, or leftovers."""
         found = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
@@ -107,4 +168,6 @@ def _state(row: Row[Any]) -> SleepState:
         gate=row.gate,
         gate_detail=row.gate_detail,
         gate_at=row.gate_at,
+        demotions=row.demotions,
+        edited_at=row.edited_at,
     )

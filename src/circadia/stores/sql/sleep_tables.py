@@ -12,6 +12,8 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    false,
+    text,
 )
 
 from circadia.stores.sql.schema import Instant, metadata, only
@@ -43,6 +45,7 @@ passes = Table(
     Column("generation_after", Integer),
     Column("counts", JSON, nullable=False),
     Column("detail", Text, nullable=False),
+    Column("full", Boolean, nullable=False, server_default=false()),
 )
 Index("passes_bank", passes.c.bank_id, passes.c.id)
 Index("passes_open", passes.c.bank_id, unique=True, **only("ended_at IS NULL"))
@@ -78,6 +81,8 @@ sleep_states = Table(
     Column("gate", String, nullable=False),
     Column("gate_detail", Text, nullable=False),
     Column("gate_at", Instant),
+    Column("demotions", Integer, nullable=False, server_default=text("0")),
+    Column("edited_at", Instant),
 )
 
 sleep_calls = Table(
