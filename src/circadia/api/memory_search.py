@@ -13,6 +13,7 @@ from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Found
+from circadia.memory.uses import use_of
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
@@ -131,6 +132,8 @@ async def search_bank(
     async with parts.store.read() as tx:
         bank = await parts.memory.banks.opened(tx, who, b, user=user)
         found: Sequence[Found] = await parts.memory.retrieval.find(tx, bank, question)
+    if who.agent is not None:
+        parts.memory.uses.note(use_of(bank, who.agent.id, found))
     return HitList(bank=bank.name, hits=[hit_view(each) for each in found])
 
 
@@ -166,6 +169,8 @@ async def show_context(
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
         )
         hits = await parts.memory.retrieval.fetched(tx, bank, [each.scored for each in made.hits])
+    if who.agent is not None:
+        parts.memory.uses.note(use_of(bank, who.agent.id, made.hits, made.blocks))
     return ContextView(
         bank=bank.name,
         stable=made.stable,

@@ -1,6 +1,6 @@
 """The services of memory, as the entrances use them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from circadia.memory.banks import Banks
 from circadia.memory.blocks import Blocks
@@ -8,6 +8,7 @@ from circadia.memory.context import Contexts
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.transfer.intake import Intake
+from circadia.memory.uses import Uses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -26,3 +27,5 @@ class Memory:
     """What goes into prompts."""
     intake: Intake
     """Imports."""
+    uses: Uses = field(default_factory=Uses)
+    """What was handed to agents lately."""

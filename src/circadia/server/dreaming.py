@@ -28,6 +28,7 @@ from circadia.sleeptime.operations.registry import chosen
 from circadia.sleeptime.publish import Publisher, Rule
 from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.runs import SleepParts
+from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime
 from circadia.sleeptime.wording import worded
 from circadia.sleeptime.worker import SleepWorker
@@ -71,6 +72,12 @@ def sleep_worker(
         mind=minds[0], minds=minds[1], ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+
+
+def sleep_savings(settings: Settings, clock: Clock, store: Store, memory: Memory) -> Savings:
+    """Build what counts what hot calls were spared."""
+    lists = {name: PriceList(base_url=each.base_url, api=each.api) for name, each in settings.upstreams.items()}
+    return Savings(clock, store, memory.uses, lists)
 
 
 def sleep_minds(

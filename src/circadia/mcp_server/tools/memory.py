@@ -16,6 +16,7 @@ from circadia.mcp_server.tools.waits import ANSWER_CHARACTERS
 from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.retrieval import Found
+from circadia.memory.uses import use_of
 from circadia.records.bank import Trust
 from circadia.records.block import Block
 from circadia.records.end_user import bounded
@@ -198,8 +199,10 @@ async def _recall(caller: Caller, given: Recall) -> Answer:
             if caller.principal.operator:
                 raise
             return RecallAnswer(bank=None, hits=[])  # one of its own that nobody has written to yet
-        found = await memory.retrieval.find(tx, bank, question)
-    return RecallAnswer(bank=bank.name, hits=[_recalled(each) for each in _fitting(found)])
+        found = _fitting(await memory.retrieval.find(tx, bank, question))
+    if caller.principal.agent is not None:
+        memory.uses.note(use_of(bank, caller.principal.agent.id, found))
+    return RecallAnswer(bank=bank.name, hits=[_recalled(each) for each in found])
 
 
 async def _insert(caller: Caller, given: Insert) -> Answer:

@@ -12,6 +12,7 @@ from sqlalchemy import (
     String,
     Table,
     Text,
+    text,
 )
 
 from circadia.stores.sql.schema import Instant, metadata, only
@@ -78,6 +79,7 @@ sleep_states = Table(
     Column("gate", String, nullable=False),
     Column("gate_detail", Text, nullable=False),
     Column("gate_at", Instant),
+    Column("pauses", JSON, nullable=False, server_default=text("'[]'")),
 )
 
 sleep_calls = Table(
@@ -95,3 +97,18 @@ sleep_calls = Table(
 Index("sleep_calls_key", sleep_calls.c.bank_id, sleep_calls.c.key)
 Index("sleep_calls_pass", sleep_calls.c.pass_id, sleep_calls.c.id)
 Index("sleep_calls_at", sleep_calls.c.at)
+Index("sleep_calls_bank", sleep_calls.c.bank_id, sleep_calls.c.at)
+
+benefits = Table(
+    "benefits",
+    metadata,
+    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
+    Column("operation", String, primary_key=True),
+    Column("day", Integer, primary_key=True),
+    Column("uses", BigInteger, nullable=False),
+    Column("saved_tokens", BigInteger, nullable=False),
+    Column("saved_seconds", Double, nullable=False),
+    Column("saved_nanousd", BigInteger, nullable=False),
+    Column("unpriced_tokens", BigInteger, nullable=False),
+)
+Index("benefits_day", benefits.c.day)
