@@ -247,7 +247,7 @@ def seconds_a_token(lines: Sequence[Call], upstream: str | None, model: str | No
 async def _look(tx: Tx, bank_id: BankId, uses: Sequence[Use], known: _Known) -> None:
     """Read what the answers rest on, as far as it is not known yet; what is forgotten by now saves nothing."""
     numbers = {number for use in uses for number in use.notes}.difference(known.notes)
-    notes = await tx.notes.numbered(bank_id, numbers) if numbers else {}
+    notes = await tx.notes.numbered(bank_id, numbers)
     for number in numbers:
         note = notes.get(number)
         known.notes[number] = None if note is None else await _of_note(tx, note)
