@@ -112,7 +112,7 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
 def costly(stand: Stand, **benefit: Any) -> tuple[Tier, ScriptedMind]:
     """Return a tier whose passes cost a thousandth of a dollar for each question."""
     mind = ScriptedMind(reading, used=Usage(input_tokens=900_000, output_tokens=100_000))
-    stated = {"min_calls": 1, "min_cost_usd": 0.003, "window_days": 2, **benefit}
+    stated = {"min_calls": 1, "min_cost_usd": 0.001, "window_days": 2, **benefit}
     return Tier(stand, mind, idle_seconds=0, benefit=stated), mind
 
 

@@ -88,8 +88,8 @@ async def noted(stand: Stand, *, operation: str = "consolidate") -> tuple[Note, 
 def notes_only(stand: Stand, note: Note, **more: Any) -> Use:
     """Return an answer in which the note stands alone."""
     use = Use(
-        bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[note.number], episodes=frozenset(),
-        blocks=[], known=frozenset(),
+        bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[note.number], episodes=[],
+        blocks=[], known=[],
     )  # fmt: skip
     return replace(use, **more)
 
@@ -99,8 +99,8 @@ async def test_a_note_is_credited_to_who_made_it_at_the_price_of_the_call_s_mode
     note, said = await noted(stand, operation="contradictions")
     uses = stand.memory.uses
     uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini"))
-    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", episodes={said[0].number}))
-    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", known={hash(said[0].text)}))
+    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", episodes=[said[0].number]))
+    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", known=[hash(said[0].text)]))
     await savings(stand).step()
     (found,) = await gains(stand)
     spared = 7 * size(said[0]) - 3 * size(note)

@@ -1,7 +1,7 @@
 """Which notes and blocks were handed to which agents: noted by the hot path, worked through behind it (SLEEP-42)."""
 
 from collections import deque
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from circadia.ids import AgentId, BankId
@@ -13,6 +13,8 @@ from circadia.records.per_call import per_call
 
 BOUND: Final = 10_000
 """Uses that wait to be worked through; beyond it the oldest are dropped and counted."""
+
+_NOTES: Final = Layer.NOTES  # to find it in its class takes longer than all the rest of a hit
 
 
 class Shown(Protocol):
@@ -36,11 +38,11 @@ class Use:
     """The call's model; none likewise."""
     notes: Sequence[int]
     """Numbers of the notes, in order."""
-    episodes: Collection[int]
+    episodes: Sequence[int]
     """Numbers of the episodes."""
     blocks: Sequence[Block]
     """The blocks that rest on episodes."""
-    known: Collection[int]
+    known: Sequence[int]
     """Hashes of the texts that the call's own history holds."""
 
 
@@ -49,15 +51,18 @@ def use_of(
     upstream: str | None = None, model: str | None = None,
 ) -> Use | None:  # fmt: skip
     """Return what is to be noted of an answer; none if nothing that passes made stood in it."""
-    scored = [hit.scored for hit in hits]
-    notes = [each.number for each in scored if each.layer is Layer.NOTES]
+    notes: list[int] = []
+    episodes: list[int] = []
+    for hit in hits:
+        scored = hit.scored
+        (notes if scored.layer is _NOTES else episodes).append(scored.number)
     resting = [block for block in blocks if block.spans]
     if not notes and not resting:
         return None
     return Use(
         bank=bank.id, agent=agent, upstream=upstream, model=model, notes=notes,
-        episodes=frozenset([each.number for each in scored if each.layer is Layer.EPISODES]), blocks=resting,
-        known=frozenset(map(hash, known)),
+        episodes=episodes, blocks=resting,
+        known=list(map(hash, known)),
     )  # fmt: skip
 
 

@@ -188,7 +188,9 @@ class Savings:
             await _look(tx, bank_id, uses, known)
             for use in uses:
                 pace = await self._pace(tx, use, now)
-                for operation, spared in saved(_sources(use, known), known.rows, use.episodes, use.known):
+                for operation, spared in saved(
+                    _sources(use, known), known.rows, frozenset(use.episodes), frozenset(use.known)
+                ):
                     sums.setdefault(operation, _Sum()).add(spared, pace)
         gains = [
             Benefit(
