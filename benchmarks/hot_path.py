@@ -42,8 +42,8 @@ class Size:
     """Episodes that wait in the other bank, each time."""
     calls: int = 100
     """Of a run; those inline are fewer, since each takes long."""
-    inline_calls: int = 20
-    rounds: int = 5
+    inline_calls: int = 10
+    rounds: int = 3
     every_seconds: float = 0.2
     """A call begins so often, whatever became of those before."""
     model_seconds: float = 0.3

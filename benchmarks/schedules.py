@@ -63,13 +63,13 @@ class Size:
 
     agents: int = 10_000
     """Agents, each with a routine."""
-    idle_seconds: float = 4.0
+    idle_seconds: float = 10.0
     """How long the server is watched while nothing is due."""
     rounds: int = 3
     """How often, with all agents; once without."""
     steady: int = 300
     """Pulses at the steady rate: 15 s of them."""
-    rare: int = 5
+    rare: int = 10
     """Pulses that are due now and then."""
     burst: int = 500
     """Pulses that are due at the same instant."""

@@ -61,9 +61,13 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
 }
 
 
+# Those that take a quarter of a minute and more even at their smallest are slow.
 MARKS = {
-    "schedules": pytest.mark.slow,  # half a minute even at its smallest: it waits for what is due
-    "remember": pytest.mark.spec("MEM-01"),
+    "schedules": pytest.mark.slow,
+    "admission": pytest.mark.slow,
+    "pulses": pytest.mark.slow,
+    "proxy": pytest.mark.slow,
+    "remember": (pytest.mark.slow, pytest.mark.spec("MEM-01")),
     "search": pytest.mark.spec("MEM-07"),
     "context": pytest.mark.spec("MEM-13", "MEM-15"),
     "dream_losses": pytest.mark.spec("SLEEP-71"),

@@ -205,11 +205,14 @@ def test_each_door_is_in_the_table_and_no_other() -> None:
 @pytest.mark.spec("GATE-07", "GATE-32")
 @pytest.mark.parametrize("door", DOORS)
 async def test_a_door_opens_to_those_only_whom_the_table_names(service: Service, door: str) -> None:
-    seen: list[int] = []
-    for number in range(len(PRINCIPALS)):
-        place = await fresh(service)
-        seen.append(await status(service, place, door, place.tokens[number]))
-    assert dict(zip(PRINCIPALS, seen, strict=True)) == dict(zip(PRINCIPALS, DOORS[door][0], strict=True))
+    wanted = DOORS[door][0]
+    place, seen = await fresh(service), dict[str, int]()
+    # Who reads, or is refused, changes nothing (the last test here), so that the next one finds the place as it was.
+    for number in sorted(range(len(PRINCIPALS)), key=lambda number: wanted[number] < 300):
+        seen[PRINCIPALS[number]] = await status(service, place, door, place.tokens[number])
+        if seen[PRINCIPALS[number]] < 300 and not door.startswith("GET "):
+            place = await fresh(service)
+    assert seen == dict(zip(PRINCIPALS, wanted, strict=True))
 
 
 @pytest.mark.spec("GATE-07", "GATE-35")

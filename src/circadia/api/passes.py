@@ -29,7 +29,7 @@ from circadia.records.bank import Bank
 from circadia.records.change import ChangeState
 from circadia.records.principal import Principal
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.settings.sleeptime import Operation
+from circadia.settings.sleeptime import Operation, OwnOperation
 from circadia.sleeptime.rows import TOPIC, NewPass
 from circadia.stores.base import Tx
 
@@ -53,8 +53,8 @@ class PassBody(Body):
         description="What you want of this pass in particular.",
         examples=["Keep the dates."],
     )
-    operations: list[Operation] = Field(
-        default_factory=list[Operation],
+    operations: list[Operation | OwnOperation] = Field(
+        default_factory=list[Operation | OwnOperation],
         max_length=20,
         description="Only these operations; empty are those of the bank's policy.",
     )
@@ -76,9 +76,9 @@ async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None,
         raise InvalidRequest("body.instructions: it is not text: it has a NUL or a lone surrogate")
     async with parts.store.write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
-        off = [each for each in asked.operations if not parts.sleeptime.policy(bank).does(each)]
+        off = [each for each in asked.operations if not parts.sleeptime.does(bank, each)]
         if off:
-            raise InvalidRequest(f"body.operations: {off[0]!r} is switched off for bank {bank.name!r}")
+            raise InvalidRequest(f"body.operations: {off[0]!r} is switched off for bank {bank.name!r}, or not there")
         new = NewPass(
             trigger=Trigger.HAND,
             by=who.name,

@@ -50,7 +50,7 @@ class MindAt:
 async def opened(at: MindAt, clock: Clock) -> AsyncGenerator[Mind]:
     """Give the model until the block ends; its connections are closed then.
 
-    What speaks to providers takes seconds to load, so it is loaded here, in a thread, and only where there is a model.
+    What speaks to providers is large, so it is loaded here, in a thread, and only where there is a model.
     """
     http, mind = await asyncio.to_thread(_made, at, clock)
     async with http:

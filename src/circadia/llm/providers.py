@@ -27,11 +27,11 @@ class Known:
     """What stands before the endpoint in its OpenAI-shaped API, below the host."""
 
 
-# Chosen on 2026-11-21 from the prices in genai-prices 0.2.3, in US dollars for a million tokens read / written. Each is
-# the cheapest of its provider's present generation that keeps to a JSON schema and reads at least 100,000 tokens;
-# older ones that cost as much or less are left out, since providers retire them.
+# Chosen on 2026-11-21 from the names, windows and prices in genai-prices 0.2.3 (US dollars for a million tokens read /
+# written): the cheapest of each provider's present generation that reads at least 100,000 tokens; older ones that cost
+# as much or less are left out, since providers retire them. None has been measured at this work.
 KNOWN: Final[Mapping[str, Known]] = {
-    # 0.10 / 0.50; gpt-5-nano and gpt-4.1-nano are two generations older and as dear, or cannot stop thinking.
+    # 0.10 / 0.50; gpt-5-nano and gpt-4.1-nano are two generations older.
     "openai": Known(cheap="gpt-6-luna"),
     # 0.10 / 0.50; claude-haiku-4-5 costs ten times as much.
     "anthropic": Known(cheap="claude-haiku-5-5"),
@@ -39,11 +39,11 @@ KNOWN: Final[Mapping[str, Known]] = {
     "google": Known(cheap="gemini-3.1-flash-lite", root="/v1beta/openai"),
     # 0.15 / 0.60; deepseek-chat is its older name for a smaller window.
     "deepseek": Known(cheap="deepseek-flash"),
-    # 0.15 / 0.60; the ministral models cost less and lose facts.
+    # 0.15 / 0.60; the ministral models cost less and are smaller.
     "mistral": Known(cheap="mistral-small-latest"),
-    # 0.075 / 0.30; its cheaper models keep to no schema, or read 8,192 tokens.
+    # 0.075 / 0.30.
     "groq": Known(cheap="openai/gpt-oss-20b", root="/openai/v1"),
-    # OpenAI's cheap model at OpenAI's price: its host is the same each time, so its answers are, too.
+    # OpenAI's cheap model at OpenAI's price.
     "openrouter": Known(cheap="openai/gpt-6-luna", root="/api/v1"),
 }
 

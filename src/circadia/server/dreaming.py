@@ -5,6 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
+from functools import partial
 from typing import Final, TypeVar
 
 from pydantic import BaseModel
@@ -24,7 +25,7 @@ from circadia.settings.sleeptime import SleepModelSettings
 from circadia.sleeptime.agents import SleeptimeAgents
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.grounding import grounded
-from circadia.sleeptime.operations.registry import chosen
+from circadia.sleeptime.operations.registry import chosen, loaded
 from circadia.sleeptime.publish import Publisher, Rule
 from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.runs import SleepParts
@@ -66,10 +67,16 @@ def sleep_worker(
     memory: Memory,
     wakes: Requests | None = None,
 ) -> SleepWorker:
-    """Build what runs passes; `minds` are the tier's model and those of single operations."""
+    """Build what runs passes; `minds` are the tier's model and those of single operations.
+
+    Raises:
+        ConfigError: an operation of the user's own cannot be loaded.
+    """
+    operations = partial(chosen, own=loaded(settings.sleeptime.own_operations))
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=chosen, rules=RULES, retrieval=memory.retrieval,
-        mind=minds[0], minds=minds[1], ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
+        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES,
+        retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
+        ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended,
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 
@@ -144,7 +151,7 @@ def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
 
 
 class LateMind:
-    """A model that is opened when it is first asked: what speaks to providers takes seconds to load."""
+    """A model that is opened when it is first asked: what speaks to providers is large."""
 
     def __init__(self, at: MindAt, clock: Clock, stack: AsyncExitStack, turn: asyncio.Semaphore) -> None:
         self.name = at.model

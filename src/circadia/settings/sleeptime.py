@@ -1,9 +1,9 @@
 """Section `sleeptime`: passes over banks while nobody waits. A bank's own `sleeptime` states what differs there."""
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, field_validator, model_validator
+from pydantic import Field, StringConstraints, field_validator, model_validator
 
 from circadia.errors import CircadiaError
 from circadia.records.schedule import Recurrence
@@ -11,6 +11,9 @@ from circadia.settings.section import Section
 
 Operation = Literal["consolidate", "contradictions", "reflect", "compress", "dedupe", "collect", "rethink"]
 """What passes do; dates are resolved, and episodes grouped, in all of them."""
+
+OwnOperation = Annotated[str, StringConstraints(pattern=r"^own_[a-z0-9_]{1,40}$")]
+"""An operation of the user's own code."""
 
 IDLE_SECONDS: Mapping[str, float] = {"chat": 60.0, "coding": 600.0}
 """SLEEP-01: whoever writes code thinks for minutes between turns."""
@@ -70,7 +73,7 @@ class BenefitSettings(Section):
         le=MOST,
         description="What a token of a hot call counts against one of a pass, where a price is not known.",
     )
-    spared: tuple[Operation, ...] = Field(
+    spared: tuple[Operation | OwnOperation, ...] = Field(
         ("contradictions",),
         description="Operations that are never paused: what they bring is not fewer tokens but right answers.",
     )
@@ -131,8 +134,8 @@ class SleepPolicySettings(Section):
         "itself, with `sleeptime` in its policy.",
     )
     max_rethinks: int = Field(10, ge=0, description="Edits of blocks in one pass.")
-    operations: dict[Operation, OperationSettings] = Field(
-        default_factory=dict[Operation, OperationSettings],
+    operations: dict[Operation | OwnOperation, OperationSettings] = Field(
+        default_factory=dict[Operation | OwnOperation, OperationSettings],
         description="Operations, by name: each can be switched off and has its own budget.",
     )
     budget: BudgetSettings = Field(
@@ -150,7 +153,7 @@ class SleepPolicySettings(Section):
         """Return the seconds of quiet after which a bank counts as idle."""
         return IDLE_SECONDS[self.preset] if self.idle_seconds is None else self.idle_seconds
 
-    def does(self, operation: Operation) -> bool:
+    def does(self, operation: str) -> bool:
         """Return whether passes do it."""
         stated = self.operations.get(operation)
         return stated is None or stated.enabled
@@ -184,6 +187,11 @@ class SleeptimeSettings(SleepPolicySettings):
     max_passes_per_hour: int = Field(600, ge=0, description="Passes over all banks that may begin within an hour.")
     keep_days: int = Field(
         30, ge=1, le=36_500, description="Passes that ended, and answers of the model, are kept for so long."
+    )
+
+    own_operations: dict[OwnOperation, str] = Field(
+        default_factory=dict[OwnOperation, str],
+        description="Operations of your own code, as `package.module:Class`; the names begin with `own_`.",
     )
 
     @field_validator("model", mode="before")

@@ -77,7 +77,10 @@ class Ask(Protocol):
 
 
 class Operation(Protocol):
-    """One kind of sleep-time work. To add one: a file in `operations/`, its name in the settings."""
+    """One kind of sleep-time work: one in `operations/`, or a user's own, which `sleeptime.own_operations` names.
+
+    What it proposes is held to the same rules as all else: sources, ceilings, review, undo.
+    """
 
     name: str
     """Key of its settings, and label of its metrics."""

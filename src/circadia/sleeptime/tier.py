@@ -4,7 +4,7 @@ import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, get_args
 
 import orjson
 from pydantic import ValidationError
@@ -20,7 +20,7 @@ from circadia.records.note import Note
 from circadia.records.sleep_call import SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Backlog, OperationPause, SleepState
-from circadia.settings.sleeptime import BudgetSettings, SleepPolicySettings, SleeptimeSettings
+from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.ask import Limit, Scope, Unit
 from circadia.sleeptime.benefit import Balance, Standing, balances, paused, window_of
 from circadia.sleeptime.due import Known, Rules, Verdict, due
@@ -104,6 +104,11 @@ class Sleeptime:
                 found = self.settings.policy_of({})
             self._policies[key] = found
         return found
+
+    def does(self, bank: Bank, operation: str) -> bool:
+        """Return whether passes over the bank do it."""
+        there = operation in get_args(Operation) or operation in self.settings.own_operations
+        return there and self.policy(bank).does(operation)
 
     def limits(self, bank: Bank) -> Sequence[Limit]:
         """Return all that a pass over the bank must keep to."""

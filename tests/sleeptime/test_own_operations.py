@@ -1,0 +1,62 @@
+"""An operation of the user's own code is loaded from the file, takes part in passes, and is held to the same rules."""
+
+from pathlib import Path
+
+import pytest
+from pydantic import ValidationError
+
+from circadia.errors import ConfigError
+from circadia.records.change import ChangeState
+from circadia.records.sleep_pass import PassStatus
+from circadia.settings.sleeptime import SleeptimeSettings
+from circadia.sleeptime.operations.registry import chosen, loaded
+from tests.sleeptime.night import Night
+from tests.sleeptime.stand import Stand
+
+OWN = {"own_open_tasks": "examples.sleeptime.open_tasks:OpenTasks"}
+
+
+async def test_the_example_keeps_a_block_of_tasks_with_their_sources(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    night = Night(stand, operations=loaded(OWN))
+    asked, _, _ = await night.said("todo: call the landlord", "It rains.", "todo: buy soap")
+    assert (await night.run()).status is PassStatus.SUCCEEDED
+    assert (await stand.block("tasks")).value == "[ ] call the landlord\n[ ] buy soap"
+    await night.said("done: call the landlord")
+    await night.run()
+    block = await stand.block("tasks")
+    assert block.value == "[x] call the landlord\n[ ] buy soap"
+    assert [*block.spans[0].episodes] == [asked.id]
+    assert [each.state for each in await night.changes()] == [ChangeState.PUBLISHED] * 2
+    await stand.store.close()
+
+
+def test_it_stands_before_the_blocks_are_rewritten_and_can_be_switched_off() -> None:
+    settings = SleeptimeSettings.model_validate({"own_operations": OWN})
+    own = loaded(settings.own_operations)
+    names = [each.name for each in chosen(settings, True, (), own)]
+    assert names.index("own_open_tasks") == names.index("rethink") - 1
+    assert [each.name for each in chosen(settings, False, ("own_open_tasks",), own)] == ["own_open_tasks"]
+    off = settings.policy_of({"operations": {"own_open_tasks": {"enabled": False}}})
+    assert "own_open_tasks" not in [each.name for each in chosen(off, True, (), own)]
+
+
+@pytest.mark.parametrize(
+    ("name", "place", "told"),
+    [
+        ("own_a", "examples.nowhere:A", "cannot be loaded (ModuleNotFoundError"),
+        ("own_a", "examples.sleeptime.open_tasks:Nothing", "cannot be loaded (AttributeError"),
+        ("own_a", "examples.sleeptime.open_tasks:OpenTasks", "calls itself 'own_open_tasks'"),
+        ("own_a", "fractions:Fraction", "has no 'name'"),
+    ],
+)
+def test_what_is_no_operation_is_told_with_its_key(name: str, place: str, told: str) -> None:
+    with pytest.raises(ConfigError, match=rf"sleeptime\.own_operations\.{name}") as error:
+        loaded({name: place})
+    assert told in str(error.value)
+
+
+@pytest.mark.parametrize("stated", ['{"own_operations": {"mine": "a:B"}}', '{"operations": {"consolidat": {}}}'])
+def test_a_name_that_could_be_one_of_circadias_is_refused(stated: str) -> None:
+    with pytest.raises(ValidationError):
+        SleeptimeSettings.model_validate_json(stated)
