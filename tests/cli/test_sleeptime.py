@@ -1,7 +1,7 @@
 """`circadia sleeptime`: what waits and why, passes by hand, what they changed, and taking it back."""
 
 from collections.abc import AsyncGenerator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Any
 
@@ -12,8 +12,10 @@ from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import PassId, RandomIds
 from circadia.memory.blocks import Edit, Writer
 from circadia.records.bank import Bank
+from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.records.sleep_state import OperationPause
 from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
 from circadia.settings import settings_from
@@ -134,6 +136,30 @@ async def test_pause_closes_the_gate_and_resume_opens_it(operator: CircadiaProce
     assert (await sleeptime("resume", "--bank", "paused"))["paused_by"] is None
     assert (await sleeptime("pause", "--bank", "paused"))["paused_by"] == "operator"
     assert "paused: " in await told("resume", "--bank", "paused")
+
+
+@pytest.mark.spec("SLEEP-42", "SLEEP-61")
+async def test_status_shows_what_operations_bring_and_which_is_paused_and_resume_starts_it(
+    operator: CircadiaProcess, worker: Worker
+) -> None:
+    await made("pays", "The release is on Friday.")
+    now = SystemClock().now()
+    async with worker.store.write() as tx:
+        bank = await tx.banks.by_name("pays")
+        assert bank is not None
+        gain = Benefit(
+            bank_id=bank.id, operation="reflect", day=now.date(), uses=2, saved_tokens=1_300, saved_seconds=0.0,
+            saved_nanousd=0, unpriced_tokens=1_300,
+        )  # fmt: skip
+        await tx.benefits.add([gain])
+        pause = OperationPause(operation="reflect", at=now, until=now + timedelta(days=1))
+        await tx.sleep_states.put(replace(await tx.sleep_states.get(bank.id), pauses=(pause,)))
+    said = await told("status", "--bank", "pays")
+    assert "1,300" in said
+    assert "paused until" in said
+    (found,) = (await sleeptime("resume", "--bank", "pays"))["balances"]
+    assert (found["operation"], found["standing"]) == ("reflect", "free")
+    assert "paused until" not in await told("status", "--bank", "pays")
 
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-60", "SLEEP-61")

@@ -1,14 +1,17 @@
 """An agent is told, once and in one line, what changed in its memory while nobody spoke with it."""
 
 import asyncio
+from datetime import date
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from circadia.records.sleep_pass import PassStatus, Trigger
-from tests.gateway.bound_agent import CHAT, Bound, bound, chat
+from circadia.stores.sqlite import open_sqlite
+from tests.gateway.bound_agent import CHAT, Bound, bound, chat, fenced
 
+_CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 LINE = "While nobody spoke with you, this memory was worked over: 1 note was added."
 SAID = (
     "My flat in Porto is near the river.",
@@ -83,3 +86,34 @@ async def test_a_call_that_overflows_its_context_begins_a_pass_at_once(
                     break
                 await asyncio.sleep(0.05)  # it begins in the server, which tells nobody here
         assert [run.trigger for run in found] == [Trigger.OVERFLOW]
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_what_passes_made_is_credited_once_for_each_call_that_was_answered_with_it(tmp_path: Path) -> None:
+    sections: dict[str, Any] = {"sleeptime": {"idle_seconds": 1, "model": "none"}}
+    async with bound(tmp_path, sections=sections) as ann:
+        history: list[str] = []
+        for text in SAID:
+            history += [text, f"I see {len(history)}"]
+            ann.at.upstream.next(text=history[-1])
+            await ann.say(chat(*history[:-1]))
+        await worked_over(ann)
+        asked = chat("How is my flat?")
+        await ann.say(asked)
+        assert "consolidation (person)" in fenced(ann.sent)
+        tool = {"role": "assistant", "content": None, "tool_calls": [_CALL]}
+        result = {"role": "tool", "tool_call_id": "call_1", "content": "dry"}
+        await ann.say({**asked, "messages": [*asked["messages"], tool, result]})  # still carries it
+        ann.at.upstream.next(status=400, body={"error": {"message": "no"}})
+        async with ann.at.call(ann.token, CHAT, chat("Is my flat dry?")) as response:
+            assert response.status == 400
+        await ann.at.rest("GET", "/banks/memory/search?q=flat&layer=notes", token=ann.token)
+        await ann.at.rest("GET", "/banks/memory/search?q=flat&layer=notes")  # a person looks: no call is spared
+        bank = await ann.bank()
+        assert bank is not None
+    store = await open_sqlite(tmp_path / "circadia.db")  # what waited was counted when the server stopped
+    async with store.read() as tx:
+        (found,) = await tx.benefits.every(bank.id, since=date(2026, 1, 1))
+    await store.close()
+    assert (found.operation, found.uses) == ("extract", 3)
+    assert found.saved_tokens > 0, "a search that hands out the note alone stands for all that it rests on"

@@ -22,5 +22,6 @@ async def test_each_move_of_a_pass_is_counted_and_how_work_stands_is_shown(tmp_p
                 async with server.http.get(f"{server.url}/metrics", headers=headers) as answer:
                     text = await answer.text()
     assert 'circadia_passes_total{status="pending"} 1.0' in text
-    for name in ("lag_seconds", "backlog_episodes", "failures_in_a_row", "red_banks", "banks_waiting", "tokens_24h"):
+    names = ("lag_seconds", "backlog_episodes", "failures_in_a_row", "red_banks", "banks_waiting", "tokens_24h")
+    for name in (*names, "saved_tokens_today", "spent_tokens_today"):
         assert f"\ncircadia_sleep_{name} " in text

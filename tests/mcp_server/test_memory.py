@@ -7,8 +7,12 @@ import pytest
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
 
+from circadia.ids import EpisodeId, NoteId
 from circadia.mcp_server.tools import TOOLS
+from circadia.memory.terms import stored_terms
+from circadia.records.bank import Trust
 from circadia.records.end_user import bounded
+from circadia.records.note import Note, NoteKind
 from tests.mcp_server.stand import ERAS, refused, stand, structured, text
 
 
@@ -176,3 +180,23 @@ def test_no_tool_of_an_agent_at_work_rewrites_whole_blocks() -> None:
     names = {tool.name for tool in TOOLS}
     assert {"memory_insert", "memory_replace"} <= names
     assert not names & {"memory_rethink", "memory_finish_edits"}
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_a_note_that_recall_or_the_context_hands_out_is_noted_for_the_agent(tmp_path: Path) -> None:
+    async with stand(tmp_path) as at:
+        await at.agent("ann", policy={"bank": "own"})
+        async with at.client("ann") as ann:
+            kept = [(await did(ann, "remember", text=f"The release is on {day}.")) for day in ("Monday", "Friday")]
+            async with at.store.write() as tx:
+                bank = await tx.banks.by_name("own")
+                assert bank is not None
+                note = Note(
+                    id=NoteId("not_1"), number=0, bank_id=bank.id, kind=NoteKind.CONSOLIDATION, text="Two releases.",
+                    evidence=[EpisodeId(each["episode"]) for each in kept], pass_id="p1", trust=Trust.AGENT,
+                    at=bank.created_at, created_at=bank.created_at, terms=stored_terms("Two releases."),
+                )  # fmt: skip
+                number = await tx.notes.add(note)
+            await texts(ann, "releases")
+            await context(ann, "?q=releases")
+        assert [list(each.notes) for each in at.memory.uses.take()] == [[number]] * 2

@@ -15,6 +15,7 @@ from circadia.api.references import Instant
 from circadia.memory.asked import asked_within, subject_stamp_of
 from circadia.memory.index import Question, Scored
 from circadia.memory.retrieval import Found
+from circadia.memory.uses import use_of
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.records.index_entry import Layer
@@ -158,6 +159,8 @@ async def search_bank(
         return bank, await parts.memory.retrieval.find(tx, bank, filtered)
 
     bank, found = await parts.memory.retrieval.answered(parts.store, q, work)
+    if who.agent is not None:
+        parts.memory.uses.note(use_of(bank, who.agent.id, found))
     return HitList(bank=bank.name, hits=[hit_view(each) for each in found])
 
 
@@ -235,6 +238,8 @@ async def show_context(
             fitting_tokens=policy.fitting_tokens if fitting_tokens is None else fitting_tokens,
         )
         hits = await parts.memory.retrieval.fetched(tx, bank, [each.scored for each in made.hits])
+    if who.agent is not None:
+        parts.memory.uses.note(use_of(bank, who.agent.id, made.hits, made.blocks))
     return ContextView(
         bank=bank.name,
         stable=made.stable,

@@ -10,6 +10,7 @@ from circadia.records.sleep_call import FORGOTTEN, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.benefit import Balance, Standing
 from circadia.sleeptime.due import Gate, Verdict
 from circadia.sleeptime.tier import Status
 from circadia.stores.base import Tx
@@ -138,6 +139,23 @@ class LeftoverView(BaseModel):
     cause: str = Field(description="What was wrong the last time, in words.")
 
 
+class BalanceView(BaseModel):
+    """What an operation has brought to the bank's calls, and what it has cost."""
+
+    operation: str = Field(description="The operation.", examples=["consolidate"])
+    uses: int = Field(description="How often something that it made was handed to a call.")
+    saved_tokens: int = Field(description="Input tokens that hot calls did not have to read.")
+    saved_seconds: float = Field(description="Seconds that those would have taken; 0 if that is not known.")
+    saved_usd: float = Field(description="What they would have cost, where the price is known.")
+    calls: int = Field(description="Its model calls, failed ones too.")
+    spent_tokens: int = Field(description="Tokens of these.")
+    spent_usd: float = Field(description="What these cost, where the price is known.")
+    unit: str = Field(description="What is compared: `usd`, or `tokens` where a price is not known.")
+    ratio: float | None = Field(description="Benefit over cost; null if it has cost nothing.")
+    standing: Standing = Field(description="What follows from that.")
+    paused_until: datetime | None = Field(description="When it is tried again, if it is paused.")
+
+
 class StandView(BaseModel):
     """How sleep-time work stands in a bank."""
 
@@ -156,7 +174,18 @@ class StandView(BaseModel):
     running: PassView | None = Field(description="The pass that has not ended.")
     spent: SpentView = Field(description="What its passes have spent within a day.")
     lag_seconds: float = Field(description="How long the oldest turn has waited.")
+    balances: list[BalanceView] = Field(description="What each operation has brought and cost within the window.")
     red: str = Field(description="What is wrong, in words; empty if all is well.")
+
+
+def _balance_view(each: Balance) -> BalanceView:
+    return BalanceView(
+        operation=each.operation, uses=each.uses, saved_tokens=each.saved_tokens,
+        saved_seconds=round(each.saved_seconds, 3), saved_usd=each.saved_nanousd / NANOUSD, calls=each.calls,
+        spent_tokens=each.spent_tokens, spent_usd=each.spent_nanousd / NANOUSD, unit=each.unit,
+        ratio=None if each.ratio is None else round(each.ratio, 4), standing=each.standing,
+        paused_until=each.paused_until,
+    )  # fmt: skip
 
 
 def spent_view(spent: SleepSpent) -> SpentView:
@@ -253,6 +282,7 @@ async def stand_view(tx: Tx, status: Status) -> StandView:
         running=None if status.running is None else await pass_view(tx, name, status.running),
         spent=spent_view(status.spent),
         lag_seconds=round(status.lag_seconds, 3),
+        balances=[_balance_view(each) for each in status.balances],
         red=status.red,
     )  # fmt: skip
 

@@ -102,7 +102,8 @@ async def pause_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> 
 async def resume_sleeptime(b: str, who: Who, parts: Parts, user: User = None) -> StandView:
     """Let passes begin again, at once if they waited after failures; what was set apart is tried again.
 
-    The operator only.
+    Operations that were paused since they cost more than they brought are done again, and judged anew from then on. The
+    operator only.
     """
     require_operator(who)
     async with parts.store.write() as tx:

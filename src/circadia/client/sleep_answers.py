@@ -116,6 +116,23 @@ class LeftoverAnswer(TypedDict):
     cause: str
 
 
+class BalanceAnswer(TypedDict):
+    """What an operation has brought and cost."""
+
+    operation: str
+    uses: int
+    saved_tokens: int
+    saved_seconds: float
+    saved_usd: float
+    calls: int
+    spent_tokens: int
+    spent_usd: float
+    unit: str
+    ratio: float | None
+    standing: str
+    paused_until: str | None
+
+
 class StandAnswer(TypedDict):
     """How sleep-time work stands in a bank."""
 
@@ -134,6 +151,7 @@ class StandAnswer(TypedDict):
     running: PassAnswer | None
     spent: SpentAnswer
     lag_seconds: float
+    balances: list[BalanceAnswer]
     red: str
 
 

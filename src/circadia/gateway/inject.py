@@ -5,6 +5,7 @@ all that a provider can cache, and stays the same while the model works on that 
 """
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -13,10 +14,12 @@ from circadia.gateway.dreamt import Dreamt
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
-from circadia.memory.context import Context
+from circadia.memory.context import Context, Hit
 from circadia.memory.index import Question
 from circadia.memory.tier import Memory
+from circadia.memory.uses import Use, use_of
 from circadia.records.bank import Bank
+from circadia.records.block import Block
 from circadia.stores.base import Store, Tx
 
 REMEMBERED: Final = 1_000
@@ -33,6 +36,9 @@ class _Given:
     generation: int
     question: str
     fitting: str
+    hits: Sequence[Hit]
+    blocks: Sequence[Block]
+    """Those that are not pinned."""
     texts: set[str] = field(default_factory=set[str])
 
 
@@ -45,8 +51,8 @@ class Injection:
         self._dreamt = dreamt
         self._given: OrderedDict[tuple[str, str, str | None], _Given] = OrderedDict()
 
-    async def into(self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes) -> bytes:
-        """Return the body with the context in it; the body itself if there is nothing to say."""
+    async def into(self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes) -> tuple[bytes, Use | None]:
+        """Return the body with the context in it, and what stands in that; the same body if there is nothing to say."""
         key = (turn.agent.id, turn.conversation.id, turn.user)
         given = self._given.get(key)
         works_on = not any(not each.tool for each in prompt.heard)
@@ -79,22 +85,29 @@ class Injection:
             async with self._store.read() as tx:
                 made = await work(tx, None)
         if made is None:
-            return body
+            return body, None
         bank, context = made
-        fitting = context.fitting
+        fitting, hits, blocks = context.fitting, context.hits, context.blocks
         if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):
-            fitting = given.fitting
+            fitting, hits, blocks = given.fitting, given.hits, [*context.blocks, *given.blocks]
         elif asks and call.route.generates:  # what is only counted is not said
             self._keep(key, given if call.request.conversation else None, bank, prompt.question, context)
         if not context.stable and not fitting:
-            return body
-        return prompt.with_context(context.stable, fitting)
+            return body, None
+        use = None
+        if call.route.generates:
+            upstream, model = call.provider.upstream.name, call.request.model
+            use = use_of(bank, call.agent.id, hits, blocks, known=known, upstream=upstream, model=model)
+        return prompt.with_context(context.stable, fitting), use
 
     def _keep(
         self, key: tuple[str, str, str | None], given: _Given | None, bank: Bank, question: str, context: Context
     ) -> None:
         """Remember it for the next calls of this turn, and its texts for providers that keep the conversation."""
-        kept = _Given(bank=bank.id, generation=bank.generation, question=question, fitting=context.fitting)
+        kept = _Given(
+            bank=bank.id, generation=bank.generation, question=question, fitting=context.fitting,
+            hits=context.hits, blocks=[block for block in context.blocks if not block.pinned],
+        )  # fmt: skip
         kept.texts |= {hit.item.text for hit in context.hits}
         if given is not None and given.bank == bank.id:
             kept.texts |= given.texts

@@ -26,6 +26,7 @@ from circadia.gateway.turns import SleepTier, Told, Turn, Turns
 from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.ids import AgentId, CallId, IdSource
+from circadia.memory.uses import Use
 from circadia.records.agent import Agent, OnWake
 from circadia.records.event import EventType
 from circadia.stores.base import Store
@@ -90,14 +91,15 @@ class Relay:
         if passage.held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
             raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
-        meter, told = _UNREAD, None
+        meter, told, used = _UNREAD, None, None
         outcome = Outcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
         if self._traces.on:
             name = call.provider.upstream.name
             outcome.span = self._traces.relayed(call.dialect.endpoint, name, call.request.model, call.headers)
         try:
             prepared = await self._tier.before(call, turn, body)
-            call, body, told = _with_size_of(call, body, prepared.body), prepared.body, prepared.told
+            call, body = _with_size_of(call, body, prepared.body), prepared.body
+            told, used = prepared.told, prepared.used
             del prepared
             if budgeted(policy):
                 outcome.at = (await self._budget.reserve(call.agent, reserved(call, turn, passage, outcome))).at
@@ -114,7 +116,7 @@ class Relay:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
         finally:
-            self._write_down(call, turn, passage, meter, outcome, told)
+            self._write_down(call, turn, passage, meter, outcome, told, used)
 
     async def _pass_on(self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None) -> None:
         headers = crossing.to_upstream(call.headers)
@@ -206,8 +208,9 @@ class Relay:
             return await tx.deliveries.count_unread(agent.id)
 
     def _write_down(
-        self, call: ModelCall, turn: Turn, passage: Passage, meter: Meter, outcome: Outcome, told: Told | None
-    ) -> None:
+        self, call: ModelCall, turn: Turn, passage: Passage, meter: Meter, outcome: Outcome, told: Told | None,
+        used: Use | None,
+    ) -> None:  # fmt: skip
         if not outcome.sent:
             if budgeted(call.agent.policy):  # its caller went while the budget was asked: the place is free again
                 self._budget.release(outcome.id)
@@ -223,7 +226,7 @@ class Relay:
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         said = None if told is None else meter.said()
         share = filled(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
-        self._tier.after(call, turn, answered=whole, told=told, said=said, filled=share)
+        self._tier.after(call, turn, answered=whole, told=told, said=said, filled=share, used=used)
 
 
 def _asks_for_stream(call: ModelCall) -> bool:

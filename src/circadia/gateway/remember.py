@@ -25,6 +25,7 @@ from circadia.gateway.turns import Prepared, Told, Turn
 from circadia.ids import AgentId
 from circadia.memory.banks import USER
 from circadia.memory.capture import Capturing, Exchange, Utterance
+from circadia.memory.uses import Use, Uses
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Trust
 from circadia.stores.base import Store
@@ -64,11 +65,12 @@ class Exchanges(Backlog[Exchange]):
 class Remembering:
     """The sleep tier's part of a call: memory, where the agent is bound to a bank."""
 
-    def __init__(self, clock: Clock, signals: Signals, injection: Injection, exchanges: Exchanges) -> None:
+    def __init__(self, clock: Clock, signals: Signals, injection: Injection, exchanges: Exchanges, uses: Uses) -> None:
         self._clock = clock
         self._signals = signals
         self._injection = injection
         self._exchanges = exchanges
+        self._uses = uses
         self._awaited: OrderedDict[tuple[AgentId, str], tuple[str, str | None]] = OrderedDict()
         """Conversation and end user of answers that are made in the background."""
         self.calls = 0
@@ -86,7 +88,7 @@ class Remembering:
             self.strangers += 1
             return Prepared(body=body)
         self._signals.publish(TURN, policy.bank, {"user": turn.user})
-        told = None
+        told = used = None
         try:
             prompt = call.dialect.prompt(body)
             if prompt is None:
@@ -95,17 +97,20 @@ class Remembering:
                 told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now())
             if injects:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
-                    body = await self._injection.into(call, turn, prompt, body)
+                    body, used = await self._injection.into(call, turn, prompt, body)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of memory: no fault of it may keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
-        return Prepared(body=body, told=told)
+        return Prepared(body=body, told=told, used=used)
 
     def after(
-        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float
+        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float,
+        used: Use | None,
     ) -> None:
         """Count the call and the completed turn; have what was said written soon, if anything was answered."""
+        if answered:
+            self._uses.note(used)
         if call.agent.policy.bank is not None:
             ended = {"user": turn.user, "ended": True, "filled": filled}
             self._signals.publish(TURN, call.agent.policy.bank, ended)

@@ -16,6 +16,7 @@ from circadia.gateway.headers import named
 from circadia.gateway.journal import Journal
 from circadia.gateway.model_call import ModelCall
 from circadia.ids import ConversationId, IdSource
+from circadia.memory.uses import Use
 from circadia.records.agent import Agent
 from circadia.records.conversation import Conversation
 from circadia.records.end_user import bounded
@@ -60,6 +61,8 @@ class Prepared:
     """What goes upstream."""
     told: Told | None = None
     """What is to be kept with the answer; none if nothing is."""
+    used: Use | None = None
+    """What of a bank's derived memory stands in it; none if nothing does."""
 
 
 class SleepTier(Protocol):
@@ -70,7 +73,8 @@ class SleepTier(Protocol):
         ...
 
     def after(
-        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float
+        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float,
+        used: Use | None,
     ) -> None:
         """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came.
 

@@ -6,6 +6,7 @@ from urllib.parse import parse_qsl
 from circadia.errors import InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
+from circadia.memory.uses import use_of
 from circadia.records.end_user import bounded
 
 CONTEXT: Final = "circadia://context"
@@ -37,6 +38,8 @@ async def context_of(caller: Caller, query: str) -> str:
         made = await memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )
+    if own is not None:
+        memory.uses.note(use_of(bank, own.id, made.hits, made.blocks))
     versions = ", ".join(f"{each.label} {each.version}" for each in made.blocks)
     parts = [
         made.stable,

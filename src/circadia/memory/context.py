@@ -188,6 +188,11 @@ def tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogateescape")) // BYTES_A_TOKEN)
 
 
+def shown_tokens(item: Excerpt) -> int:
+    """Return what a note or an episode takes of a context."""
+    return tokens(_line(item)) + 1
+
+
 def _stable(parts: Iterable[_Part], budget: int) -> tuple[str, list[Block], Sequence[str]]:
     """Return the text with its blocks, by label so that it is the same each time, and the labels that have no room."""
     texts, kept, left_out = [STABLE_HEAD], list[Block](), list[str]()

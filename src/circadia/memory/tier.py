@@ -1,6 +1,6 @@
 """The services of memory, as the entrances use them."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from circadia.memory.banks import Banks
 from circadia.memory.blocks import Blocks
@@ -9,6 +9,7 @@ from circadia.memory.embedding.background import Background
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.transfer.intake import Intake
+from circadia.memory.uses import Uses
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -29,3 +30,5 @@ class Memory:
     """Imports."""
     embedding: Background | None = None
     """What makes vectors; none if searches go by words alone."""
+    uses: Uses = field(default_factory=Uses)
+    """What was handed to agents lately."""

@@ -40,6 +40,7 @@ class EventType(StrEnum):
     BLOCK = "block"
     FORGOTTEN = "forgotten"
     PASS = "pass"
+    OPERATION_PAUSED = "operation_paused"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

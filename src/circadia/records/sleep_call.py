@@ -1,7 +1,7 @@
 """A model call of the sleep tier: what the ledger's line does not say, and its answer, which is paid for once."""
 
 from dataclasses import dataclass
-from datetime import datetime
+from datetime import date, datetime
 from typing import Final
 
 from circadia.ids import BankId, CallId, PassId
@@ -56,5 +56,21 @@ class SleepLine:
     """The model."""
     failed: int
     """Calls that gave no answer."""
+    spent: SleepSpent
+    """What they cost."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class SleepDay:
+    """What an operation's calls for one bank cost on one day, reservations included."""
+
+    operation: str
+    """The operation."""
+    day: date
+    """The day, in UTC."""
+    first_at: datetime
+    """When the first of the calls was asked."""
+    unpriced: int
+    """Of the calls, those of models without a known price."""
     spent: SleepSpent
     """What they cost."""

@@ -27,6 +27,18 @@ class Leftover:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class OperationPause:
+    """An operation that passes leave out since it has cost more than it brought; it is judged anew from the end on."""
+
+    operation: str
+    """The operation."""
+    at: datetime
+    """Since when."""
+    until: datetime
+    """When it is tried again; past, once a person has said so."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class SleepState:
     """One row a bank. It moves in the transaction that publishes a pass, so no input is skipped or taken twice."""
 
@@ -56,6 +68,8 @@ class SleepState:
     """The same in words."""
     gate_at: datetime | None = None
     """Since when it is that gate."""
+    pauses: Sequence[OperationPause] = ()
+    """The last pause of each operation that had one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -29,6 +29,7 @@ from circadia.sleeptime.operations.registry import chosen, loaded
 from circadia.sleeptime.publish import Publisher, Rule
 from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.runs import SleepParts
+from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime
 from circadia.sleeptime.wording import worded
 from circadia.sleeptime.worker import SleepWorker
@@ -81,6 +82,12 @@ def sleep_worker(
         ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended, traces=traces or Traces(),
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
+
+
+def sleep_savings(settings: Settings, clock: Clock, store: Store, memory: Memory) -> Savings:
+    """Build what counts what hot calls were spared."""
+    lists = {name: PriceList(base_url=each.base_url, api=each.api) for name, each in settings.upstreams.items()}
+    return Savings(clock, store, memory.uses, lists)
 
 
 def sleep_minds(

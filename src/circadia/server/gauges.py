@@ -43,4 +43,11 @@ def sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, sig
     metrics.gauge(f"{prefix}red_banks", "Banks with which something is wrong.", lambda: len(health.seen.red))
     metrics.gauge(f"{prefix}tokens_24h", "Tokens of passes within a day.", lambda: health.seen.tokens)
     metrics.gauge(f"{prefix}usd_24h", "US dollars of passes within a day.", lambda: health.seen.usd)
+    metrics.gauge(
+        f"{prefix}spent_tokens_today", "Tokens of passes since midnight (UTC).", lambda: health.seen.spent_today
+    )
+    metrics.gauge(
+        f"{prefix}saved_tokens_today", "Tokens that hot calls were spared by what passes made, since midnight (UTC).",
+        lambda: health.seen.saved_today,
+    )  # fmt: skip
     signals.listen(TOPIC, lambda _, data: metrics.count(TOPIC, data))

@@ -114,7 +114,8 @@ def at_gateway(
 ) -> tuple[Exchanges, Remembering]:
     """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
     exchanges = Exchanges(clock, store, Capturing(clock, memory.banks, memory.episodes))
-    return exchanges, Remembering(clock, signals, Injection(store, memory, Dreamt(signals, dreams)), exchanges)
+    injection = Injection(store, memory, Dreamt(signals, dreams))
+    return exchanges, Remembering(clock, signals, injection, exchanges, memory.uses)
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:

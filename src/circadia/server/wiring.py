@@ -50,7 +50,7 @@ from circadia.llm.prices import PriceList
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
-from circadia.server.dreaming import sleep_minds, sleep_tier, sleep_worker
+from circadia.server.dreaming import sleep_minds, sleep_savings, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
 from circadia.server.gauges import gauges, sleep_gauges
 from circadia.server.reload import Reload
@@ -59,6 +59,7 @@ from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
 from circadia.settings import PolicySettings, Settings, UpstreamSettings
 from circadia.sleeptime.health import SleepHealth
+from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
@@ -200,10 +201,10 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, health = _dreamer(stack, basis, dreams, metrics, memory, tier)
+    dreamer, counting = _dreamer(stack, basis, dreams, metrics, memory, tier)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
-    works = [each.run() for each in (ticker, worker, dreamer, health, *beside)]
+    works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
     await _started(stack, own, stdio, (journal, exchanges), works)
@@ -215,13 +216,13 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
 
 def _dreamer(
     stack: AsyncExitStack, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier
-) -> tuple[SleepWorker, SleepHealth]:
+) -> tuple[SleepWorker, Sequence[SleepHealth | Savings]]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
     minds = sleep_minds(basis.settings, partial(_secret, basis), clock, stack)
     worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces)
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
-    return worker, health
+    return worker, (health, sleep_savings(basis.settings, clock, store, memory))
 
 
 async def _drained(worker: Worker, dreamer: SleepWorker, settings: Settings) -> None:

@@ -51,6 +51,34 @@ class OperationSettings(Section):
     budget: BudgetSettings = Field(BudgetSettings.model_validate({}), description="Limits of its own, over all banks.")
 
 
+class BenefitSettings(Section):
+    """When an operation that brings less than it costs is paused (SLEEP-42)."""
+
+    enabled: bool = Field(True, description="Whether operations are paused at all; they are measured anyway.")
+    window_days: int = Field(
+        14,
+        ge=1,
+        le=365,
+        description="Benefit and cost of so many days are compared, no sooner than so long after the first cost; a "
+        "pause lasts as long.",
+    )
+    least_ratio: float = Field(1.0, gt=0, le=MOST, description="Benefit over cost below which an operation is paused.")
+    min_calls: int = Field(20, ge=1, le=MOST, description="Model calls within the window before it is judged.")
+    min_cost_usd: float = Field(
+        0.01, ge=0, le=MOST, description="US dollars within the window before it is judged, where prices are known."
+    )
+    hot_weight: float = Field(
+        1.0,
+        gt=0,
+        le=MOST,
+        description="What a token of a hot call counts against one of a pass, where a price is not known.",
+    )
+    spared: tuple[Operation | OwnOperation, ...] = Field(
+        ("contradictions",),
+        description="Operations that are never paused: what they bring is not fewer tokens but right answers.",
+    )
+
+
 class SleepScheduleSettings(Section):
     """Hours at which a pass begins even if nothing is new."""
 
@@ -136,6 +164,9 @@ class SleepPolicySettings(Section):
             {"per_pass": {"calls": 100, "tokens": 300_000}, "per_day": {"tokens": 3_000_000, "usd": 1.0}}
         ),
         description="What passes over the bank may spend.",
+    )
+    benefit: BenefitSettings = Field(
+        BenefitSettings.model_validate({}), description="When an operation that brings less than it costs is paused."
     )
 
     @property

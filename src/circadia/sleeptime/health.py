@@ -7,7 +7,7 @@ paused it, and with one whose passes fail in a row (SLEEP-60).
 import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from circadia.clock import Clock
@@ -43,6 +43,10 @@ class Seen:
     """What passes have used within a day."""
     usd: float = 0.0
     """What they have cost within a day."""
+    spent_today: int = 0
+    """Tokens that passes have used since midnight (UTC)."""
+    saved_today: int = 0
+    """Tokens that hot calls were spared since then by what passes made."""
     red: Mapping[str, str] = field(default_factory=dict[str, str])
     """What is wrong, by name of the bank."""
 
@@ -97,7 +101,9 @@ class SleepHealth:
                 if why := wrong(policy, state, lag):
                     red[bank.name] = why
             spent = await tx.sleep_calls.spent(since=now - DAY)
+            today = await tx.sleep_calls.spent(since=datetime.combine(now.date(), time.min, UTC))
+            saved = await tx.benefits.tokens(since=now.date())
         return Seen(
             banks=len(waiting), episodes=episodes, lag_seconds=longest, failures=failures, tokens=spent.tokens,
-            usd=spent.nanousd / _NANOUSD, red=red,
+            usd=spent.nanousd / _NANOUSD, spent_today=today.tokens, saved_today=saved, red=red,
         )  # fmt: skip

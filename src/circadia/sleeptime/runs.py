@@ -150,6 +150,10 @@ class Runs:
     async def _outcome(self, each: Run) -> Outcome:
         parts, run, bank = self._parts, each.run, each.bank
         operations = parts.operations(self._tier.policy(bank), parts.mind is not None, run.operations)
+        if not run.operations:  # what a person names is done
+            async with parts.store.read() as tx:
+                paused = await self._tier.paused(tx, bank)
+            operations = [each for each in operations if each.name not in paused]
         asking = None
         if parts.mind is not None:
             asking = Asking(
@@ -178,6 +182,7 @@ class Runs:
 
     async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         ended = await self._tier.rows.end(tx, bank, run, status, detail)
+        await self._tier.judge(tx, bank)
         if self._parts.ended is not None:
             await self._parts.ended(tx, bank, self._tier.policy(bank), ended)
         return ended

@@ -15,12 +15,14 @@ from circadia.ids import BankId, EpisodeId, NoteId, PassId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
+from circadia.records.event import Event, EventType
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus
-from circadia.records.sleep_state import Backlog, SleepState
+from circadia.records.sleep_state import Backlog, OperationPause, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.ask import Limit, Scope, Unit
+from circadia.sleeptime.benefit import Balance, Standing, balances, paused, window_of
 from circadia.sleeptime.due import Known, Rules, Verdict, due
 from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
@@ -56,6 +58,8 @@ class Status:
     """What its passes have spent within a day."""
     lag_seconds: float
     """How long the oldest turn has waited; 0 if none does."""
+    balances: Sequence[Balance]
+    """What each operation has brought and cost."""
     red: str
     """What is wrong with it, in words; empty if all is well."""
 
@@ -131,7 +135,7 @@ class Sleeptime:
             bank=bank, policy=policy, state=known.state, backlog=known.backlog, verdict=verdict,
             running=await tx.passes.open_of(bank.id),
             spent=await tx.sleep_calls.spent(since=now - DAY, bank_id=bank.id), lag_seconds=lag,
-            red=wrong(policy, known.state, lag),
+            balances=await self.balances(tx, bank), red=wrong(policy, known.state, lag),
         )  # fmt: skip
 
     async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
@@ -156,10 +160,56 @@ class Sleeptime:
         await tx.sleep_states.put(replace(state, paused_by=by))
 
     async def resume(self, tx: Tx, bank: Bank) -> None:
-        """Let passes begin again, at once if they waited after failures; what was set apart is tried again."""
-        state = await tx.sleep_states.get(bank.id)
+        """Let passes begin again, at once if they waited after failures; what was set apart is tried again.
+
+        Operations that were paused are done again too, and judged anew from now on.
+        """
+        state, now = await tx.sleep_states.get(bank.id), self._clock.now()
         again = tuple(replace(each, failures=0) for each in state.leftovers)
-        await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again))
+        pauses = tuple(replace(each, until=min(each.until, now)) for each in state.pauses)
+        await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again, pauses=pauses))
+
+    async def balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
+        """Return what each operation has brought and cost lately (SLEEP-42)."""
+        settings, now = self.policy(bank).benefit, self._clock.now()
+        window = window_of(settings)
+        return balances(
+            settings,
+            (await tx.sleep_states.get(bank.id)).pauses,
+            await tx.benefits.every(bank.id, since=(now - window).date()),
+            await tx.sleep_calls.days(bank.id, since=now - 2 * window),
+            now,
+        )
+
+    async def paused(self, tx: Tx, bank: Bank) -> frozenset[str]:
+        """Return the operations that passes over the bank leave out now."""
+        state = await tx.sleep_states.get(bank.id)
+        return paused(self.policy(bank).benefit, state.pauses, self._clock.now())
+
+    async def judge(self, tx: Tx, bank: Bank) -> None:
+        """Pause the operations that bring less than they cost, and tell it in the record (SLEEP-42)."""
+        short = [each for each in await self.balances(tx, bank) if each.standing is Standing.SHORT]
+        if not short:
+            return
+        settings, now = self.policy(bank).benefit, self._clock.now()
+        until, names = now + window_of(settings), {each.operation for each in short}
+        state = await tx.sleep_states.get(bank.id)
+        kept = [each for each in state.pauses if each.operation not in names]
+        new = [OperationPause(operation=each.operation, at=now, until=until) for each in short]
+        await tx.sleep_states.put(replace(state, pauses=(*kept, *new)))
+        await tx.events.add([
+            Event(
+                type=EventType.OPERATION_PAUSED, at=now,
+                data={
+                    "bank": bank.name, "operation": each.operation, "unit": each.unit, "ratio": each.ratio,
+                    "uses": each.uses, "saved_tokens": each.saved_tokens, "saved_usd": each.saved_nanousd / _NANOUSD,
+                    "calls": each.calls, "spent_tokens": each.spent_tokens,
+                    "spent_usd": each.spent_nanousd / _NANOUSD, "window_days": settings.window_days,
+                    "until": until.isoformat(),
+                },
+            )
+            for each in short
+        ])  # fmt: skip
 
     async def cancel(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Pass:
         """End a pass; what it has published stays. Raises Conflict: it has ended."""

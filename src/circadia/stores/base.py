@@ -16,7 +16,7 @@ from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
 from circadia.stores.ledger import Calls, Conversations, ProviderIds
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
-from circadia.stores.sleeping import Passes, SleepCalls, SleepStates
+from circadia.stores.sleeping import Benefits, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
 
 
@@ -329,6 +329,9 @@ class Tx(Protocol):
 
     @property
     def sleep_calls(self) -> SleepCalls: ...
+
+    @property
+    def benefits(self) -> Benefits: ...
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""

@@ -24,6 +24,10 @@ class Calls(Protocol):
         """Return what the agent used since then, reservations included."""
         ...
 
+    async def latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
+        """Return the agent's last calls, the last one first."""
+        ...
+
     async def groups(
         self,
         by: str,

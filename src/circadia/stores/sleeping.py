@@ -1,13 +1,14 @@
 """What the program asks of a database for sleep-time work: passes, changes, states, calls. `base.py` has the rest."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import datetime
+from datetime import date, datetime
 from typing import Protocol
 
 from circadia.ids import BankId, EpisodeId, PassId
+from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeState
 from circadia.records.episode import Stale
-from circadia.records.sleep_call import SleepCall, SleepLine, SleepSpent
+from circadia.records.sleep_call import SleepCall, SleepDay, SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Backlog, SleepState
 
@@ -155,6 +156,26 @@ class SleepCalls(Protocol):
         """Return what a pass' calls cost, by operation and model, in the order of these."""
         ...
 
+    async def days(self, bank_id: BankId, *, since: datetime) -> Sequence[SleepDay]:
+        """Return what a bank's calls since then cost, by operation and day (UTC), in the order of these."""
+        ...
+
     async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
         """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""
+        ...
+
+
+class Benefits(Protocol):
+    """What came of the tier's work in hot calls, by bank, operation and day."""
+
+    async def add(self, gains: Sequence[Benefit]) -> None:
+        """Add these counts to those that are there."""
+        ...
+
+    async def every(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
+        """Return a bank's from this day on, by operation and day."""
+        ...
+
+    async def tokens(self, *, since: date) -> int:
+        """Return the tokens that were saved in all banks from this day on."""
         ...

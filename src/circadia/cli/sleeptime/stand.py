@@ -20,7 +20,7 @@ from circadia.cli.output import (
     since,
     table,
 )
-from circadia.client.sleep_answers import SleeptimeAnswer, StandAnswer
+from circadia.client.sleep_answers import BalanceAnswer, SleeptimeAnswer, StandAnswer
 from circadia.clock import SystemClock
 
 app = typer.Typer()
@@ -33,6 +33,7 @@ User = Annotated[
 """The end user whose bank a template means."""
 
 _COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed in a row", "spent today", "wrong")
+_BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent", "ratio", "stands")
 _LETTERS: Final = 60
 
 
@@ -112,7 +113,7 @@ def resume(
     data: Data = None,
     as_json: AsJson = False,
 ) -> None:
-    """Let passes begin again, also those that wait after failures; what was set apart is tried again."""
+    """Let passes begin again, also those that wait after failures, and operations that were paused."""
     found = ask(url, token, data, lambda client: client.resume_sleeptime(bank, user=user))
     if as_json:
         print_json(found)
@@ -139,8 +140,25 @@ def _show(found: StandAnswer) -> None:
         word = "set apart" if each["quarantined"] else "tried again"
         rows.append((word, f"episodes {each['first']} to {each['last']}: {each['cause']}"))
     console().print(table((shown(found["bank"]), ""), rows))
+    if found["balances"]:
+        lines = [_balance(each) for each in found["balances"]]
+        console().print(table(_BALANCE, lines, numbers=_BALANCE[1:7]))
     if found["red"]:
         console().print(Text(shown(found["red"]), "red"))
+
+
+def _balance(each: BalanceAnswer) -> tuple[object, ...]:
+    paused = each["paused_until"]
+    return (
+        each["operation"],
+        each["uses"],
+        f"{each['saved_tokens']:,}",
+        dollars(each["saved_usd"]),
+        f"{each['spent_tokens']:,}",
+        dollars(each["spent_usd"]),
+        "–" if each["ratio"] is None else f"{each['ratio']:.2f}",
+        each["standing"] if paused is None else f"paused until {local_time(paused)}",
+    )
 
 
 def _show_all(found: SleeptimeAnswer) -> None:

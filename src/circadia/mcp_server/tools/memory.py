@@ -17,7 +17,8 @@ from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Found
-from circadia.records.bank import Trust
+from circadia.memory.uses import use_of
+from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.end_user import bounded
 from circadia.records.episode import Episode, EpisodeKind
@@ -186,13 +187,13 @@ async def _remember(caller: Caller, given: Remember) -> Answer:
 async def _recall(caller: Caller, given: Recall) -> Answer:
     memory = caller.parts.memory
 
-    async def work(tx: Tx, question: Question) -> Answer:
+    async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[Found]] | None:
         try:
             bank = await memory.banks.opened(tx, caller.principal, given.bank, user=given.user)
         except NotFound:
             if caller.principal.operator:
                 raise
-            return RecallAnswer(bank=None, hits=[])  # one of its own that nobody has written to yet
+            return None  # one of its own that nobody has written to yet
         filtered = replace(
             question,
             limit=given.limit,
@@ -202,9 +203,15 @@ async def _recall(caller: Caller, given: Recall) -> Answer:
             until=None if given.until is None else given.until.timestamp(),
         )
         found = await memory.retrieval.find(tx, bank, filtered)
-        return RecallAnswer(bank=bank.name, hits=[_recalled(each) for each in _fitting(found)])
+        return bank, _fitting(found)
 
-    return await memory.retrieval.answered(caller.parts.store, given.query, work)
+    made = await memory.retrieval.answered(caller.parts.store, given.query, work)
+    if made is None:
+        return RecallAnswer(bank=None, hits=[])
+    bank, found = made
+    if caller.principal.agent is not None:
+        memory.uses.note(use_of(bank, caller.principal.agent.id, found))
+    return RecallAnswer(bank=bank.name, hits=[_recalled(each) for each in found])
 
 
 async def _insert(caller: Caller, given: Insert) -> Answer:

@@ -15,7 +15,7 @@ from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, views
 from circadia.stores.sql.news import news
 from circadia.stores.sql.short import FEW, Short
-from circadia.stores.sql.sleep_tables import pass_changes, passes, sleep_calls, sleep_states
+from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
@@ -49,7 +49,7 @@ _REMOVE = (
     Statement(delete(pass_changes).where(pass_changes.c.pass_id.in_(_PASSES))),
     *(
         Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
-        for table in (notes, episodes, blocks, views, passes, sleep_states, sleep_calls)
+        for table in (notes, episodes, blocks, views, passes, sleep_states, sleep_calls, benefits)
     ),
     Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
 )

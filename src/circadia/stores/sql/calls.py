@@ -30,6 +30,13 @@ _SPENT = select(
     func.coalesce(func.sum(func.coalesce(calls.c.cost_nanousd, calls.c.reserved_nanousd)), 0),
 ).where(calls.c.agent_id == bindparam("agent_id"), calls.c.at >= bindparam("since"))
 
+_LATEST = Statement(
+    select(calls)
+    .where(calls.c.agent_id == bindparam("agent"))
+    .order_by(calls.c.at.desc(), calls.c.id.desc())
+    .limit(bindparam("most"))
+)
+
 _DAY: Final[ColumnElement[int]] = literal_column("calls.at / 86400000000")  # whole days since 1970
 _KEYS: Final[dict[str, Sequence[ColumnElement[Any]]]] = {
     "agent": (calls.c.session, calls.c.agent),
@@ -79,6 +86,12 @@ class SqlCalls:
         row = await self._run(lambda connection: connection.execute(_SPENT, values).one())
         return Spent(calls=int(row[0]), tokens=int(row[1]), nanousd=int(row[2]))
 
+    async def latest(self, agent_id: AgentId, limit: int) -> Sequence[Call]:
+        """Return the agent's last calls, the last one first."""
+        values = {"agent": agent_id, "most": limit}
+        rows = await self._run(lambda connection: _LATEST.all(connection, values))
+        return [_call(row) for row in rows]
+
     async def groups(
         self,
         by: str,
@@ -107,6 +120,12 @@ class SqlCalls:
             statement = statement.where(calls.c.agent == agent)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return sorted((_group(by, row) for row in rows), key=lambda group: group.key)
+
+
+def _call(row: Row[Any]) -> Call:
+    given: dict[str, Any] = dict(zip(_FIELDS, _ROW(row), strict=True))
+    given["status"] = CallStatus(row.status)
+    return Call(**given)
 
 
 def _group(by: str, row: Row[Any]) -> UsageGroup:

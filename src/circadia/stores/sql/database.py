@@ -8,6 +8,7 @@ from sqlalchemy import Connection, text
 from circadia.stores.base import (
     Agents,
     Banks,
+    Benefits,
     Blocks,
     Calls,
     Conversations,
@@ -30,6 +31,7 @@ from circadia.stores.base import (
 )
 from circadia.stores.sql.agents import SqlAgents
 from circadia.stores.sql.banks import SqlBanks
+from circadia.stores.sql.benefits import SqlBenefits
 from circadia.stores.sql.blocks import SqlBlocks
 from circadia.stores.sql.calls import SqlCalls
 from circadia.stores.sql.conversations import SqlConversations
@@ -77,6 +79,7 @@ class SqlTx:
         self.passes: Passes = SqlPasses(runner)
         self.sleep_states: SleepStates = SqlSleepStates(runner)
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
+        self.benefits: Benefits = SqlBenefits(runner)
         self._after_commit = after_commit
 
     def after_commit(self, act: Callable[[], None]) -> None:

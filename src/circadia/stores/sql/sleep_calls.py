@@ -4,11 +4,12 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any
 
-from sqlalchemy import Row, bindparam, func, insert, select, update
+from sqlalchemy import ColumnElement, Row, bindparam, func, insert, literal_column, select, update
 
 from circadia.ids import BankId, CallId, PassId
 from circadia.records.call import CallStatus
-from circadia.records.sleep_call import FORGOTTEN, SleepCall, SleepLine, SleepSpent
+from circadia.records.sleep_call import FORGOTTEN, SleepCall, SleepDay, SleepLine, SleepSpent
+from circadia.stores.sql.benefits import day_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
 from circadia.stores.sql.sleep_tables import sleep_calls
@@ -49,6 +50,17 @@ _LEDGER = (
     .group_by(*_BY)
     .order_by(*_BY)
 )
+_DAY: ColumnElement[int] = literal_column("sleep_calls.at / 86400000000")  # whole days since 1970
+_UNPRICED = calls.c.cost_nanousd.is_(None) & (calls.c.reserved_nanousd == 0)
+_DAYS = (
+    _SPENT.add_columns(
+        sleep_calls.c.operation, _DAY.label("day"), func.min(sleep_calls.c.at).label("first_at"),
+        func.count().filter(_UNPRICED).label("unpriced"),
+    )
+    .where(sleep_calls.c.bank_id == bindparam("bank"), sleep_calls.c.at >= bindparam("since"))
+    .group_by(sleep_calls.c.operation, _DAY)
+    .order_by(sleep_calls.c.operation, _DAY)
+)  # fmt: skip
 
 
 class SqlSleepCalls:
@@ -103,6 +115,17 @@ class SqlSleepCalls:
             SleepLine(operation=row.operation, model=row.model, failed=int(row.failed), spent=_spent(row))
             for row in await self._run(lambda connection: connection.execute(statement).all())
         ]
+
+    async def days(self, bank_id: BankId, *, since: datetime) -> Sequence[SleepDay]:
+        """Return what a bank's calls since then cost, by operation and day (UTC), in the order of these."""
+        values = {"bank": bank_id, "since": since}
+        return [
+            SleepDay(
+                operation=row.operation, day=day_of(int(row.day)), first_at=row.first_at, unpriced=int(row.unpriced),
+                spent=_spent(row),
+            )
+            for row in await self._run(lambda connection: connection.execute(_DAYS, values).all())
+        ]  # fmt: skip
 
     async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
         """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""

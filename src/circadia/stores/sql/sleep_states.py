@@ -11,7 +11,7 @@ from sqlalchemy import Row, Select, Table, Text, and_, bindparam, cast, exists, 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind, Stale
-from circadia.records.sleep_state import Backlog, Leftover, SleepState
+from circadia.records.sleep_state import Backlog, Leftover, OperationPause, SleepState
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, notes
 from circadia.stores.sql.schema import agents
@@ -112,7 +112,11 @@ class SqlSleepStates:
 
     async def put(self, state: SleepState) -> None:
         """Write it."""
-        values = {**{name: getattr(state, name) for name in _COLUMNS}, "leftovers": list(map(asdict, state.leftovers))}
+        values = {
+            **{name: getattr(state, name) for name in _COLUMNS},
+            "leftovers": list(map(asdict, state.leftovers)),
+            "pauses": [[each.operation, each.at.isoformat(), each.until.isoformat()] for each in state.pauses],
+        }
         await self._run(lambda connection: _PUT.count(connection, values))
 
     async def backlog(self, bank_id: BankId, after: int) -> Backlog:
@@ -170,4 +174,8 @@ def _state(row: Row[Any]) -> SleepState:
         gate_at=row.gate_at,
         demotions=row.demotions,
         edited_at=row.edited_at,
+        pauses=tuple(
+            OperationPause(operation=name, at=datetime.fromisoformat(at), until=datetime.fromisoformat(until))
+            for name, at, until in row.pauses
+        ),
     )

@@ -83,6 +83,7 @@ sleep_states = Table(
     Column("gate_at", Instant),
     Column("demotions", Integer, nullable=False, server_default=text("0")),
     Column("edited_at", Instant),
+    Column("pauses", JSON, nullable=False, server_default=text("'[]'")),
 )
 
 sleep_calls = Table(
@@ -100,3 +101,18 @@ sleep_calls = Table(
 Index("sleep_calls_key", sleep_calls.c.bank_id, sleep_calls.c.key)
 Index("sleep_calls_pass", sleep_calls.c.pass_id, sleep_calls.c.id)
 Index("sleep_calls_at", sleep_calls.c.at)
+Index("sleep_calls_bank", sleep_calls.c.bank_id, sleep_calls.c.at)
+
+benefits = Table(
+    "benefits",
+    metadata,
+    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
+    Column("operation", String, primary_key=True),
+    Column("day", Integer, primary_key=True),
+    Column("uses", BigInteger, nullable=False),
+    Column("saved_tokens", BigInteger, nullable=False),
+    Column("saved_seconds", Double, nullable=False),
+    Column("saved_nanousd", BigInteger, nullable=False),
+    Column("unpriced_tokens", BigInteger, nullable=False),
+)
+Index("benefits_day", benefits.c.day)

@@ -14,10 +14,15 @@ _INSERTS: Final = {"sqlite": sqlite.insert, "postgresql": postgresql.insert}
 class Upsert:
     """An insert in each dialect, built once, since building costs ten times what sending does."""
 
-    def __init__(self, table: Table, *, keys: Collection[str] = (), new: Collection[str] = ()) -> None:
-        """On a conflict in the columns `keys` the columns `new` are overwritten; with no keys nothing is."""
+    def __init__(
+        self, table: Table, *, keys: Collection[str] = (), new: Collection[str] = (), more: Collection[str] = ()
+    ) -> None:
+        """On a conflict in the columns `keys` the columns `new` are overwritten; with no keys nothing is.
+
+        To the columns `more` the given values are added.
+        """
         self._statements: Mapping[str, Insert] = {
-            dialect: _build(insert(table), keys, new) for dialect, insert in _INSERTS.items()
+            dialect: _build(insert(table), table, keys, new, more) for dialect, insert in _INSERTS.items()
         }
 
     def __call__(self, connection: Connection) -> Insert:
@@ -25,8 +30,13 @@ class Upsert:
         return self._statements[connection.dialect.name]
 
 
-def _build(statement: Insert, keys: Collection[str], new: Collection[str]) -> Insert:
+def _build(
+    statement: Insert, table: Table, keys: Collection[str], new: Collection[str], more: Collection[str]
+) -> Insert:
     if not keys:
         return statement.on_conflict_do_nothing()
-    values = {name: statement.excluded[name] for name in new}
+    values = {
+        **{name: statement.excluded[name] for name in new},
+        **{name: table.c[name] + statement.excluded[name] for name in more},
+    }
     return statement.on_conflict_do_update(index_elements=list(keys), set_=values)

@@ -1,0 +1,145 @@
+"""Whether an operation brings what it costs: one rule, from counts alone (SLEEP-42).
+
+Benefit and cost of the whole UTC days of a window are set against each other: in US dollars where the prices of all
+calls on both sides are known, else in tokens, those of hot calls times `hot_weight`. Failed calls, dropped ones and
+predictions that nobody asked for are cost like any other; what of it was of no use has no benefit beside it.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from enum import StrEnum
+from typing import Final
+
+from circadia.records.benefit import Benefit
+from circadia.records.sleep_call import SleepDay
+from circadia.records.sleep_state import OperationPause
+from circadia.settings.sleeptime import BenefitSettings
+
+_NANOUSD: Final = 1e9
+
+
+class Standing(StrEnum):
+    """How an operation stands."""
+
+    FREE = "free"
+    """It has cost nothing, so nothing can be saved by a pause."""
+    SPARED = "spared"
+    """It is never paused."""
+    PAUSED = "paused"
+    """Passes leave it out."""
+    LITTLE = "little"
+    """It has cost too little to be judged."""
+    NEW = "new"
+    """It has not cost anything for a whole window yet."""
+    PAYS = "pays"
+    """It brings what it costs."""
+    SHORT = "short"
+    """It brings less; at the end of the next pass it is paused."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Balance:
+    """What an operation has brought to a bank, and what it has cost, in the window."""
+
+    operation: str
+    """The operation."""
+    uses: int
+    """How often something that it made was handed to a call."""
+    saved_tokens: int
+    """Input tokens that hot calls did not read."""
+    saved_seconds: float
+    """Seconds that they did not take, where that is known."""
+    saved_nanousd: int
+    """The price of those tokens, where that is known."""
+    calls: int
+    """Its model calls, failed ones too."""
+    spent_tokens: int
+    """Their tokens."""
+    spent_nanousd: int
+    """Their price, where that is known."""
+    unit: str
+    """What was compared: `usd` or `tokens`."""
+    ratio: float | None
+    """Benefit over cost; none if it has cost nothing."""
+    standing: Standing
+    """What follows from it."""
+    paused_until: datetime | None
+    """When it is tried again, if it is paused."""
+
+
+def window_of(settings: BenefitSettings) -> timedelta:
+    """Return the stated while."""
+    return timedelta(days=settings.window_days)
+
+
+def paused(settings: BenefitSettings, pauses: Iterable[OperationPause], now: datetime) -> frozenset[str]:
+    """Return the operations that passes leave out now."""
+    if not settings.enabled:
+        return frozenset()
+    return frozenset(each.operation for each in pauses if now < each.until and each.operation not in settings.spared)
+
+
+def balances(
+    settings: BenefitSettings,
+    pauses: Sequence[OperationPause],
+    gains: Sequence[Benefit],
+    costs: Sequence[SleepDay],
+    now: datetime,
+) -> Sequence[Balance]:
+    """Return how each operation stands that has cost or brought something; `costs` are those of two windows."""
+    names = sorted({each.operation for each in (*pauses, *gains, *costs)})
+    return [
+        _balance(
+            settings,
+            name,
+            next((each for each in pauses if each.operation == name), None),
+            [each for each in gains if each.operation == name],
+            [each for each in costs if each.operation == name],
+            now,
+        )
+        for name in names
+    ]
+
+
+def _balance(
+    settings: BenefitSettings,
+    name: str,
+    pause: OperationPause | None,
+    gains: Sequence[Benefit],
+    costs: Sequence[SleepDay],
+    now: datetime,
+) -> Balance:
+    start = anew = now - window_of(settings)
+    resumed = None if pause is None or now < pause.until else pause.until
+    if resumed is not None:  # what was before it counts no more
+        anew = max(start, resumed)
+        costs = [each for each in costs if each.day >= resumed.date()]
+    first = min((each.first_at for each in costs), default=now)
+    first = first if resumed is None else max(first, resumed)
+    gains = [each for each in gains if each.day >= anew.date()]
+    costs = [each for each in costs if each.day >= anew.date()]
+    calls, tokens = sum(each.spent.calls for each in costs), sum(each.spent.tokens for each in costs)
+    nanousd, saved = sum(each.spent.nanousd for each in costs), sum(each.saved_tokens for each in gains)
+    saved_nanousd = sum(each.saved_nanousd for each in gains)
+    priced = not any(each.unpriced_tokens for each in gains) and not any(each.unpriced for each in costs)
+    cost, benefit = (nanousd, saved_nanousd) if priced else (tokens, saved * settings.hot_weight)
+    ratio = benefit / cost if cost else None
+    if name in paused(settings, () if pause is None else (pause,), now):
+        standing = Standing.PAUSED
+    elif ratio is None:
+        standing = Standing.FREE
+    elif not settings.enabled or name in settings.spared:
+        standing = Standing.SPARED
+    elif calls < settings.min_calls or (priced and nanousd < settings.min_cost_usd * _NANOUSD):
+        standing = Standing.LITTLE
+    elif first > start:
+        standing = Standing.NEW
+    else:
+        standing = Standing.SHORT if ratio < settings.least_ratio else Standing.PAYS
+    return Balance(
+        operation=name, uses=sum(each.uses for each in gains), saved_tokens=saved,
+        saved_seconds=sum(each.saved_seconds for each in gains), saved_nanousd=saved_nanousd, calls=calls,
+        spent_tokens=tokens, spent_nanousd=nanousd, unit="usd" if priced else "tokens", ratio=ratio,
+        standing=standing, paused_until=pause.until if pause and standing is Standing.PAUSED else None,
+    )  # fmt: skip

@@ -1,0 +1,71 @@
+"""What came of the tier's work in hot calls."""
+
+from collections.abc import Sequence
+from datetime import date, timedelta
+from typing import Any, Final
+
+from sqlalchemy import Row, bindparam, func, select
+
+from circadia.ids import BankId
+from circadia.records.benefit import Benefit
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.sleep_tables import benefits
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_EPOCH: Final = date(1970, 1, 1)
+_COLUMNS: Final = [column.name for column in benefits.c]
+_KEYS: Final = ("bank_id", "operation", "day")
+_ADD = Statement(Upsert(benefits, keys=_KEYS, more=[name for name in _COLUMNS if name not in _KEYS]), _COLUMNS)
+_EVERY = Statement(
+    select(benefits)
+    .where(benefits.c.bank_id == bindparam("bank"), benefits.c.day >= bindparam("since"))
+    .order_by(benefits.c.operation, benefits.c.day)
+)
+_TOKENS = Statement(
+    select(func.coalesce(func.sum(benefits.c.saved_tokens), 0)).where(benefits.c.day >= bindparam("since"))
+)
+
+
+def day_of(number: int) -> date:
+    """Return the day of a number of days since 1970, as the database keeps days."""
+    return _EPOCH + timedelta(days=number)
+
+
+class SqlBenefits:
+    """Counts, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, gains: Sequence[Benefit]) -> None:
+        """Add these counts to those that are there."""
+        rows = [[_number(each.day) if name == "day" else getattr(each, name) for name in _COLUMNS] for each in gains]
+        if rows:
+            await self._run(lambda connection: _ADD.many(connection, rows))
+
+    async def every(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
+        """Return a bank's from this day on, by operation and day."""
+        values = {"bank": bank_id, "since": _number(since)}
+        return [_benefit(row) for row in await self._run(lambda connection: _EVERY.all(connection, values))]
+
+    async def tokens(self, *, since: date) -> int:
+        """Return the tokens that were saved in all banks from this day on."""
+        return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": _number(since)})))
+
+
+def _number(day: date) -> int:
+    return (day - _EPOCH).days
+
+
+def _benefit(row: Row[Any]) -> Benefit:
+    return Benefit(
+        bank_id=BankId(row.bank_id),
+        operation=row.operation,
+        day=day_of(row.day),
+        uses=row.uses,
+        saved_tokens=row.saved_tokens,
+        saved_seconds=row.saved_seconds,
+        saved_nanousd=row.saved_nanousd,
+        unpriced_tokens=row.unpriced_tokens,
+    )

@@ -1,0 +1,202 @@
+"""What hot calls were spared by what passes made: which tokens count, to whom, at which price."""
+
+from collections.abc import AsyncIterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.ids import AgentId, CallId, EpisodeId
+from circadia.llm.prices import PriceList
+from circadia.memory.context import Context, shown_tokens
+from circadia.memory.uses import BOUND, Use, Uses, use_of
+from circadia.records.benefit import Benefit
+from circadia.records.call import Call, CallStatus
+from circadia.records.change import ChangeKind
+from circadia.records.episode import Episode
+from circadia.records.excerpt import Excerpt
+from circadia.records.index_entry import Layer
+from circadia.records.note import Note
+from circadia.sleeptime.savings import FEWEST, Savings, Source, Weight, saved, seconds_a_token
+from tests.sleeptime.stand import Stand
+
+ANN = AgentId("agt_ann")
+LONG = "I have moved to Porto, and my new flat there is near the river, where it floods the cellar each winter {}."
+
+
+def source(operation: str, size: int, *evidence: str) -> Source:
+    return Source(operation=operation, tokens=size, evidence=tuple(map(EpisodeId, evidence)))
+
+
+@pytest.mark.spec("SLEEP-42")
+def test_a_source_saves_its_evidence_less_itself_and_each_episode_is_saved_once() -> None:
+    names = ("a", "b", "c", "shown", "known")
+    rows = {EpisodeId(key): Weight(number=n, said=n, tokens=100) for n, key in enumerate(names)}
+    sources = [
+        source("consolidate", 30, "a", "b", "shown", "known", "forgotten"),
+        source("reflect", 30, "a", "b", "c"),
+        source("compress", 30, "a", "b", "c"),
+    ]
+    found = list(saved(sources, rows, shown={3}, known={4}))
+    assert found == [("consolidate", 170), ("reflect", 70), ("compress", 0)]
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A bank of Ann's."""
+    made = await Stand.made(tmp_path)
+    yield made
+    await made.store.close()
+
+
+def savings(stand: Stand) -> Savings:
+    prices = {"openai": PriceList(base_url="https://api.openai.com", api="openai")}
+    return Savings(stand.clock, stand.store, stand.memory.uses, prices)
+
+
+async def gains(stand: Stand) -> Sequence[Benefit]:
+    async with stand.store.read() as tx:
+        return await tx.benefits.every(stand.bank.id, since=stand.clock.now().date())
+
+
+async def asked(stand: Stand, question: str, *, fitting: int = 1_000) -> Context:
+    found = await stand.memory.retrieval.ask(question)
+    async with stand.store.read() as tx:
+        bank = await tx.banks.get(stand.bank.id)
+        assert bank is not None
+        return await stand.memory.contexts.build(tx, bank, found, stable_tokens=1_000, fitting_tokens=fitting)
+
+
+def size(row: Episode | Note) -> int:
+    """Return what a context takes for it."""
+    layer = Layer.NOTES if isinstance(row, Note) else Layer.EPISODES
+    speaker = row.speaker if isinstance(row, Episode) else None
+    return shown_tokens(Excerpt(layer, row.number, row.at, row.text, row.trust.value, speaker, row.kind.value))
+
+
+async def noted(stand: Stand, *, operation: str = "consolidate") -> tuple[Note, Sequence[Episode]]:
+    """Let a pass make a note of three things that were said."""
+    said = await stand.said(*[LONG.format(n) for n in range(3)])
+    run = await stand.begun()
+    await stand.publish(run, replace(stand.note("not_1", said, "Ann's flat floods."), operation=operation), upto=3)
+    await stand.ended(run)
+    (note,) = await stand.notes()
+    return note, said
+
+
+def notes_only(stand: Stand, note: Note, **more: Any) -> Use:
+    """Return an answer in which the note stands alone."""
+    use = Use(
+        bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[note.number], episodes=[],
+        blocks=[], known=[],
+    )  # fmt: skip
+    return replace(use, **more)
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_a_note_is_credited_to_who_made_it_at_the_price_of_the_call_s_model(stand: Stand) -> None:
+    note, said = await noted(stand, operation="contradictions")
+    uses = stand.memory.uses
+    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini"))
+    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", episodes=[said[0].number]))
+    uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini", known=[hash(said[0].text)]))
+    await savings(stand).step()
+    (found,) = await gains(stand)
+    spared = 7 * size(said[0]) - 3 * size(note)
+    assert (found.operation, found.uses, found.saved_tokens) == ("contradictions", 3, spared)
+    assert (found.saved_nanousd, found.unpriced_tokens, found.saved_seconds) == (150 * spared, 0, 0.0)
+    await savings(stand).step()
+    assert await gains(stand) == [found], "what was counted is counted once"
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_a_context_notes_what_stands_in_it_and_a_rewritten_block_saves_the_evidence_of_its_spans(
+    stand: Stand,
+) -> None:
+    note, said = await noted(stand)
+    rewritten = stand.change(
+        ChangeKind.WRITE_BLOCK, "human", before=None,
+        after={"value": "Ann lives in Porto.", "spans": [[0, 19, [each.id for each in said]]]}, why="new",
+    )  # fmt: skip
+    run = await stand.begun("p2")
+    await stand.publish(run, rewritten, upto=3)
+    context = await asked(stand, "Where is the flat?")
+    shown = {hit.scored.number for hit in context.hits if hit.scored.layer is Layer.EPISODES}
+    assert shown == {each.number for each in said}
+    stand.memory.uses.note(use_of(stand.bank, ANN, context.hits, context.blocks))
+    context = await asked(stand, "", fitting=0)
+    stand.memory.uses.note(use_of(stand.bank, ANN, context.hits, context.blocks))
+    await savings(stand).step()
+    by = {each.operation: each for each in await gains(stand)}
+    assert (by["consolidate"].uses, by["consolidate"].saved_tokens) == (1, 0), "its evidence stands beside it"
+    assert (by["rethink"].uses, by["rethink"].saved_tokens) == (2, 3 * size(said[0]) - 7)
+    assert by["rethink"].unpriced_tokens == by["rethink"].saved_tokens
+    assert note.text == "Ann's flat floods."
+
+
+@pytest.mark.spec("SLEEP-42", "MEM-03")
+async def test_what_is_forgotten_or_imported_or_of_a_deleted_bank_saves_nothing(stand: Stand) -> None:
+    note, said = await noted(stand)
+    async with stand.store.write() as tx:
+        await tx.notes.add(replace(note, id=type(note.id)("not_2"), pass_id=None))
+    imported = (await stand.notes())[-1]
+    uses = stand.memory.uses
+    uses.note(notes_only(stand, imported))
+    await savings(stand).step()
+    assert await gains(stand) == []
+    uses.note(notes_only(stand, note))
+    async with stand.store.write() as tx:
+        await tx.notes.remove([note.id])
+        await tx.episodes.remove([said[0].id])
+    await savings(stand).step()
+    assert await gains(stand) == []
+    uses.note(notes_only(stand, imported))
+    async with stand.store.write() as tx:
+        await tx.banks.remove(stand.bank.id)
+    await savings(stand).step()
+    assert await gains(stand) == []
+
+
+def line(stand: Stand, n: int, **more: Any) -> Call:
+    made = Call(
+        id=CallId(f"c{n:03}"), at=stand.clock.now(), agent_id=ANN, session="default", agent="ann", upstream="openai",
+        endpoint="chat_completions", model="gpt-4o-mini-2024-07-18", status=CallStatus.DONE, streamed=True,
+        input_tokens=100 * n + 50, cached_tokens=50, first_token_seconds=0.4 + 0.01 * n,
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_seconds_and_price_of_what_a_tool_hands_out_are_those_of_the_agent_s_last_calls(stand: Stand) -> None:
+    note, said = await noted(stand)
+    async with stand.store.write() as tx:
+        await tx.calls.add([line(stand, n) for n in range(FEWEST)])
+    stand.memory.uses.note(notes_only(stand, note))
+    await savings(stand).step()
+    (found,) = await gains(stand)
+    spared = 3 * size(said[0]) - size(note)
+    assert (found.saved_tokens, found.saved_nanousd, found.unpriced_tokens) == (spared, 150 * spared, 0)
+    assert found.saved_seconds == pytest.approx(spared * 0.01 / 100)
+
+
+async def test_a_ledger_that_cannot_tell_seconds_tells_none(stand: Stand) -> None:
+    lines = [line(stand, n) for n in range(FEWEST)]
+    assert seconds_a_token(lines, "openai", "gpt-4o-mini") == pytest.approx(0.0001)
+    assert seconds_a_token(lines[1:], "openai", "gpt-4o-mini") == 0.0
+    assert seconds_a_token(lines, "another", "gpt-4o-mini") == 0.0
+    assert seconds_a_token([lines[0]] * FEWEST, "openai", "gpt-4o-mini") == 0.0
+    slow_at_first = [replace(each, first_token_seconds=9.0 - n) for n, each in enumerate(lines)]
+    assert seconds_a_token(slow_at_first, "openai", "gpt-4o-mini") == 0.0
+
+
+async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(stand: Stand) -> None:
+    uses = Uses()
+    uses.note(use_of(stand.bank, ANN, ()))
+    assert not uses.take(), "nothing in it was made by a pass"
+    use = Use(
+        bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[1], episodes=(), blocks=(), known=()
+    )  # fmt: skip
+    for _ in range(BOUND + 2):
+        uses.note(use)
+    assert (uses.dropped, len(uses.take()), uses.take()) == (2, BOUND, [])
