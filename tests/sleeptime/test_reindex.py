@@ -120,16 +120,21 @@ class Home:
                 tx, bank, replace(asked, text="") if viewless else asked, stable_tokens=100, fitting_tokens=500
             )
 
-    async def close(self, *, views: int = 32, stop: bool = False) -> dict[str, int]:
-        """Do what the end of a pass does."""
+    async def close(self, *, views: int = 32, stop: bool = False, said: str = "") -> dict[str, int]:
+        """Do what the end of a pass does; somebody may say something before views are made."""
 
         async def go_on() -> None:
             if stop:
                 raise Yielded
 
+        async def embed() -> None:
+            await self.background.catch_up()
+            if said:
+                await self.said(said)
+
         ground = Ground(
             store=self.store, retrieval=self.memory.retrieval, now=self.clock.now(), go_on=go_on,
-            embed=self.background.catch_up,
+            embed=embed,
         )  # fmt: skip
         return dict(await Reindex(views=views).close(self.bank, ground))
 
@@ -240,6 +245,17 @@ async def test_a_change_by_another_process_makes_a_view_useless_at_once(home: Ho
     assert new in [each.item.id for each in found]
     assert await home.close() == {"vectors": 1, "views": 1}
     assert await home.find("Porto") == await home.find("Porto", viewless=True)
+
+
+async def test_a_vector_that_comes_after_a_view_was_made_makes_it_useless(home: Home) -> None:
+    await home.said("Ann has a cat.")
+    await often(home, "1 January 2026 Ann: Porto!")
+    assert await home.close(said="Porto!") == {"vectors": 1, "views": 1}
+    assert await home.find("1 January 2026 Ann: Porto!") == await home.find("1 January 2026 Ann: Porto!", viewless=True)
+    await home.background.catch_up()
+    found = await home.find("1 January 2026 Ann: Porto!")
+    assert "meaning" in found[0].scored.parts
+    assert found == await home.find("1 January 2026 Ann: Porto!", viewless=True)
 
 
 async def test_what_is_forgotten_takes_the_questions_with_it_also_those_that_are_not_written_yet(home: Home) -> None:
