@@ -85,6 +85,16 @@ def test_a_near_miss_is_a_hint_with_its_reason(ready: ReadyAnswers) -> None:
     assert "milan" in found.match.objections[0].reason
 
 
+def test_an_explanation_compares_all_that_is_near_and_comes_to_the_same(ready: ReadyAnswers) -> None:
+    filled(ready)
+    ready.add([expected(100, "How do I reset the password of his account?")])
+    for asked in (QUESTIONS[0], "How can I reset the password of my account?", "How tall is the tower?"):
+        found, told = ready.find(asked), ready.explain(asked)
+        assert (told.outcome, told.match) == (found.outcome, found.match)
+        assert all(each in told.others for each in found.others)
+    assert [each.answer for each in ready.explain(QUESTIONS[0]).others] == ["100"]
+
+
 def test_what_nobody_expected_is_a_miss(ready: ReadyAnswers) -> None:
     assert ready.find("Is there anything?").outcome is Outcome.MISS
     filled(ready)

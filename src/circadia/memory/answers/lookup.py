@@ -14,6 +14,7 @@ from circadia.memory.answers.guards import Objection, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
 from circadia.memory.answers.normal import Token, normal, tokens
+from circadia.memory.answers.reading import stands_alone
 from circadia.memory.answers.wording import compared
 from circadia.memory.columns import Array, Column
 from circadia.memory.vectors import Vectors, stored_vector
@@ -123,6 +124,7 @@ class ReadyAnswers:
         self._meaning.cache_clear()
         self._rows: list[_Phrasing | None] = []
         self._live = Column(np.bool_)
+        self._gone = 0
         self._forms: defaultdict[str, list[int]] = defaultdict(list)
         self._conversations: defaultdict[str, set[int]] = defaultdict(set)
         self._near = Vectors(len(self._vectors("a")[0]))
@@ -158,7 +160,7 @@ class ReadyAnswers:
                 phrasing = self._rows[row]
                 if phrasing is not None:
                     self._drop(row, phrasing)
-        if len(self._rows) > FEW and len(self._rows) > COMPACTED * int(self._live.values.sum()):
+        if len(self._rows) > FEW and len(self._rows) > COMPACTED * (len(self._rows) - self._gone):
             kept = [entry.expected for entry in self._entries.values()]
             self._entries.clear()
             self._clear()
@@ -167,6 +169,7 @@ class ReadyAnswers:
     def _drop(self, row: int, phrasing: _Phrasing) -> None:
         self._rows[row] = None
         self._live.values[row] = False
+        self._gone += 1
         self._forms[phrasing.form].remove(row)
         if not self._forms[phrasing.form]:
             del self._forms[phrasing.form]
@@ -175,18 +178,31 @@ class ReadyAnswers:
             self._conversations[conversation].discard(row)
 
     def find(self, question: str, conversation: str | None = None) -> Found:
-        """Look for the answer of a question; `conversation` is the digest of what was said before it."""
+        """Look for the answer of a question; `conversation` is the digest of what was said before it.
+
+        The first hit ends the search: a phrasing that is the same, or else the nearest.
+        """
+        found: list[Match] = []
         words = tokens(question)
+        for match in self._matches(words, conversation):
+            found.append(match)
+            if match.outcome is Outcome.HIT:
+                break
+        return _told(words, found)
+
+    def explain(self, question: str, conversation: str | None = None) -> Found:
+        """Look for it as `find` does, and compare all that is near, whether there is a hit or not."""
+        words = tokens(question)
+        return _told(words, list(self._matches(words, conversation)))
+
+    def _matches(self, words: Sequence[Token], conversation: str | None) -> Iterator[Match]:
+        """Compare what is the same, the surest answer first, then what is near, the nearest first."""
         exact = self._exact(self._forms.get(normal(words), ()), conversation)
-        if exact and exact[0].outcome is Outcome.HIT:
-            return Found(outcome=Outcome.HIT, match=exact[0], others=exact[1:])
-        if not words:
-            return Found(outcome=Outcome.MISS, alone=False)
-        asked = meaning(words, self._vectors)
-        matches = sorted([*exact, *self._alike(asked, conversation)], key=_rank)
-        if not matches:
-            return Found(outcome=Outcome.MISS, alone=asked.reading.alone)
-        return Found(outcome=matches[0].outcome, match=matches[0], others=matches[1:], alone=asked.reading.alone)
+        yield from exact
+        if words:
+            same = {match.answer for match in exact}
+            near = self._alike(meaning(words, self._vectors), conversation)
+            yield from (match for match in near if match.answer not in same)
 
     def _exact(self, rows: Sequence[int], conversation: str | None) -> Sequence[Match]:
         found = [
@@ -201,10 +217,10 @@ class ReadyAnswers:
         if not asked.reading.alone:  # only what was expected in this very conversation can be meant
             allowed = np.zeros(len(self._rows), np.bool_)
             allowed[list(self._conversations.get(conversation or "", ()))] = True
-        elif len(self._rows) == int(self._live.values.sum()):
+        elif not self._gone:
             allowed = None
         rows, cosines = self._near.nearest(asked.vector, JUDGED, allowed)
-        near: list[int] = rows[cosines >= NEAR].tolist()
+        near: list[int] = rows[np.argsort(-cosines)][: int((cosines >= NEAR).sum())].tolist()
         for row in near:
             phrasing = self._rows[row]
             if phrasing is None or not _fits(phrasing, conversation):
@@ -228,6 +244,14 @@ class ReadyAnswers:
     def _meant(self, row: int) -> Meaning:
         phrasing = self._rows[row]
         return meaning(() if phrasing is None else phrasing.words, self._vectors)
+
+
+def _told(words: Sequence[Token], matches: Sequence[Match]) -> Found:
+    alone = stands_alone([token.word for token in words])
+    if not matches:
+        return Found(outcome=Outcome.MISS, alone=alone)
+    best, *others = sorted(matches, key=_rank)
+    return Found(outcome=best.outcome, match=best, others=others, alone=alone)
 
 
 def _fits(phrasing: _Phrasing, conversation: str | None) -> bool:

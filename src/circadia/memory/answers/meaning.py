@@ -58,6 +58,6 @@ def meaning(found: Sequence[Token], vectors: WordVectors) -> Meaning:
         reading=reading, vector=whole / max(float(np.sqrt(whole @ whole)), LEAST), each=each, weights=weights,
         weight=max(float(weights.sum()), LEAST), known=frozenset(words),
         bag=Counter(word for word in words if word not in ARTICLES), pairs=frozenset(pairwise(words)),
-        letters=frozenset(map("".join, zip(text, text[1:], text[2:], strict=False))),
+        letters=frozenset([text[at : at + 3] for at in range(len(text) - 2)]),
         stems=tuple(word.stem for word in reading.telling),
     )  # fmt: skip

@@ -84,7 +84,7 @@ def read(found: Sequence[Token]) -> Reading:
         future=not known.isdisjoint(classes.FUTURE) or _follows(words, "going", "to"),
         persons=_persons(known),
         passive="by" in known and not known.isdisjoint(_BE),
-        alone=_alone(words),
+        alone=stands_alone(words),
     )
 
 
@@ -158,7 +158,7 @@ def _follows(words: Sequence[str], first: str, second: str) -> bool:
     return any(pair == (first, second) for pair in itertools.pairwise(words))
 
 
-def _alone(words: Sequence[str]) -> bool:
+def stands_alone(words: Sequence[str]) -> bool:
     """Return whether nothing points out of the question."""
     told = 0
     for at, word in enumerate(words):
