@@ -20,8 +20,10 @@ from circadia.memory.columns import Array, Column
 from circadia.memory.vectors import Vectors, stored_vector
 from circadia.records.answer import Expected
 
-JUDGED: Final = 3
-"""Phrasings, the nearest, that are compared word by word."""
+JUDGED: Final = 2
+"""Phrasings, the nearest, that are compared word by word: most of a lookup's time; a third is rarely the one."""
+EXPLAINED: Final = 8
+"""Those that an explanation compares."""
 NEAR: Final = 0.6
 """Cosine below which none is compared."""
 KEPT: Final = 4_096
@@ -184,7 +186,7 @@ class ReadyAnswers:
         """
         found: list[Match] = []
         words = tokens(question)
-        for match in self._matches(words, conversation):
+        for match in self._matches(words, conversation, JUDGED):
             found.append(match)
             if match.outcome is Outcome.HIT:
                 break
@@ -193,15 +195,15 @@ class ReadyAnswers:
     def explain(self, question: str, conversation: str | None = None) -> Found:
         """Look for it as `find` does, and compare all that is near, whether there is a hit or not."""
         words = tokens(question)
-        return _told(words, list(self._matches(words, conversation)))
+        return _told(words, list(self._matches(words, conversation, EXPLAINED)))
 
-    def _matches(self, words: Sequence[Token], conversation: str | None) -> Iterator[Match]:
+    def _matches(self, words: Sequence[Token], conversation: str | None, most: int) -> Iterator[Match]:
         """Compare what is the same, the surest answer first, then what is near, the nearest first."""
         exact = self._exact(self._forms.get(normal(words), ()), conversation)
         yield from exact
         if words:
             same = {match.answer for match in exact}
-            near = self._alike(meaning(words, self._vectors), conversation)
+            near = self._alike(meaning(words, self._vectors), conversation, most)
             yield from (match for match in near if match.answer not in same)
 
     def _exact(self, rows: Sequence[int], conversation: str | None) -> Sequence[Match]:
@@ -212,14 +214,14 @@ class ReadyAnswers:
         ]
         return sorted(found, key=_rank)
 
-    def _alike(self, asked: Meaning, conversation: str | None) -> Iterator[Match]:
+    def _alike(self, asked: Meaning, conversation: str | None, most: int) -> Iterator[Match]:
         allowed: Array | None = self._live.values
         if not asked.reading.alone:  # only what was expected in this very conversation can be meant
             allowed = np.zeros(len(self._rows), np.bool_)
             allowed[list(self._conversations.get(conversation or "", ()))] = True
         elif not self._gone:
             allowed = None
-        rows, cosines = self._near.nearest(asked.vector, JUDGED, allowed)
+        rows, cosines = self._near.nearest(asked.vector, most, allowed)
         near: list[int] = rows[np.argsort(-cosines)][: int((cosines >= NEAR).sum())].tolist()
         for row in near:
             phrasing = self._rows[row]
