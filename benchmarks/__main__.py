@@ -12,6 +12,8 @@ from rich.console import Console
 
 from benchmarks import (
     admission,
+    answers_lookup,
+    answers_pairs,
     context,
     doc,
     dream_cost,
@@ -39,6 +41,7 @@ app = typer.Typer(add_completion=False)
 
 def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
     """Return the benchmarks by name."""
+    questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
     return {
         "proxy": lambda folder: proxy.run(folder, proxy.QUICK if quick else proxy.Size()),
         "holds": lambda folder: holds.run(folder, holds.QUICK if quick else holds.Size()),
@@ -56,12 +59,16 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
         "views": lambda folder: views.run(folder, views.QUICK if quick else views.Size()),
         "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK if quick else search_peers.Size()),
         "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
-        "recall": lambda folder: recall.run(folder, recall.Size(data=data)),
+        "recall": lambda folder: recall.run(folder, recall.Size(data=talks)),
         "pass_overhead": lambda folder: pass_overhead.run(
             folder, pass_overhead.QUICK if quick else pass_overhead.Size()
         ),
-        "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=data)),
+        "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK if quick else dream_cost.Size(data=talks)),
         "hot_path": lambda folder: hot_path.run(folder, hot_path.QUICK if quick else hot_path.Size()),
+        "answers_lookup": lambda folder: answers_lookup.run(
+            folder, answers_lookup.QUICK if quick else answers_lookup.Size()
+        ),
+        "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
         "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
     }
 
@@ -75,7 +82,10 @@ def main(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Conversations in LoCoMo's format, for `recall` and `dream_cost`.", exists=True, dir_okay=False
+            help="Conversations in LoCoMo's format, for `recall` and `dream_cost`; or labelled pairs of questions, a "
+            "`.jsonl` file, for `answers_pairs`.",
+            exists=True,
+            dir_okay=False,
         ),
     ] = None,
     write_doc: Annotated[bool, typer.Option("--doc", help="Write the tables of the last runs into the docs.")] = False,
@@ -93,7 +103,7 @@ def main(
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
             report = uvloop.run(known[name](Path(folder)))
         show(report, console)
-        tiny = quick or (name == "recall" and data is None)
+        tiny = quick or (name in ("recall", "answers_pairs") and data is None)
         console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-from benchmarks.peers import BPE, CHROMA, LANGMEM, LANGMEM_WITH, MEM0, NotInstallable, installed
+from benchmarks.peers import BPE, CHROMA, GPTCACHE, LANGMEM, LANGMEM_WITH, MEM0, NotInstallable, installed
 
 QUIET: Final[Mapping[str, str]] = {
     "MEM0_TELEMETRY": "False",
@@ -67,3 +67,9 @@ LANGMEM_MEMORY: Final = Memory(
 )
 CHROMA_DATABASE: Final = Memory(name=f"Chroma {CHROMA}", driver="peer_chroma", requirements=(f"chromadb=={CHROMA}",))
 TOKENS: Final = Memory(name=f"bpe-openai {BPE}", driver="peer_tokens", requirements=(f"bpe-openai=={BPE}",))
+GPTCACHE_CACHE: Final = Memory(
+    name=f"GPTCache {GPTCACHE}",
+    driver="peer_gptcache",
+    requirements=(f"gptcache=={GPTCACHE}", "faiss-cpu", "sqlalchemy<2.1"),
+)
+"""With what it would install by itself when it is first used."""

@@ -24,6 +24,7 @@ LANGMEM: Final = "0.0.30"
 LANGMEM_WITH: Final = ("langgraph==1.2.22", "langchain==1.4.7", "langchain-core==1.7.2", "langchain-openai==1.7.3")
 """What it is used with: it names lower bounds only, and pip looks for minutes."""
 CHROMA: Final = "1.5.9"
+GPTCACHE: Final = "0.1.44"
 BPE: Final = "0.1.4"
 """Of bpe-openai, which counts tokens and brings its vocabulary with it."""
 INSTALL_SECONDS: Final = 900.0

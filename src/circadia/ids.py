@@ -23,6 +23,7 @@ BankId = NewType("BankId", str)
 EpisodeId = NewType("EpisodeId", str)
 NoteId = NewType("NoteId", str)
 PassId = NewType("PassId", str)
+AnswerId = NewType("AnswerId", str)
 
 
 class IdSource(Protocol):

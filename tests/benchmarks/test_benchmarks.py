@@ -11,6 +11,8 @@ from rich.console import Console
 
 from benchmarks import (
     admission,
+    answers_lookup,
+    answers_pairs,
     context,
     doc,
     dream_cost,
@@ -60,6 +62,8 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "dream_cost": lambda folder: dream_cost.run(folder, dream_cost.QUICK),
     "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK),
     "hot_path": lambda folder: hot_path.run(folder, hot_path.QUICK),
+    "answers_lookup": lambda folder: answers_lookup.run(folder, answers_lookup.QUICK),
+    "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.QUICK),
 }
 
 
@@ -74,6 +78,8 @@ MARKS = {
     "views": pytest.mark.spec("SLEEP-26"),
     "context": pytest.mark.spec("MEM-13", "MEM-15"),
     "dream_losses": pytest.mark.spec("SLEEP-71"),
+    "answers_lookup": pytest.mark.spec("ANS-09"),
+    "answers_pairs": pytest.mark.spec("ANS-09"),
     "hot_path": (pytest.mark.slow, pytest.mark.spec("SLEEP-72")),
     "pass_overhead": pytest.mark.slow,
 }

@@ -105,7 +105,14 @@ class Remembering:
         return Prepared(body=body, told=told, used=used)
 
     def after(
-        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float,
+        self,
+        call: ModelCall,
+        turn: Turn,
+        *,
+        answered: bool,
+        told: Told | None,
+        said: Said | None,
+        filled: float,
         used: Use | None,
     ) -> None:
         """Count the call and the completed turn; have what was said written soon, if anything was answered."""

@@ -73,7 +73,14 @@ class SleepTier(Protocol):
         ...
 
     def after(
-        self, call: ModelCall, turn: Turn, *, answered: bool, told: Told | None, said: Said | None, filled: float,
+        self,
+        call: ModelCall,
+        turn: Turn,
+        *,
+        answered: bool,
+        told: Told | None,
+        said: Said | None,
+        filled: float,
         used: Use | None,
     ) -> None:
         """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came.

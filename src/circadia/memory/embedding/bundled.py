@@ -6,6 +6,7 @@ import importlib.metadata
 import logging
 from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, Protocol, cast
 
@@ -18,6 +19,9 @@ from circadia.memory.embedding.base import MAX_CHARACTERS, sound
 DIMENSIONS: Final = 256
 APART: Final = 8
 """Texts from which on embedding leaves the event loop: one takes 0.1 to 0.5 ms (`python -m benchmarks recall`)."""
+
+WORDS: Final = 20_000
+"""Words whose vectors are kept: a kilobyte each."""
 
 
 class _Encoding(Protocol):
@@ -50,11 +54,33 @@ class BundledEmbedder:
             return await asyncio.to_thread(_embedded, model, texts)
         return _embedded(model, texts)
 
+    async def word_vectors(self) -> "WordTable":
+        """Return the vectors of single words. Raises UpstreamFailed: the weights are not there."""
+        return WordTable(await self._loaded())
+
     async def _loaded(self) -> _Model:
         """Load it, once for all who wait, and to the end if they do not wait so long."""
         if self._loading is None or (self._loading.done() and self._loading.exception() is not None):
             self._loading = asyncio.ensure_future(asyncio.to_thread(_load))
         return await asyncio.shield(self._loading)
+
+
+class WordTable:
+    """Vectors of single words, without a wait once the weights are loaded; a text's vector is the mean of them."""
+
+    def __init__(self, model: _Model) -> None:
+        self._model = model
+        self._vector = lru_cache(maxsize=WORDS)(self._made)
+
+    def __call__(self, word: str) -> tuple[Array, float]:
+        """Return a word's unit vector, and its length before: the rarer the word, the larger it is."""
+        return self._vector(word)
+
+    def _made(self, word: str) -> tuple[Array, float]:
+        ids = self._model.tokenizer.encode(word[:MAX_CHARACTERS], add_special_tokens=False).ids
+        total = np.add.reduce(self._model.embedding.take(ids, axis=0, mode="clip")).astype(np.float32)
+        length = float(np.linalg.norm(total))
+        return (total / length if length else total), length
 
 
 def _embedded(model: _Model, texts: Sequence[str]) -> Array:

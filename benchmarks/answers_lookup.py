@@ -1,0 +1,277 @@
+"""How long the lookup of a ready answer takes, by how many there are, beside another cache of answers."""
+
+import random
+import shutil
+import statistics
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from benchmarks.holds import quantile
+from benchmarks.peer_driver import GPTCACHE_CACHE
+from benchmarks.peers import NotInstallable
+from benchmarks.report import Goal, Report, number
+from circadia.ids import AnswerId
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.answers.lookup import Found, Outcome, ReadyAnswers
+from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
+from circadia.records.answer import Expected
+
+OURS: Final = "Circadia"
+EXACT: Final = "exact"
+MEANING: Final = "by meaning"
+SECONDS: Final = 240.0
+"""That another may take to store the questions of one size and to look for them."""
+GOALS_MS: Final = {10_000: 2.0, 100_000: 5.0}
+EXACT_MS: Final = 0.2
+SEED: Final = 11
+_ASKS: Final = (
+    ("How do I {verb} the {noun} of {name}?", "What is the best way to {verb} {name}'s {noun}?"),
+    ("Who has to {verb} the {noun} for {name}?", "Which person should {verb} the {noun} for {name}?"),
+    ("When did {name} {verb} the {noun} in {place}?", "On which day did {name} {verb} that {noun} in {place}?"),
+    ("How much does it cost to {verb} a {noun} in {place}?", "What is the price to {verb} a {noun} in {place}?"),
+    ("Why does the {noun} in {place} not {verb}?", "What is the reason that the {noun} in {place} will not {verb}?"),
+)
+"""Questions, each with another wording."""
+_VERBS: Final = [
+    "repair",
+    "order",
+    "paint",
+    "sell",
+    "move",
+    "check",
+    "clean",
+    "print",
+    "send",
+    "open",
+    "close",
+    "build",
+    "change",
+    "copy",
+    "sign",
+    "test",
+    "rent",
+]
+_NOUNS: Final = [
+    "invoice",
+    "printer",
+    "boat",
+    "contract",
+    "report",
+    "bicycle",
+    "server",
+    "garden",
+    "ticket",
+    "kitchen",
+    "parcel",
+    "camera",
+    "meeting",
+    "budget",
+    "engine",
+    "library",
+    "password",
+    "window",
+    "calendar",
+    "tunnel",
+]
+_PLACES: Final = [
+    "Berlin",
+    "Lagos",
+    "Turin",
+    "Osaka",
+    "Denver",
+    "Malmo",
+    "Porto",
+    "Cairo",
+    "Quebec",
+    "Hobart",
+    "Graz",
+    "Bergen",
+    "Leeds",
+    "Minsk",
+    "Tunis",
+]
+_SYLLABLES: Final = [
+    "ka",
+    "lo",
+    "mi",
+    "ren",
+    "ta",
+    "vo",
+    "sil",
+    "da",
+    "pe",
+    "nor",
+    "bu",
+    "shi",
+    "gra",
+    "el",
+    "tor",
+    "wen",
+]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    answers: Sequence[int] = (1_000, 10_000, 100_000)
+    """That are ready, of one question each."""
+    lookups: int = 1_000
+    peer_answers: int = 10_000
+    """Stored by the other at most: more takes it more minutes than a benchmark may."""
+    peers: bool = True
+    """Whether another is set up."""
+
+
+QUICK: Final = Size(answers=(200,), lookups=20, peers=False)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Timed:
+    """What the lookups of one kind took."""
+
+    name: str
+    way: str
+    answers: int
+    ms: Sequence[float]
+    hits: float
+    """Which share gave a hit, in percent."""
+
+    @property
+    def p95(self) -> float:
+        """Return the milliseconds that 95 of 100 do not exceed."""
+        return quantile(self.ms, 0.95)
+
+
+async def run(folder: Path, size: Size) -> Report:
+    """Measure, in a folder of its own."""
+    embedder, notes = BundledEmbedder(), list[str]()
+    words = await embedder.word_vectors()
+    found: list[Timed] = []
+    for answers in size.answers:
+        made = list(_questions(answers))
+        ready, filled = _filled(words, [first for first, _ in made])
+        notes.append(f"{answers:,} questions were taken in within {number(filled)} s.")
+        asked = random.Random(SEED).sample(made, min(size.lookups, answers))
+        found += [
+            _timed(ready, answers, EXACT, [f"  {first.upper().rstrip('?')} , please" for first, _ in asked]),
+            _timed(ready, answers, MEANING, [second for _, second in asked]),
+        ]
+        if size.peers and answers <= size.peer_answers:
+            try:
+                found += await _theirs(folder / f"gptcache-{answers}", embedder, made, asked)
+            except NotInstallable as error:
+                notes.append(f"{GPTCACHE_CACHE.name} is left out with {answers:,} questions: {error}")
+    if size.peers:
+        notes.append(_redis())
+    return _report(found, notes)
+
+
+def _questions(count: int) -> Iterator[tuple[str, str]]:
+    """Return made-up questions, all different, each with another wording."""
+    chance, seen = random.Random(SEED), set[str]()
+    while len(seen) < count:
+        first, second = chance.choice(_ASKS)
+        parts = {
+            "verb": chance.choice(_VERBS), "noun": chance.choice(_NOUNS), "place": chance.choice(_PLACES),
+            "name": "".join(chance.choices(_SYLLABLES, k=3)).capitalize(),
+        }  # fmt: skip
+        question = f"{first.format(**parts)[:-1]} {chance.choice(_PLACES)}-{chance.randrange(100)}?"
+        if question not in seen:
+            seen.add(question)
+            yield question, second.format(**parts)[:-1] + question[question.rindex(" ") :]
+
+
+def _filled(words: WordTable, questions: Sequence[str]) -> tuple[ReadyAnswers, float]:
+    ready = ReadyAnswers(words, fitted())
+    began = time.perf_counter()
+    ready.add(
+        Expected(id=AnswerId(str(at)), phrasings=[question], confidence=1.0) for at, question in enumerate(questions)
+    )
+    return ready, time.perf_counter() - began
+
+
+def _timed(ready: ReadyAnswers, answers: int, way: str, asked: Sequence[str]) -> Timed:
+    taken, found = _each(ready.find, asked)
+    hits = sum(each.outcome is Outcome.HIT for each in found)
+    return Timed(name=OURS, way=way, answers=answers, ms=taken, hits=100 * hits / len(asked))
+
+
+def _each(find: Callable[[str], Found], asked: Sequence[str]) -> tuple[Sequence[float], Sequence[Found]]:
+    taken, found = list[float](), list[Found]()
+    for question in asked:
+        began = time.perf_counter()
+        found.append(find(question))
+        taken.append((time.perf_counter() - began) * 1000)
+    return taken, found
+
+
+async def _theirs(
+    folder: Path, embedder: BundledEmbedder, made: Sequence[tuple[str, str]], asked: Sequence[tuple[str, str]]
+) -> Sequence[Timed]:
+    """Let another cache store and look for the same, with our vectors. Raises NotInstallable."""
+    folder.mkdir()
+    np.save(folder / "vectors.npy", await embedder.embed([first for first, _ in made]))
+    np.save(folder / "same.npy", await embedder.embed([first for first, _ in asked]))
+    np.save(folder / "other.npy", await embedder.embed([second for _, second in asked]))
+    given = {
+        "questions": [first for first, _ in made],
+        "same": [first for first, _ in asked],
+        "other": [second for _, second in asked],
+    }
+    told = await GPTCACHE_CACHE.run("lookup", folder, given, SECONDS)
+    return [
+        Timed(name=GPTCACHE_CACHE.name, way=way, answers=len(made), ms=told[key]["ms"], hits=told[key]["hits"])
+        for way, key in ((EXACT, "same"), (MEANING, "other"))
+    ]
+
+
+def _redis() -> str:
+    """Return why redisvl is not here: the server that it is a client of is nothing that pip installs."""
+    server = shutil.which("redis-stack-server")
+    lacks = "there is none" if server is None else f"none is set up for it, though there is {server}"
+    return f"redisvl is left out: it needs a Redis server with its search module, and {lacks}."
+
+
+def _report(found: Sequence[Timed], notes: Sequence[str]) -> Report:
+    ours = {(each.answers, each.way): each.p95 for each in found if each.name == OURS}
+    return Report(
+        name="answers_lookup",
+        title="A lookup of a ready answer, one at a time, the question's vector included",
+        columns=["ready answers, cache, lookup", "p50 ms", "p95 ms", "hits, %"],
+        rows=[
+            [
+                f"{each.answers:,}, {each.name}, {each.way}",
+                number(statistics.median(each.ms)),
+                number(each.p95),
+                number(each.hits),
+            ]
+            for each in found
+        ],
+        goals=[
+            *(
+                Goal(what=f"p95 by meaning, {answers:,} answers", limit=limit, unit="ms", found=ours[answers, MEANING])
+                for answers, limit in GOALS_MS.items()
+                if (answers, MEANING) in ours
+            ),
+            *(
+                Goal(what=f"p95 exact, {answers:,} answers", limit=EXACT_MS, unit="ms", found=p95)
+                for (answers, way), p95 in ours.items()
+                if way == EXACT
+            ),
+        ],
+        notes=[
+            "Exact lookups ask in capitals, with other spaces and a `please`; those by meaning in another wording. The "
+            "questions are made up and close to each other, so that most wordings have near ones of other answers, "
+            "and how many are hits says little.",
+            "GPTCache, with SQLite and FAISS as its documents begin, has no exact lookup: it compares vectors, for "
+            "which the same question has distance 0. It is given our vectors, and its time leaves embedding out.",
+            *notes,
+        ],
+        figures={f"{each.name}, {each.answers}, {each.way}": asdict(each) for each in found},
+    )

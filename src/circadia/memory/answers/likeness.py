@@ -1,0 +1,149 @@
+"""How likely two questions ask for the same, by what their words have in common: a logistic model, fitted on pairs.
+
+Its weights are in `likeness.json`; `python -m benchmarks.answers_fit --data PATH` makes them. It reads words and the
+word vectors of the default embedder, whichever embedder searches use, so that its confidence means the same everywhere.
+"""
+
+import importlib.resources
+import json
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from circadia.memory.answers.meaning import LEAST, Meaning
+from circadia.memory.answers.wording import Wording
+
+DATA: Final = "likeness.json"
+
+
+class Likeness:
+    """The fitted model."""
+
+    def __init__(self, fitted: Mapping[str, object]) -> None:
+        self._fitted = Fitted(**fitted)  # pyright: ignore[reportArgumentType]
+        self._weights = np.array(self._fitted.weights)
+        self._means = np.array(self._fitted.means)
+        self._scales = np.array(self._fitted.scales)
+        self._dimensions = np.array(self._fitted.dimensions)
+
+    def confidence(self, a: Meaning, b: Meaning, wording: Wording) -> float:
+        """Return how sure it is, 0 to 1, that two questions ask for the same; in either order it is as sure."""
+        values = (np.array(list(features(a, b, wording).values())) - self._means) / self._scales
+        told = self._fitted.intercept + float(values @ self._weights)
+        told += float((a.vector * b.vector) @ self._dimensions)
+        apart, shared = self._fitted.apart, self._fitted.shared
+        told += sum([apart[word] for word in a.known ^ b.known if word in apart])
+        told += sum([shared[word] for word in a.known & b.known if word in shared])
+        return 1 / (1 + math.exp(-max(min(told, 50.0), -50.0)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Fitted:
+    """The numbers of the model."""
+
+    intercept: float
+    means: Sequence[float]
+    """Of the features, on the pairs that it was fitted on; with `scales` they make the weights comparable."""
+    scales: Sequence[float]
+    weights: Sequence[float]
+    """One for each feature, in the order of `features`."""
+    dimensions: Sequence[float]
+    """What it weighs that both vectors point the same way, for each dimension."""
+    apart: Mapping[str, float]
+    """What it weighs that only one question has a word, for common words."""
+    shared: Mapping[str, float]
+    """What it weighs that both have it."""
+
+
+def fitted() -> Likeness:
+    """Return the model as it is shipped."""
+    return Likeness(json.loads(importlib.resources.files("circadia.memory.answers").joinpath(DATA).read_text("utf-8")))
+
+
+def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
+    """Return what the model weighs; the order of the two questions changes none of it."""
+    one, two = a.reading, b.reading
+    cosine = float(a.vector @ b.vector)
+    own = len(wording.only_a), len(wording.only_b)
+    names = sum([word.name for word in wording.only_a]), sum([word.name for word in wording.only_b])
+    length, telling = len(one.words) + len(two.words), (len(a.stems), len(b.stems))
+    kinds = {one.asks, two.asks}
+    return {
+        "cosine": cosine,
+        "cosine above 0.8": max(cosine - 0.8, 0.0),
+        "cosine above 0.9": max(cosine - 0.9, 0.0),
+        **_matched(a, b, wording),
+        "cosine of own words": _own_cosine(a, b, wording),
+        "own words of one alone": float(bool(own[0]) != bool(own[1])),
+        "most own words": float(max(own)),
+        "fewest own words": float(min(own)),
+        "own names": float(max(names)),
+        "own names of both": float(min(names)),
+        "one for one": float(own == (1, 1)),
+        "shared telling words": float(len(set(a.stems) & set(b.stems))),
+        "words in common": len(a.known & b.known) / max(len(a.known | b.known), 1),
+        "pairs in common": len(a.pairs & b.pairs) / max(len(a.pairs | b.pairs), 1),
+        "letters in common": 2 * len(a.letters & b.letters) / max(len(a.letters) + len(b.letters), 1),
+        "in order": 2 * _ordered(one.words, two.words) / max(length, 1),
+        "telling in order": _ordered(a.stems, b.stems) / max(*telling, 1),
+        "same end": float(a.stems[-1:] == b.stems[-1:]),
+        "length": math.log(1 + length),
+        "telling length": math.log(1 + sum(telling)),
+        "fewest telling": float(min(telling)),
+        "lengths apart": abs(math.log((1 + len(one.words)) / (1 + len(two.words)))),
+        "asks for another thing": float(len(kinds) == 2),
+        "asks how and what": float(kinds == {"how", "what"}),
+        "asks whether": float(len(kinds) == 2 and "whether" in kinds),
+        "both ask how": float(kinds == {"how"}),
+        "both ask why": float(kinds == {"why"}),
+        "both ask what": float(kinds == {"what"}),
+        "both ask whether": float(kinds == {"whether"}),
+        "numbers differ": float(sorted(one.numbers) != sorted(two.numbers)),
+        "same numbers": float(bool(one.numbers) and one.numbers == two.numbers),
+        "one says no": float(one.negations % 2 != two.negations % 2),
+        "future of one": float(one.future != two.future),
+        "past of one": float(one.past != two.past),
+        "others are meant": float(one.persons != two.persons),
+    }  # fmt: skip
+
+
+def _matched(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
+    """Return how well each word is matched by the nearest of the other question, and the worst of them."""
+    ours, theirs = 1 - wording.near.max(axis=1), 1 - wording.near.max(axis=0)
+    ours, theirs = ours * a.weights, theirs * b.weights
+    missed = 1 - float(ours.sum()) / a.weight, 1 - float(theirs.sum()) / b.weight
+    worst = float(ours.max()), float(theirs.max())
+    return {
+        "matched by the worse": min(missed), "matched by the better": max(missed),
+        "worst word": max(worst), "better's worst word": min(worst),
+    }  # fmt: skip
+
+
+def _own_cosine(a: Meaning, b: Meaning, wording: Wording) -> float:
+    """Return the cosine of what the first says in its own words and what the second says in its own."""
+    if not wording.only_a or not wording.only_b:
+        return 0.0
+    ours, theirs = [word.at for word in wording.only_a], [word.at for word in wording.only_b]
+    one, two = a.weights[ours] @ a.each[ours], b.weights[theirs] @ b.each[theirs]
+    return float(one @ two) / max(math.sqrt(float(one @ one) * float(two @ two)), LEAST)
+
+
+def _ordered(one: Sequence[str], two: Sequence[str]) -> int:
+    """Return how many words of both stand in the same order: their longest common subsequence.
+
+    A bit of one whole number stands for each word of the second (Hyyrö 2004, "Bit-parallel LCS-length computation").
+    """
+    places: dict[str, int] = {}
+    for at, word in enumerate(two):
+        places[word] = places.get(word, 0) | 1 << at
+    every = (1 << len(two)) - 1
+    left = every
+    for word in one:
+        here = places.get(word)
+        if here is not None:
+            shared = left & here
+            left = (left + shared | left - shared) & every
+    return len(two) - left.bit_count()

@@ -1,0 +1,82 @@
+"""The one form of a question: what may vary is gone, and nothing that changes the answer."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from circadia.memory.answers.normal import LONGEST, normal, tokens
+
+pytestmark = pytest.mark.spec("ANS-02")
+
+
+def form(text: str) -> str:
+    return normal(tokens(text))
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("What is the price?", "what is the PRICE"),
+        ("What's the price?", "What is the price?"),
+        ("Who’s there?", "who is there"),
+        ("Why can't I log in?", "why cannot i log in ?"),
+        ("I don't know why it won't start.", "i do not know why it will not start"),
+        ("Could you please tell me where the station is?", "tell me where the station is"),
+        ("Hi! Do you know when the shop opens, please?", "When the shop opens"),
+        ("WHAT IS IN THE BOX?", "What is in the box?"),
+        ("Is the U.S. larger?", "is the US larger"),
+        ("  how\tmany\n users ", "How many users??"),
+        ("ｗｈａｔ ｉｓ ｉｔ", "what is it"),
+        ("“Quoted” words", "quoted words"),
+        ("a well-known e‑mail", "a well known e-mail"),
+        ("Does 10kg fit?", "does 10 kg fit"),
+    ],
+)
+def test_what_changes_nothing_is_gone(one: str, other: str) -> None:
+    assert form(one) == form(other)
+
+
+@pytest.mark.parametrize(
+    ("one", "other"),
+    [
+        ("Is C++ fast?", "Is C fast?"),
+        ("Is C# fast?", "Is C++ fast?"),
+        ("Is it -5 outside?", "Is it 5 outside?"),
+        ("Is 3.5 enough?", "Is 35 enough?"),
+        ("Is x < y?", "Is x > y?"),
+        ("What costs $5?", "What costs €5?"),
+        ("Is 50% much?", "Is 50 much?"),
+        ("What is 10² in words?", "What is 102 in words?"),
+        ("Does it help us?", "Does it help the US?"),
+        ("Can you swim?", "Swim?"),
+        ("Tell me a story", "A story"),
+        ("How do I say please?", "How do I say?"),
+        ("Is version 1.10 out?", "Is version 1.1.0 out?"),
+        ("Who is it?", "Who is not it?"),
+        ("the dog bites the man", "the man bites the dog"),
+        ("resign now", "re-sign now"),
+    ],
+)
+def test_what_changes_the_answer_stays(one: str, other: str) -> None:
+    assert form(one) != form(other)
+
+
+@given(st.text(max_size=200))
+def test_any_text_has_a_form_that_is_its_own(text: str) -> None:
+    once = form(text)
+    assert form(text.strip()) == once
+    assert not once or once == once.strip()
+
+
+@given(
+    st.lists(
+        st.sampled_from(["how", "do", "you", "reset", "the", "old", "router", "in", "Rome"]), min_size=3, max_size=9
+    )
+)
+def test_case_spaces_and_the_end_change_nothing(words: list[str]) -> None:
+    plain = " ".join(words)
+    assert form(plain) == form("   ".join(words).title() + " ?!")
+
+
+def test_a_text_that_is_too_long_has_no_words() -> None:
+    assert form("a " * LONGEST) == ""
