@@ -4,8 +4,8 @@ VENV := .venv
 BIN := $(VENV)/bin
 PIP := $(BIN)/python -m pip install -qq --disable-pip-version-check -c constraints.txt
 NODE := tests/clients/node
-# Most tests wait for servers that they have started: three at once keep two cores busy.
-WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 3 / 2)
+# Most tests wait for servers that they have started: twice as many at once as there are cores keep these busy.
+WORKERS ?= $(shell expr $$(nproc 2>/dev/null || echo 2) \* 2)
 export PYRIGHT_PYTHON_IGNORE_WARNINGS := 1
 # Tests start some hundred programs: none compiles the code anew, whatever the shell says.
 export PYTHONDONTWRITEBYTECODE :=
