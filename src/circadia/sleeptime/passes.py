@@ -202,7 +202,7 @@ class Running:
     async def _viewed(self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool) -> tuple[View, Seen]:
         """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""
         async with self._store.read() as tx:
-            notes = await tx.notes.every(bank.id, limit=NOTES)
+            notes = await tx.notes.newest(bank.id, NOTES)
             blocks = await tx.blocks.every(bank.id)
             state, present = await tx.sleep_states.get(bank.id), await tx.banks.get(bank.id) or bank
             stale = await tx.sleep_states.stale(bank.id, 0 if full else state.demotions)

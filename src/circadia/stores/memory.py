@@ -201,6 +201,10 @@ class Notes(Protocol):
         """Return notes with a greater number in order: those that are not retired, or all."""
         ...
 
+    async def newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
+        """Return the newest that are not retired, so many at most, in order."""
+        ...
+
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
         """Return these, by number."""
         ...

@@ -121,7 +121,7 @@ class Reindex:
             every = [each for each in await tx.views.every(bank.id) if each.kind is ViewKind.SUBJECT]
             if every and all(each.stamp == stamp for each in every):
                 return
-            notes = await tx.notes.every(bank.id, limit=NOTES)
+            notes = await tx.notes.newest(bank.id, NOTES)
         found = await asyncio.to_thread(subjects, notes, self._views)
         async with ground.store.write() as tx:
             now = await tx.banks.get(bank.id)

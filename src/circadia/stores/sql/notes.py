@@ -44,6 +44,9 @@ _EVERY = Statement(
     .order_by(notes.c.number)
     .limit(bindparam("most"))
 )
+_NEWEST = Statement(
+    _OF_BANK.where(notes.c.retired_at.is_(None)).order_by(notes.c.number.desc()).limit(bindparam("most"))
+)
 _WITH_RETIRED = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
@@ -110,6 +113,12 @@ class SqlNotes:
         values = {"bank": bank_id, "after": after, "most": limit}
         statement = _WITH_RETIRED if retired else _EVERY
         return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
+
+    async def newest(self, bank_id: BankId, limit: int) -> Sequence[Note]:
+        """Return the newest that are not retired, so many at most, in order."""
+        values = {"bank": bank_id, "most": limit}
+        found = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
+        return found[::-1]
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
         """Return these, by number."""
