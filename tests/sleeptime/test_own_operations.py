@@ -31,6 +31,22 @@ async def test_the_example_keeps_a_block_of_tasks_with_their_sources(tmp_path: P
     await stand.store.close()
 
 
+@pytest.mark.spec("SLEEP-11")
+async def test_what_only_some_operations_have_read_stays_for_all_of_them(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    night = Night(stand, operations=loaded(OWN))
+    (asked,) = await night.said("todo: call the landlord")
+    assert (await night.run(operations=("own_open_tasks",))).status is PassStatus.SUCCEEDED
+    cursors: list[int] = []
+    for status in (PassStatus.NO_CHANGE, PassStatus.NO_CHANGE):
+        async with stand.store.read() as tx:
+            cursors.append((await tx.sleep_states.get(stand.bank.id)).cursor)
+        assert (await night.run()).status is status
+    assert cursors == [0, asked.number]
+    assert (await stand.block("tasks")).value == "[ ] call the landlord"
+    await stand.store.close()
+
+
 def test_it_stands_before_the_blocks_are_rewritten_and_can_be_switched_off() -> None:
     settings = SleeptimeSettings.model_validate({"own_operations": OWN})
     own = loaded(settings.own_operations)

@@ -66,7 +66,7 @@ class Publisher:
         """Do what is proposed, as far as the rules and the bank let it; return the pass as it stands then.
 
         With `review` all waits for a person, and so does what is beyond a ceiling; with `dry_run` nothing is kept but
-        the proposal, and the cursor stays.
+        the proposal, and the cursor stays. It stays too if the pass does only some of the operations.
 
         Raises:
             Conflict: the pass was taken over, cancelled or published by somebody else meanwhile; nothing is done.
@@ -160,7 +160,7 @@ class Publisher:
             after = await tx.banks.get(bank.id)
             generation = None if after is None else after.published
         now = replace(run, counts=counts, generation_after=generation, after=page.upto)
-        if not run.dry_run:
+        if not (run.dry_run or run.operations):  # what only some operations have read stays for all of them
             state = await tx.sleep_states.get(bank.id)
             seen = page.seen or Seen(demotions=state.demotions, edited_at=state.edited_at)
             await tx.sleep_states.put(
