@@ -108,6 +108,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "POST /api/v1/passes/{run}/cancel": (OPERATOR, None),
     "GET /api/v1/banks/{b}/notes/{note}": (OWN, None),
     "GET /api/v1/banks/{b}/sleeptime": (OWN, None),
+    "GET /api/v1/banks/{b}/views": (OPERATOR, None),
     "POST /api/v1/banks/{b}/sleeptime/pause": (OPERATOR, None),
     "POST /api/v1/banks/{b}/sleeptime/resume": (OPERATOR, None),
     "GET /api/v1/sleeptime": (OPERATOR, None),

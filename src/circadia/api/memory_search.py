@@ -143,19 +143,14 @@ async def search_bank(
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[Found]]:
         bank = await parts.memory.banks.opened(tx, who, b, user=user)
         filtered = replace(
-            question,
-            limit=limit,
-            session=session,
-            speaker=speaker,
+            question, limit=limit, session=session, speaker=speaker,
             kinds=tuple(each.value for each in kind or ()),
             trusts=tuple(each.value for each in trust or ()),
             since=None if since is None else since.timestamp(),
             until=None if until is None else until.timestamp(),
             layers=tuple(layer or Layer),
-            recency=recency,
-            half_life=half_life_days * 86_400,
-            importance=importance,
-        )
+            recency=recency, half_life=half_life_days * 86_400, importance=importance,
+        )  # fmt: skip
         return bank, await parts.memory.retrieval.find(tx, bank, filtered)
 
     bank, found = await parts.memory.retrieval.answered(parts.store, q, work)

@@ -56,7 +56,7 @@ class PassBody(Body):
     operations: list[Operation | OwnOperation] = Field(
         default_factory=list[Operation | OwnOperation],
         max_length=20,
-        description="Only these operations; empty are those of the bank's policy.",
+        description="Only these operations; what is new stays for all of them. Empty are those of the bank's policy.",
     )
     review: StrictBool = Field(False, description="What it proposes waits until you `accept` it.")
     full: StrictBool = Field(False, description="It looks at all notes and beliefs again, not only at what is new.")

@@ -249,7 +249,7 @@ class Running:
         there = replace(view, look=_LookThere(here, view.look))
         ask = _AskThere(here, _Bound(self._asking, operation.name))
         try:
-            return await asyncio.to_thread(asyncio.run, _proposed(operation, step, there, ask))
+            return await asyncio.to_thread(_worked_out, operation, step, there, ask)
         finally:
             here.over = True
 
@@ -265,8 +265,13 @@ class Running:
         return Outcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")
 
 
-async def _proposed(operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
-    return await operation.propose(step, view, ask)
+def _worked_out(operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    """Return what a step proposes; a step that is cancelled before its thread begins makes no coroutine."""
+
+    async def proposed() -> Sequence[Change]:
+        return await operation.propose(step, view, ask)
+
+    return asyncio.run(proposed())
 
 
 class _Here:
