@@ -126,10 +126,11 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
         upstream = await stack.enter_async_context(fast_upstream())
         recorder_port, heard = await stack.enter_async_context(recorder())
         settings: dict[str, Any] = {
+            "sleeptime": {"enabled": False},
             "upstreams": {
                 "fast": {"base_url": f"http://127.0.0.1:{upstream}"},
                 RECORDER: {"base_url": f"http://127.0.0.1:{recorder_port}"},
-            }
+            },
         }
         if url is not None:
             settings["server"] = {"database_url": url}
@@ -269,6 +270,8 @@ def _report(size: Size, found: Sequence[Measured], notes: Sequence[str]) -> Repo
             "CPU is user and system time of Circadia's processes, from before a run to 0.6 s after it, divided by its "
             "requests: with the writing of what was said, and with its embedding, for which nobody waits. The "
             "question's own vector, by the default embedder in the process, is waited for and is in all figures.",
+            "Passes are switched off: the turns of the bank are years old, so that one would run all the time; "
+            "`hot_path` measures calls beside passes.",
             f"{MANY} connections ask without a pause, so each waits for the others' processor time.",
             *(_told(each.database, each.prefixes, size) for each in found if each.prefixes is not None),
             *notes,

@@ -30,8 +30,9 @@ FEW: Final = 50
 """Rows that are read and added in the event loop, which would wait too long for more."""
 APART: Final = 20_000
 """Rows from which on a search leaves the event loop, which would wait too long for it."""
-QUICK_SECONDS: Final = 0.002
-"""A question's vector that takes no longer is waited for before it is looked whether a ready view answers."""
+QUICK_SECONDS: Final = 0.05
+"""How long a question's vectors are waited for until a ready view is looked for, which costs a transaction: long enough
+for an embedder in this process on a busy machine; one across a network is seldom as quick."""
 
 T = TypeVar("T")
 
