@@ -34,9 +34,10 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
     parts: list[list[EpisodeId]] = []
     notes: set[NoteId] = set()
     for part in _parts(list(ids)):
-        parts.append([EpisodeId(each) for each in part if await tx.episodes.get(bank.id, EpisodeId(each)) is not None])
-        named = [NoteId(each) for each in set(part).difference(parts[-1])]
-        notes.update([each for each in named if await tx.notes.get(bank.id, each) is not None])
+        homes = await tx.episodes.homes(list(map(EpisodeId, part)))
+        parts.append([each for each in map(EpisodeId, part) if homes.get(each) == bank.id])
+        named = await tx.notes.homes([NoteId(each) for each in part if each not in homes])
+        notes.update(each for each, home in named.items() if home == bank.id)
         notes.update(await tx.notes.resting_on(parts[-1]))
         await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
     gone = frozenset(each for part in parts for each in part)
@@ -46,8 +47,8 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         if any(not gone.isdisjoint(span.episodes) for span in block.spans)
     ]
     if (gone or notes) and not dry_run:
-        for note in notes:
-            await tx.notes.remove([note])
+        for some in _parts(sorted(notes)):
+            await tx.notes.remove(list(map(NoteId, some)))
         for block in cut:
             await tx.blocks.cut(without(block, gone))
         for part in parts:

@@ -1,5 +1,6 @@
 """Passes and what they change."""
 
+from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
@@ -21,6 +22,8 @@ _MOVING: Final = (
     "status", "attempt", "epoch", "owner", "lease_until", "not_before", "started_at", "ended_at", "run_seconds",
     "after", "upto", "generation_before", "generation_after", "counts", "detail",
 )  # fmt: skip
+_AT_ONCE: Final = 500
+"""Changes that one statement blanks."""
 _FARTHEST: Final = timedelta(hours=2)
 """Longer than any pause before another attempt (`sleeptime/passes.py`)."""
 _ADD = Statement(Upsert(passes), [column.name for column in passes.c])
@@ -196,11 +199,15 @@ def _blank(connection: Connection, bank_id: BankId, gone: frozenset[str]) -> Non
         .join(passes, passes.c.id == table.c.pass_id)
         .where(passes.c.bank_id == bank_id, or_(table.c.before.is_not(None), table.c.after.is_not(None)))
     )
+    numbers: dict[str, list[int]] = defaultdict(list)
     for row in connection.execute(told).all():
         if row.target in gone or not gone.isdisjoint(_named(row.before)) or not gone.isdisjoint(_named(row.after)):
+            numbers[row.pass_id].append(row.number)
+    for pass_id, found in numbers.items():
+        for start in range(0, len(found), _AT_ONCE):
             connection.execute(
                 update(table)
-                .where(table.c.pass_id == row.pass_id, table.c.number == row.number)
+                .where(table.c.pass_id == pass_id, table.c.number.in_(found[start : start + _AT_ONCE]))
                 .values(before=None, after=None, why=FORGOTTEN)
             )
 

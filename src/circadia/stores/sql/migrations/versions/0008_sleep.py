@@ -13,10 +13,7 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the tables, and what counts publications and retirements."""
-    op.add_column("banks", sa.Column("published", sa.Integer(), nullable=False, server_default=sa.text("0")))
-    op.add_column("notes", sa.Column("demotion", sa.Integer()))
-    op.create_index("notes_demotion", "notes", ["bank_id", "demotion"])
+    """Add the tables."""
     op.create_table(
         "passes",
         sa.Column("id", sa.String(), nullable=False),

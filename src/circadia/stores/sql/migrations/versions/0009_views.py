@@ -1,4 +1,4 @@
-"""Ready views: what is often asked, and a count of vectors that tells whether it still holds.
+"""Counts of publications, retirements and vectors, which tell what still holds; and ready views of what is often asked.
 
 Revision 0009, after 0008.
 """
@@ -13,7 +13,10 @@ depends_on = None
 
 
 def upgrade() -> None:
-    """Add the count and the table."""
+    """Add the counts and the table."""
+    op.add_column("banks", sa.Column("published", sa.Integer(), nullable=False, server_default=sa.text("0")))
+    op.add_column("notes", sa.Column("demotion", sa.Integer()))
+    op.create_index("notes_demotion", "notes", ["bank_id", "demotion"])
     op.add_column("banks", sa.Column("vectors", sa.Integer(), nullable=False, server_default=sa.text("0")))
     op.create_table(
         "views",
