@@ -8,6 +8,7 @@ from pydantic import BaseModel, Field, StrictBool, StrictFloat, StrictInt
 from circadia.api.bodies import Body, FirstMistake, Name
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, OnWake
+from circadia.records.answer import AnswerMode
 from circadia.settings import PolicySettings
 
 Reach = Annotated[tuple[Name, ...], FirstMistake()]
@@ -49,6 +50,7 @@ class PolicyKeys(BaseModel):
     inject: StrictBool = Field(True, description=_said("inject"))
     stable_tokens: StrictInt = Field(2_000, ge=0, le=MOST_COUNTED, description=_said("stable_tokens"))
     fitting_tokens: StrictInt = Field(1_000, ge=0, le=MOST_COUNTED, description=_said("fitting_tokens"))
+    answers: AnswerMode = Field(AnswerMode.HINT, description=_said("answers"))
     sleeptime: StrictBool = Field(False, description=_said("sleeptime"))
 
 

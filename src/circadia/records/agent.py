@@ -6,6 +6,7 @@ from datetime import datetime
 from enum import StrEnum
 
 from circadia.ids import AgentId, SessionId
+from circadia.records.answer import AnswerMode
 from circadia.records.coordination import DEFAULT, Coordination, Setting
 
 
@@ -92,6 +93,8 @@ class AgentPolicy:
     """Tokens that the blocks may take of each call."""
     fitting_tokens: int = 1_000
     """Tokens that notes and episodes for the question may take."""
+    answers: AnswerMode = AnswerMode.HINT
+    """What its calls make of answers that are ready, where a bank is bound."""
     sleeptime: bool = False
     """Whether it is a sleep-time agent: it may write blocks as a pass does, also where its bank has no `hot_edits`."""
 

@@ -77,6 +77,8 @@ class Bank:
     """Counts demotions of episodes, retirements of notes, and what was taken back of them."""
     vectors: int = 0
     """Counts vectors that were written to its rows."""
+    answers: int = 0
+    """Counts changes to its ready answers."""
     published: int = 0
     """Counts what passes have published: the generation of what is derived."""
     skipped: Mapping[str, int] = field(default_factory=dict[str, int])

@@ -5,6 +5,7 @@ from typing import Any
 from pydantic import Field, TypeAdapter
 
 from circadia.records.agent import AgentPolicy, OnWake, SleepEvent, WakeEvent
+from circadia.records.answer import AnswerMode
 from circadia.records.schedule import Blackout
 from circadia.settings.coordination import CoordinationSettings
 from circadia.settings.schedule import ScheduleSettings
@@ -50,6 +51,11 @@ class PolicySettings(Section):
     stable_tokens: int = Field(2_000, ge=0, description="Tokens that the blocks may take of each call.")
     fitting_tokens: int = Field(
         1_000, ge=0, description="Tokens that notes and episodes for the question may take of each call."
+    )
+    answers: AnswerMode = Field(
+        AnswerMode.HINT,
+        description="What its calls make of answers that are ready: `off`, `hint` shows them in the context, `serve` "
+        "answers with what is sure.",
     )
     sleeptime: bool = Field(
         False, description="It is a sleep-time agent: it may write blocks where the bank has no `hot_edits`."

@@ -3,6 +3,7 @@
 from pydantic import Field
 
 from circadia.settings.agents import AgentSettings
+from circadia.settings.answers import AnswersSettings
 from circadia.settings.coordination import FleetSettings
 from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
@@ -34,6 +35,9 @@ class Settings(Section):
     )
     sleeptime: SleeptimeSettings = Field(
         SleeptimeSettings.model_validate({}), description="What is worked out over banks while nobody waits."
+    )
+    answers: AnswersSettings = Field(
+        AnswersSettings.model_validate({}), description="Questions that are expected next, answered ahead."
     )
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."

@@ -9,7 +9,9 @@ from circadia.errors import CircadiaError
 from circadia.records.schedule import Recurrence
 from circadia.settings.section import Section
 
-Operation = Literal["consolidate", "contradictions", "reflect", "compress", "dedupe", "collect", "rethink", "reindex"]
+Operation = Literal[
+    "consolidate", "contradictions", "reflect", "compress", "dedupe", "collect", "rethink", "reindex", "precompute"
+]
 """What passes do; dates are resolved, and episodes grouped, in all of them."""
 
 OwnOperation = Annotated[str, StringConstraints(pattern=r"^own_[a-z0-9_]{1,40}$")]

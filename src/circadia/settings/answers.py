@@ -1,0 +1,53 @@
+"""Section `answers`: questions that are expected next, answered while nobody waits."""
+
+from typing import Annotated, Final, Literal
+
+from pydantic import Field, StringConstraints
+
+from circadia.settings.section import Section
+
+MOST: Final = 10**9
+"""Largest count."""
+
+Span = Literal["dates", "times", "ids"] | Annotated[str, StringConstraints(pattern=r"^/.+/$", max_length=500)]
+"""What may change in a system prompt: a kind that is known, or a pattern between slashes."""
+
+
+class AnswersSettings(Section):
+    """How answers are made ready, how long they hold, and what is enough to use one."""
+
+    questions: int = Field(5, ge=1, le=100, description="Questions that a pass answers ahead at most, for each agent.")
+    ttl_hours: float = Field(24.0, gt=0, le=24 * 365, description="An answer holds for so long, used or not.")
+    max_entries: int = Field(10_000, ge=1, le=MOST, description="Ready answers of a bank at most.")
+    max_megabytes: float = Field(64.0, gt=0, le=MOST, description="What they take at most.")
+    max_per_agent: int = Field(2_000, ge=1, le=MOST, description="Those of one agent in a bank at most.")
+    serve_confidence: float = Field(
+        0.75, ge=0, le=1, description="How sure it must be that both questions ask for the same, to serve the answer."
+    )
+    hint_confidence: float = Field(0.6, ge=0, le=1, description="The same, to show it as a hint.")
+    entry_confidence: float = Field(
+        0.5, ge=0, le=1, description="How likely the question must have been held to be, to serve its answer."
+    )
+    check: bool = Field(
+        False,
+        description="What is alike in meaning is served only if the tier's model, asked while the caller waits, says "
+        "that both questions ask for the same.",
+    )
+    volatile: tuple[Span, ...] = Field(
+        (),
+        description="What of a system prompt may change without a new scope, since no answer depends on it: `dates`, "
+        "`times`, `ids` (UUIDs and long hexadecimal numbers), or a regular expression between slashes.",
+    )
+    sample_share: float = Field(
+        0.1, ge=0, le=1, description="Share of the uses that a pass answers afresh, to see whether they were right."
+    )
+    least_precision: float = Field(
+        0.95, ge=0, le=1, description="Share of right ones among them below which `serve` falls back to `hint`."
+    )
+    least_samples: int = Field(10, ge=1, le=1000, description="Samples that it takes to judge.")
+    useful_share: float = Field(
+        0.2,
+        ge=0,
+        le=1,
+        description="Share of ready answers that is used below which fewer are made; 0: as many as ever.",
+    )
