@@ -68,10 +68,8 @@ _DROP: Final = Statement(
     ("of_id", "why", "now", "new_revision"),
 )  # fmt: skip
 _PURGED: Final = Statement(
-    select(answers.c.bank_id, func.max(answers.c.revision).label("last"))
-    .where(answers.c.dropped_at < bindparam("before"))
-    .group_by(answers.c.bank_id)
-)
+    select(answers.c.bank_id, answers.c.revision).where(answers.c.dropped_at < bindparam("before"))
+)  # fmt: skip
 _MARK: Final = Statement(
     update(banks)
     .where(banks.c.id == bindparam("bank"), banks.c.answers_purged < bindparam("last"))
@@ -274,7 +272,10 @@ def _drop(
 
 def _purge(connection: Connection, before: datetime) -> None:
     values = {"before": before}
-    _MARK.many(connection, [(row.bank_id, row.last) for row in _PURGED.all(connection, values)])
+    last: dict[str, int] = {}
+    for row in _PURGED.all(connection, values):
+        last[row.bank_id] = max(row.revision, last.get(row.bank_id, 0))
+    _MARK.many(connection, list(last.items()))
     for each in _PURGE:
         each.count(connection, values)
 
@@ -359,6 +360,15 @@ def _rests(kept: Mapping[str, Any]) -> Rests:
 
 
 def _frame(row: Row[Any]) -> AnswerFrame:
-    values = {name: getattr(row, name) for name in _FRAME if name not in _SCOPE}
-    headers = tuple((name, value) for name, value in row.headers)
-    return AnswerFrame(**{**values, "scope": uses_of.scope_of(row), "headers": headers})
+    return AnswerFrame(
+        bank_id=BankId(row.bank_id),
+        scope=uses_of.scope_of(row),
+        upstream=row.upstream,
+        target=row.target,
+        dialect=row.dialect,
+        model=row.model,
+        body=row.body,
+        headers=tuple((name, value) for name, value in row.headers),
+        at=row.at,
+        asked=row.asked,
+    )
