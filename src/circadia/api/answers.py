@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from datetime import datetime, timedelta
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
 from fastapi import Query
 from pydantic import BaseModel, Field
@@ -10,12 +10,15 @@ from pydantic import BaseModel, Field
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Name
-from circadia.api.parts import Parts, Who, noun_router
+from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
-from circadia.memory.answers.lookup import Match, Outcome
-from circadia.memory.answers.quality import trusted
+from circadia.memory.answers.lookup import Outcome
+from circadia.memory.answers.normal import tokens
+from circadia.memory.answers.quality import telling, trusted
+from circadia.memory.answers.reading import stands_alone
+from circadia.memory.answers.shelf import Compared
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerMode, AnswerScope, Dropped
 from circadia.records.bank import Bank
@@ -25,8 +28,6 @@ router = noun_router("answers")
 
 MOST_CHARACTERS: Final = 100_000
 """Of a question; a longer one is never looked for."""
-JUDGED: Final = 50
-"""Uses that were looked at, the newest, by which an agent's answers are trusted."""
 NANOUSD: Final = 1e9
 
 AgentName = Annotated[str | None, Query(description="Those of this agent only: `name` or `session:name`.")]
@@ -238,31 +239,35 @@ async def try_answers(b: str, asked: TestBody, who: Who, parts: Parts, user: Use
 
 
 async def _tested(
-    tx: Tx, parts: Any, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
+    tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
 ) -> TestView:
     """Look in each frame, and tell of the best."""
-    uses = await tx.answers.uses(bank.id, agent_id=agent.id, judged=True, limit=JUDGED)
-    told = [await parts.memory.answers.explain(tx, bank, scope, question) for scope in scopes]
-    told.sort(key=lambda each: (_ORDER[each.ready.outcome], -max((m.confidence for m in each.matches), default=0.0)))
+    uses = await tx.answers.uses(bank.id, agent_id=agent.id, judged=True, limit=telling(parts.settings.answers))
+    told = [await parts.memory.shelves.explain(tx, bank, scope, question) for scope in scopes]
+    told.sort(key=lambda each: (_ORDER[each.outcome], -max((it.match.confidence for it in each.compared), default=0.0)))
     best = told[0] if told else None
-    answer = None if best is None or best.ready.answer is None else best.ready.answer
+    compared = () if best is None else best.compared
+    found = next((it.answer for it in compared if it.answer and not it.why_not), None)
+    answer = found if best is not None and best.outcome is not Outcome.MISS else None
     return TestView(
         bank=bank.name,
         agent=agent.reference,
         mode=agent.policy.answers,
         trusted=trusted(uses, parts.settings.answers),
-        outcome=Outcome.MISS if best is None else best.ready.outcome,
+        outcome=Outcome.MISS if best is None else best.outcome,
         answer=None if answer is None else (await _views(tx, parts, bank, [answer]))[0],
-        alone=True if best is None else best.alone,
-        matches=[] if best is None else [_match(match, best.void.get(match.answer, "")) for match in best.matches],
+        alone=stands_alone([token.word for token in tokens(question)]) if best is None else best.alone,
+        matches=[_match(each) for each in compared],
         frames=len(scopes),
     )
 
 
-def _match(match: Match, why_not: str) -> TestedMatch:
+def _match(compared: Compared) -> TestedMatch:
+    match = compared.match
     return TestedMatch(
         answer=match.answer, phrasing=match.phrasing, way=match.way.value, outcome=match.outcome,
-        confidence=round(match.confidence, 4), objections=[str(each) for each in match.objections], why_not=why_not,
+        confidence=round(match.confidence, 4), objections=[f"{each.guard}: {each.reason}" for each in match.objections],
+        why_not=compared.why_not,
     )  # fmt: skip
 
 
@@ -275,17 +280,17 @@ async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
     return found
 
 
-async def _dropped(tx: Tx, parts: Any, bank: Bank, ids: Sequence[AnswerId]) -> None:
+async def _dropped(tx: Tx, parts: ApiParts, bank: Bank, ids: Sequence[AnswerId]) -> None:
     await tx.answers.drop(bank.id, ids, Dropped.BY_HAND, parts.clock.now())
 
 
-async def _views(tx: Tx, parts: Any, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
+async def _views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
     names: dict[AgentId, str] = {}
     for agent_id in {each.scope.agent_id for each in answers}:
         agent = await tx.agents.get(agent_id)
         names[agent_id] = agent_id if agent is None else agent.reference
     return [
-        _view(each, names[each.scope.agent_id], await parts.memory.answers.standing(tx, bank, each)) for each in answers
+        _view(each, names[each.scope.agent_id], await parts.memory.shelves.standing(tx, bank, each)) for each in answers
     ]
 
 

@@ -59,9 +59,7 @@ class Standing:
         vector, length = self._vectors(text[:MAX_CHARACTERS])
         return Question(terms=asked_terms(text), vectors={self._embedder: vector} if length else {})
 
-    async def _other_block(
-        self, tx: Tx, bank: Bank, rests: Rests, blocks: Sequence[Block], question: Question
-    ) -> str:
+    async def _other_block(self, tx: Tx, bank: Bank, rests: Rests, blocks: Sequence[Block], question: Question) -> str:
         """Return which block is another in the prompt by now."""
         present = {block.label: block for block in blocks}
         for label in rests.shown:
@@ -91,9 +89,7 @@ def _other_weight(shown: Mapping[Layer, Mapping[int, float]], present: Mapping[L
 
 async def rests_of(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> Rests:
     """Return the state of the bank, which has these blocks, for a context that was made of it."""
-    numbers = {
-        layer: [hit.scored.number for hit in context.hits if hit.scored.layer is layer] for layer in Layer
-    }
+    numbers = {layer: [hit.scored.number for hit in context.hits if hit.scored.layer is layer] for layer in Layer}
     episodes = await tx.episodes.numbered(bank.id, numbers[Layer.EPISODES])
     notes = await tx.notes.numbered(bank.id, numbers[Layer.NOTES])
     return Rests(
