@@ -27,7 +27,9 @@ RETRY_SECONDS: Final = 1.0
 class Backlog(ABC, Generic[T]):
     """A queue in front of the store."""
 
-    def __init__(self, clock: Clock, *, what: str, bound: int, batch: int) -> None:
+    def __init__(
+        self, clock: Clock, *, what: str, bound: int, batch: int, pause_seconds: float = PAUSE_SECONDS
+    ) -> None:
         """`what` names the entries in the log; `bound` is the most that are kept, `batch` what is written at once."""
         self._clock = clock
         self._what = what
@@ -36,6 +38,8 @@ class Backlog(ABC, Generic[T]):
         self._entries: deque[T] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()  # protects the order of the entries: one batch after the other
+        self._pause_seconds = pause_seconds
+        self._pausing: asyncio.Future[None] | None = None
         self._stopping = False
         self.dropped = 0
 
@@ -56,17 +60,27 @@ class Backlog(ABC, Generic[T]):
         """Let `run` end after what it is writing now; a cancellation could leave a batch written and queued again."""
         self._stopping = True
         self._some.set()
+        if self._pausing is not None:
+            self._pausing.cancel()
 
     async def run(self) -> None:
         """Write until `stop` is called."""
         while not self._stopping:
             await self._some.wait()
-            await self._clock.sleep(PAUSE_SECONDS)
+            await self._gather()
             try:
                 await self.flush()
             except StorageUnavailable as error:
                 _logger.warning("cannot write %d %s yet: %s", len(self._entries), self._what, error)
                 await self._clock.sleep(RETRY_SECONDS)
+
+    async def _gather(self) -> None:
+        """Let entries come together, unless it is to end."""
+        self._pausing = asyncio.ensure_future(self._clock.sleep(0 if self._stopping else self._pause_seconds))
+        try:
+            await asyncio.wait((self._pausing,))
+        finally:
+            self._pausing.cancel()
 
     async def flush(self) -> None:
         """Write all entries that there are now; those that come meanwhile gather, or each write would have a few only.
