@@ -13,6 +13,7 @@ from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, 
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.dialects.voice import Voice
 from circadia.llm.usage import Usage
 
 _SIDES = {
@@ -30,6 +31,7 @@ class ChatCompletions:
     """`POST …/chat/completions`."""
 
     endpoint = "chat_completions"
+    voice: Voice | None = None
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
