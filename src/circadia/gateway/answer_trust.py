@@ -6,7 +6,7 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.ids import AgentId, BankId
-from circadia.memory.answers.quality import JUDGED, trusted
+from circadia.memory.answers.quality import telling, trusted
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType
@@ -61,7 +61,7 @@ class Trust:
             self._told.popitem(last=False)
 
     async def _look(self, tx: Tx, bank: Bank, agent: AgentId) -> _Known:
-        uses = await tx.answers.uses(bank.id, agent_id=agent, judged=True, limit=JUDGED)
+        uses = await tx.answers.uses(bank.id, agent_id=agent, judged=True, limit=telling(self._settings))
         known = _Known(answers=bank.answers, trusted=trusted(uses, self._settings))
         self._known[bank.id, agent] = known
         self._known.move_to_end((bank.id, agent))

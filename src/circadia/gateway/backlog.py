@@ -41,7 +41,10 @@ class Backlog(ABC, Generic[T]):
         self._pause_seconds = pause_seconds
         self._pausing: asyncio.Future[None] | None = None
         self._stopping = False
+        self._flying = 0
         self.dropped = 0
+        self.taken = 0
+        """Entries that there ever were."""
 
     def put(self, entry: T) -> None:
         """Have the entry written soon."""
@@ -49,12 +52,18 @@ class Backlog(ABC, Generic[T]):
             self._entries.popleft()
             self.dropped += 1
         self._entries.append(entry)
+        self.taken += 1
         self._some.set()
 
     @property
     def waiting(self) -> int:
         """Return how many entries are not written yet."""
         return len(self._entries)
+
+    @property
+    def done(self) -> int:
+        """Return how many entries of all that there ever were are written, or lost."""
+        return self.taken - len(self._entries) - self._flying
 
     def stop(self) -> None:
         """Let `run` end after what it is writing now; a cancellation could leave a batch written and queued again."""
@@ -93,6 +102,7 @@ class Backlog(ABC, Generic[T]):
             while due > 0 and self._entries:
                 batch = [self._entries.popleft() for _ in range(min(due, len(self._entries), self._batch))]
                 due -= len(batch)
+                self._flying = len(batch)
                 try:
                     await self.write(batch)
                 except StorageUnavailable:
@@ -101,6 +111,8 @@ class Backlog(ABC, Generic[T]):
                 except Exception:  # an entry that the database cannot hold must cost neither the others nor the queue
                     _logger.exception("%d %s cannot be written together", len(batch), self._what)
                     await self._write_one_by_one(batch)
+                finally:
+                    self._flying = 0
             if not self._entries:
                 self._some.clear()
 

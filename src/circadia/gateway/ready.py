@@ -9,7 +9,7 @@ wants what no ready answer has, it is a hint at most.
 import hashlib
 import logging
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -27,7 +27,7 @@ from circadia.gateway.headers import as_text, one
 from circadia.gateway.model_call import ModelCall
 from circadia.ids import AgentId, IdSource
 from circadia.memory.answers.lookup import Outcome, Way
-from circadia.memory.answers.shelf import Ready, Shelves
+from circadia.memory.answers.shelf import MISS, Ready, Shelves
 from circadia.memory.context import tokens
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
@@ -48,14 +48,10 @@ HISTORIES: Final = 20_000
 _CHANGING: Final = frozenset((b"anthropic-beta", b"anthropic-version", b"openai-beta"))
 """Headers that change an answer."""
 _FRESH: Final = frozenset(("no-cache", "no-store"))
-_NOTHING: Final = Ready(outcome=Outcome.MISS)
 _HINT: Final = (
     "- A question that was expected, and its answer as it was worked out ahead. What is asked now may be something "
     "else: use it only as far as it fits."
 )
-
-Opened = Callable[[], Awaitable[Shelves]]
-"""Gives the shelves; it waits for the vectors of words, the first time."""
 
 
 @per_call
@@ -149,7 +145,7 @@ class Answering:
     """Looks ready answers up, and decides."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, shelves: Opened, trust: Trust, volatile: Volatile, check: Check | None
+        self, clock: Clock, ids: IdSource, shelves: Shelves, trust: Trust, volatile: Volatile, check: Check | None
     ) -> None:
         self._clock = clock
         self._ids = ids
@@ -159,10 +155,11 @@ class Answering:
         self._check = check
         self.histories: Final = Histories()
 
-    def asked(self, call: ModelCall, user: str | None, body: bytes, *, held: bool, kept: bool) -> Asked | None:
+    def asked(self, call: ModelCall, user: str | None, body: bytes, *, late: bool, keeps: bool) -> Asked | None:
         """Return the question of a call for which ready answers are looked up; none if none are.
 
-        `kept` says whether what is said in the agent's conversations is written to its bank, and is there by now.
+        `late` says that something was said that the bank does not know, or the model is to be told; `keeps`, that the
+        agent's conversations are written to the bank.
         """
         policy, voice = call.agent.policy, call.dialect.voice
         if voice is None or not wanted(policy) or not call.route.generates or _fresh(call.headers):
@@ -175,12 +172,12 @@ class Answering:
         if framed is None or not framed.question.strip() or call.request.model is None:
             return None
         before = framed.conversation(call.request.chain)
-        first = framed.before == 0
-        known = first or (kept and before is not None and self.histories.holds(call.agent.id, user, before))
+        known = keeps and before is not None and self.histories.holds(call.agent.id, user, before)
+        known = known or framed.before == 0
         return Asked(
             call=call, framed=framed, user=user, whole=framed.plain and known,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed)),
-            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
+            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not late,
         )  # fmt: skip
 
     async def found(self, tx: Tx, bank: Bank, asked: Asked) -> Lookup:
@@ -189,17 +186,16 @@ class Answering:
         A hint is to be put into the context; where that has no room for it, the call gets nothing.
         """
         began = self._clock.monotonic()
-        serves, ready = False, _NOTHING
+        serves, ready = False, MISS
         try:
             if bank.answers and len(asked.framed.question) <= LONGEST:
-                shelves = await self._shelves()
-                ready = await shelves.find(tx, bank, asked.scope, asked.framed.question)
+                ready = await self._shelves.find(tx, bank, asked.scope, asked.framed.question)
                 serves = ready.outcome is Outcome.HIT and await self._serves(tx, bank, asked)
         except CircadiaError:
             raise
         except Exception:  # as above
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
-            serves, ready = False, _NOTHING
+            serves, ready = False, MISS
         unchecked = serves and self._check is not None and ready.match is not None and ready.match.way is Way.MEANING
         outcome = Outcome.HINT if ready.outcome is Outcome.HIT and (unchecked or not serves) else ready.outcome
         return Lookup(

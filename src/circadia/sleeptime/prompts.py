@@ -34,15 +34,15 @@ def prompt(operation: str, view: View, data: str, **limits: int) -> Prompt:
     return Prompt(rules="\n\n".join(rules), data=fenced(data))
 
 
-def fixed(name: str, data: str) -> Prompt:
-    """Return a question that no pass asks: the rules of a file, and what they are about."""
-    return Prompt(rules=_text(name), data=fenced(data))
-
-
 def fenced(text: str) -> str:
     """Return a text between marks that it cannot forge: they hold its own hash."""
     mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return f"<data {mark}>\n{text}\n</data {mark}>"
+
+
+def fixed(name: str, data: str) -> Prompt:
+    """Return a question that no pass asks: the rules of a file, and what they are about."""
+    return Prompt(rules=_text(name), data=fenced(data))
 
 
 def version(name: str) -> int:
