@@ -18,6 +18,7 @@ from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, 
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
 from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.voice_messages import MessagesVoice
 from circadia.llm.usage import Usage
 
 _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
@@ -28,7 +29,7 @@ class Messages:
     """`POST …/messages`."""
 
     endpoint = "messages"
-    voice: Voice | None = None
+    voice: Voice | None = MessagesVoice()
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""

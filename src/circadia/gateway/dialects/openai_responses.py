@@ -15,6 +15,7 @@ from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
 from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.voice_responses import ResponsesVoice
 
 _MESSAGE_TYPES = (None, "message")
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
@@ -24,7 +25,7 @@ class Responses:
     """`POST …/responses`."""
 
     endpoint = "responses"
-    voice: Voice | None = None
+    voice: Voice | None = ResponsesVoice()
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
