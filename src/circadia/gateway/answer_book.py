@@ -39,7 +39,7 @@ LONGEST_FRAME: Final = 262_144
 NO_WAY: Final = "none"
 """In the place of how an answer was found, where none was."""
 
-Saw = Callable[[Outcome, str, float], None]
+Saw = Callable[[str, str, float], None]
 """Counts a lookup: what the call got, by which way it was found, and how many seconds that took."""
 
 
@@ -90,7 +90,7 @@ class AnswerBook(Backlog[Noted]):
         """Have it written soon."""
         match, now = lookup.ready.match, self._clock.now()
         found = match is not None and lookup.outcome is not Outcome.MISS
-        self._saw(lookup.outcome, match.way.value if match is not None and found else NO_WAY, lookup.seconds)
+        self._saw(lookup.outcome.value, match.way.value if match is not None and found else NO_WAY, lookup.seconds)
         self._see(lookup, now)
         served = lookup.ready.answer if lookup.outcome is Outcome.HIT else None
         self.put(
