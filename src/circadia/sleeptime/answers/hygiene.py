@@ -31,7 +31,7 @@ async def tidied(bank: Bank, ground: Ground, readying: Readying) -> int:
         now = readying.clock.now()
         async with ground.store.read() as tx:
             present = await tx.banks.get(bank.id)
-            page = () if present is None else await tx.answers.live(bank.id, after=after, limit=PAGE)
+            page = [] if present is None else list(await tx.answers.live(bank.id, after=after, limit=PAGE))
             over = [each.id for each in page if each.expires_at <= now]
             void = [
                 each.id

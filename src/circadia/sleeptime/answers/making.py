@@ -127,9 +127,7 @@ class Making:
         anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {bench.run.id}")
         return await bench.ask(anew, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
 
-    async def _kept(
-        self, frame: AnswerFrame, question: Question, draft: Draft, answered: AnsweredAhead
-    ) -> bool:
+    async def _kept(self, frame: AnswerFrame, question: Question, draft: Draft, answered: AnsweredAhead) -> bool:
         """Store the answer if it still stands, and its agent may still have it, in the transaction that stores it."""
         bench, readying = self._bench, self._bench.readying
         answer = Answer(
@@ -151,4 +149,3 @@ class Making:
             await tx.answers.count([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
             await trimmed(tx, bank.id, readying.settings, now)
         return True
-

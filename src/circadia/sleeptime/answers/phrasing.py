@@ -1,8 +1,8 @@
 """What a model expects to be asked, held to rules without a model: what does not pass is never answered (ANS-01).
 
 A phrasing is one short line that stands on its own. It says nothing that poses as a prompt, orders nobody about, has no
-link, and names nothing that is not in what the model was shown. All phrasings of a question pass the guards of the lookup
-against its first, so that none of them is found for another question.
+link, and names nothing that is not in what the model was shown. All phrasings of a question pass the guards of the
+lookup against its first, so that none of them is found for another question.
 """
 
 import re
@@ -25,7 +25,7 @@ LONGEST: Final = 300
 """Characters of a phrasing."""
 PHRASINGS: Final = 5
 """Of a question, at most."""
-ALIKE: Final = 0.05
+ALIKE: Final = 0.1
 """Confidence below which two phrasings have so little in common that they are two questions."""
 _LINK: Final = re.compile(
     r"(?i)\w://|\bwww\.|\]\(|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,10}/|\b[\w-]+\.(?:com|org|net|io|ai|dev|example|ru|cn)\b|\w@\w"
@@ -62,9 +62,7 @@ class Question:
     """How likely it is asked."""
 
 
-def fit(
-    predicted: Sequence[Predicted], known: Sources, vectors: WordVectors, likeness: Likeness
-) -> Sequence[Question]:
+def fit(predicted: Sequence[Predicted], known: Sources, vectors: WordVectors, likeness: Likeness) -> Sequence[Question]:
     """Return what passes of it, the likeliest first; `known` is what the model was shown."""
     found: list[Question] = []
     taken: set[str] = set()

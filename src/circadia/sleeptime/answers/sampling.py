@@ -149,7 +149,9 @@ def _hash(use: AnswerUse) -> int:
 
 
 def _plain(text: str) -> str:
-    return " ".join("".join(each if each.isalnum() or each in "-+.,%$€£/:" else " " for each in text.casefold()).split())
+    return " ".join(
+        "".join(each if each.isalnum() or each in "-+.,%$€£/:" else " " for each in text.casefold()).split()
+    )
 
 
 def _shown(text: str) -> str:

@@ -1,4 +1,4 @@
-"""Precompute: the questions that are expected next are answered ahead, as the agents themselves would (ANS-01, SLEEP-28).
+"""Precompute: expected questions are answered ahead, as the agents themselves would (ANS-01, SLEEP-28).
 
 At the end of a pass, once all that it derived is published: what is ready and holds no more goes, some uses are judged,
 and for each agent that was asked lately the likeliest questions are answered. It proposes nothing, and there is nothing
