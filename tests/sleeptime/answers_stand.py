@@ -38,7 +38,7 @@ from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.answers.phrasing import Predicted, Predictions
 from circadia.sleeptime.answers.sampling import Alike
-from circadia.sleeptime.ask import Asking, Limit
+from circadia.sleeptime.ask import Asking, Flying, Limit, Yielded
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.passes import Outcome, Running
@@ -90,6 +90,7 @@ class Hall:
         self.settings = AnswersSettings.model_validate({})
         self.provider = provider
         self.limits: list[Limit] = []
+        self.flying: Flying = {}
         self.passes = 0
         self.bank = Bank(id="", name="", created_at=self.clock.now())  # pyright: ignore[reportArgumentType]
         self.shelves = self._shelves()
@@ -185,9 +186,12 @@ class Hall:
     async def work(self, run: Pass, mind: Mind | None, stop: asyncio.Event | None = None) -> Outcome:
         """Work a pass through, with what a new process would have; so a killed one is worked through again."""
         stop = stop or asyncio.Event()
+        async with self.store.read() as tx:
+            run = await tx.passes.get(run.id) or run
 
         async def go_on() -> None:
-            await asyncio.sleep(0)
+            if stop.is_set():
+                raise Yielded
 
         shelves = self._shelves()
         readying = Readying(
@@ -196,7 +200,7 @@ class Hall:
         )  # fmt: skip
         asking = None
         if mind is not None:
-            asking = Asking(self.clock, self.ids, self.store, mind, run, self.limits, stop=stop)
+            asking = Asking(self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying)
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         running = Running(
             self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (), asking, go_on,
@@ -219,10 +223,10 @@ class Hall:
 
     async def found(self, frame: AnswerFrame, question: str) -> Ready:
         """Look a question up, as the gateway does."""
-        await self.shelves.explain_loaded() if hasattr(self.shelves, "explain_loaded") else None
         async with self.store.read() as tx:
             bank = await tx.banks.get(self.bank.id)
             assert bank is not None
+            await self.shelves.explain(tx, bank, frame.scope, question)  # waits until all is loaded
             return await self.shelves.find(tx, bank, frame.scope, question)
 
     async def used(self, answer: Answer, question: str, *, phrasing: str = "", way: str = "exact") -> AnswerUse:

@@ -23,9 +23,14 @@ def embedder() -> BundledEmbedder:
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
-async def both(request: pytest.FixtureRequest, tmp_path: Path, embedder: BundledEmbedder) -> AsyncIterator[Hall]:
+def url(request: pytest.FixtureRequest) -> str | None:
+    """The URL of a database of the test's own; none for SQLite."""
+    return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+
+
+@pytest.fixture
+async def both(url: str | None, tmp_path: Path, embedder: BundledEmbedder) -> AsyncIterator[Hall]:
     """A hall on each database."""
-    url = None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
     store = await (open_sqlite(put_database(tmp_path)) if url is None else open_postgres(url))
     async with hall(store, embedder, "She lives in Porto.") as made:
         yield made

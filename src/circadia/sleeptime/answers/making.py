@@ -15,7 +15,7 @@ from circadia.sleeptime.answers.bench import Bench, usable
 from circadia.sleeptime.answers.frames import Asked
 from circadia.sleeptime.answers.hygiene import PAGE, trimmed
 from circadia.sleeptime.answers.phrasing import Question
-from circadia.sleeptime.answers.predict import material, predicted
+from circadia.sleeptime.answers.predict import Material, material, predicted
 from circadia.sleeptime.ask import OverBudget
 
 OLD: Final = timedelta(hours=1)
@@ -56,9 +56,7 @@ class Making:
         await bench.ground.go_on()
         async with bench.ground.store.read() as tx:
             found = await material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
-        expected = await predicted(
-            found, agent, ready, bench.readying, bench.ask, instructions=bench.run.instructions, own=bench.run.id
-        )
+        expected = await self._expected(agent, found, ready)
         tried = own
         for question in expected:
             if tried + before >= share or frame.upstream in self._silent:
@@ -70,6 +68,18 @@ class Making:
             tried += 1
             self.made += await self._made(frame, fresh)
         return tried
+
+    async def _expected(self, agent: Agent, found: Material, ready: Sequence[Answer]) -> Sequence[Question]:
+        """Return what is expected; nothing if the tier's model makes nothing of this in particular."""
+        bench, run = self._bench, self._bench.run
+        try:
+            return await predicted(
+                found, agent, ready, bench.readying, bench.ask, instructions=run.instructions, own=run.id
+            )
+        except Unusable as error:
+            if error.passing:
+                raise
+            return ()
 
     async def _live(self, agent_id: AgentId) -> Sequence[Answer]:
         """Return the agent's answers, without their texts."""
@@ -93,9 +103,9 @@ class Making:
             if bank is None:
                 return None
             for phrasing in question.phrasings:
-                ready = await bench.readying.shelves.find(tx, bank, frame.scope, phrasing)
-                same = ready.match is not None and ready.match.way is Way.EXACT
-                if ready.outcome is not Outcome.HIT and not same:
+                found = await bench.readying.shelves.explain(tx, bank, frame.scope, phrasing)
+                same = any(each.match.way is Way.EXACT and not each.why_not for each in found.compared)
+                if found.outcome is not Outcome.HIT and not same:
                     kept.append(phrasing)
                 elif not kept:
                     return None
