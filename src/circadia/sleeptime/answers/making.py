@@ -84,15 +84,13 @@ class Making:
     async def _live(self, agent_id: AgentId) -> Sequence[Answer]:
         """Return the agent's answers, without their texts."""
         found: list[Answer] = []
-        page: Sequence[Answer] = ()
-        while not found or len(page) == PAGE:
+        while True:
             after = found[-1].id if found else None
             async with self._bench.ground.store.read() as tx:
                 page = await tx.answers.live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
             found += [replace(each, text="", reasoning="") for each in page]
-            if not page:
-                break
-        return found
+            if len(page) < PAGE:
+                return found
 
     async def _not_ready(self, frame: AnswerFrame, question: Question) -> Question | None:
         """Return the question without the phrasings that have an answer; none if its first has, or none is left."""
