@@ -39,11 +39,12 @@ async def judged(hall: Hall) -> list[bool | None]:
 
 async def test_the_same_answer_is_right_whatever_its_case_without_asking_the_tiers_model(both: Hall) -> None:
     answer = await ready(both)
-    await both.used(answer, "where does Ann live")
+    await both.used(answer, "where does Ann live", phrasing=HOME)
     both.up.next(text="She lives in PORTO")
     mind = tier_mind()
     outcome = await both.run(mind)
-    assert (outcome.run.counts, await judged(both), mind.asked) == ({"answers_judged": 1}, [True], [])
+    assert (outcome.run.counts, await judged(both)) == ({"answers_judged": 1}, [True])
+    assert not any("two answers" in each.rules for each in mind.asked)
     assert sent(both.up)[-1]["messages"][-1]["content"].startswith("where does Ann live"), "the question as it was"
     day = await both.day()
     assert (day.right, day.wrong) == (1, 0)

@@ -31,6 +31,7 @@ LOOKED_AT: Final = 200
 LONGEST: Final = 6_000
 """Characters of an answer that the tier's model compares; of longer ones nothing is judged by it."""
 _DRAWN: Final = 2**64
+_IN_FIGURES: Final = "-+.,%$€£/:"
 
 
 class Alike(BaseModel):
@@ -149,9 +150,9 @@ def _hash(use: AnswerUse) -> int:
 
 
 def _plain(text: str) -> str:
-    return " ".join(
-        "".join(each if each.isalnum() or each in "-+.,%$€£/:" else " " for each in text.casefold()).split()
-    )
+    """Return the words and figures of a text, without case and the marks around them."""
+    kept = "".join(each if each.isalnum() or each in _IN_FIGURES else " " for each in text.casefold())
+    return " ".join(word for each in kept.split() if (word := each.lstrip(".,:/").rstrip(".,:/-")))
 
 
 def _shown(text: str) -> str:
