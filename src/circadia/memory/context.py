@@ -228,9 +228,15 @@ def _mark(text: str) -> str:
 
 def _part(block: Block) -> _Part:
     text = f"## {block.label}{f' ({block.description})' if block.description else ''}\n{block.value}"
-    words = b"" if block.pinned else stored_terms(f"{block.label} {block.description} {block.value}")
+    terms = frozenset[int]() if block.pinned else block_terms(block)
+    return _Part(block=block, text=text, cost=tokens(text) + 1, terms=terms)
+
+
+def block_terms(block: Block) -> frozenset[int]:
+    """Return the words of a block: where it shares one with a question, it stands in the context of that."""
+    words = stored_terms(f"{block.label} {block.description} {block.value}")
     terms: list[int] = np.frombuffer(words, np.uint32).tolist()
-    return _Part(block=block, text=text, cost=tokens(text) + 1, terms=frozenset(terms))
+    return frozenset(terms)
 
 
 def _line(item: Excerpt) -> str:

@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike
 
-from circadia.memory.columns import Array, Column
+from circadia.memory.columns import Array, Column, highest, ranked
 from circadia.memory.terms import QUESTION, words
 from circadia.memory.vectors import Vectors
 from circadia.records.index_entry import IndexEntry, Layer
@@ -128,6 +128,8 @@ class Index:
         self._vectors: Final[dict[str, Vectors]] = {}
         self._codes: Final[dict[str, dict[str, int]]] = {}
         self._latest: Final[dict[int, int]] = {}
+        self._ordered: Final = {layer: (Column(np.int64), Column(np.int32)) for layer in Layer}
+        """Numbers of each layer, which ascend, and the rows of them."""
         self._called: Final[dict[str, list[int]]] = {}
         self._words = 0
         # A search may run in a thread on behalf of somebody who has gone; no row is added meanwhile.
@@ -160,11 +162,15 @@ class Index:
     def weigh(self, layer: Layer, weights: Mapping[int, float]) -> None:
         """Take weights by number in place of those that rows have."""
         with self._busy:
-            rows = np.flatnonzero(
-                self._is("layer", (layer,)) & np.isin(self._of("number"), np.fromiter(weights, np.int64))
-            )
-            numbers: list[int] = self._of("number")[rows].tolist()
+            rows, numbers = self._numbered(layer, weights)
             self._of("weight")[rows] = [weights[number] for number in numbers]
+
+    def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
+        """Return the weights by number of those of these rows that are here."""
+        with self._busy:
+            rows, found = self._numbered(layer, numbers)
+            values: list[float] = self._of("weight")[rows].tolist()
+        return dict(zip(found, values, strict=True))
 
     def find(self, question: Question) -> Sequence[Scored]:
         """Return the best rows, best first."""
@@ -197,6 +203,8 @@ class Index:
         for name, values in added.items():
             self._columns[name].extend(np.asarray(values))
         self._chain(first, sessions)
+        for column, values in zip(self._ordered[layer], (added["number"], range(first, len(self))), strict=True):
+            column.extend(np.asarray(values))
         self.last[layer] = rows[-1].number
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
         self._embed([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
@@ -211,7 +219,7 @@ class Index:
         if not len(close):
             return []
         score = sum(self._parts(close, words, meaning, question).values()) * self._of("weight")[close]
-        best = _first(score, question.limit)
+        best = ranked(score, question.limit)
         rows = close[best]
         layers = [Layer(each) for each in self._codes["layer"]]
         # As lists at once: one number of an array at a time takes longer than all of the search.
@@ -333,7 +341,7 @@ class Index:
 
     def _close(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         """Return the rows to look at closely: the best by either, with what stands around them."""
-        seeds = np.concatenate([_best(words[:-1], depth), _best(meaning[:-1], depth)])
+        seeds = np.concatenate([highest(words[:-1], depth), highest(meaning[:-1], depth)])
         before, after = self._of("before"), self._of("after")
         next_ = after[seeds]
         close = np.zeros(len(self) + 1, np.bool_)
@@ -350,6 +358,15 @@ class Index:
         long_before = np.where(before == _NONE, _NONE, befores.take(before))
         return share * given.take(before) + LONG_BEFORE * given.take(long_before) + AFTER * given.take(after)
 
+    def _numbered(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
+        """Return the rows of these numbers, and the numbers, of those that are here."""
+        asked = np.fromiter(numbers, np.int64)
+        known, rows = (column.values for column in self._ordered[layer])
+        at = known.searchsorted(asked)
+        here = np.flatnonzero(at < len(known))
+        here = here[known[at[here]] == asked[here]]
+        return rows[at[here]], asked[here].tolist()
+
     def _is(self, name: str, values: Collection[str]) -> Array:
         codes = [self._codes.get(name, {}).get(value, _NONE - 1) for value in values]
         return np.isin(self._of(name), codes)
@@ -365,18 +382,3 @@ class Index:
             if name == "speaker":
                 self._called.setdefault(next(words(value), ""), []).append(code)
         return code
-
-
-def _first(scores: Array, count: int) -> Array:
-    """Return where the best of the scores above 0 stand, so many at most, in order; of equal ones the last."""
-    least = np.partition(scores, -count)[-count] if 0 < count < len(scores) else 0.0
-    found = np.flatnonzero(scores >= least if least > 0 else scores > 0)[::-1]
-    return found[np.argsort(-scores[found], kind="stable")[:count]]
-
-
-def _best(scores: Array, depth: int) -> Array:
-    """Return the best rows with a score, so many at most."""
-    rows = np.flatnonzero(scores > 0)
-    if len(rows) > depth:
-        rows = rows[np.argpartition(-scores[rows], depth)[:depth]]
-    return rows
