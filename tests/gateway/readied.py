@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncGenerator, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -125,5 +125,3 @@ def question(text: str = ASKED, *, path: str = CHAT, stream: bool = False, **mor
     kept = {"store": False} if path == RESPONSES else {}
     return {**asking(path, text, stream=stream), **kept, **more}
 
-
-__all__ = ["ASKED", "CHAT", "MESSAGES", "OTHER", "RESPONSES", "SAID", "Got", "Readied", "question", "readied", "replace"]
