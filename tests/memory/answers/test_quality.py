@@ -10,7 +10,7 @@ from tests.contract.rows import T0
 
 pytestmark = pytest.mark.spec("ANS-07")
 
-SETTINGS = AnswersSettings(least_samples=10, least_precision=0.9)
+SETTINGS = AnswersSettings.model_validate({"least_samples": 10, "least_precision": 0.9})
 
 
 def uses(*right: bool | None) -> list[AnswerUse]:
@@ -42,7 +42,7 @@ def test_only_the_newest_that_were_looked_at_count() -> None:
 
 
 def test_as_many_count_as_are_needed_to_judge() -> None:
-    many = AnswersSettings(least_samples=100, least_precision=0.9)
+    many = AnswersSettings.model_validate({"least_samples": 100, "least_precision": 0.9})
     assert telling(many) == 100
     assert telling(SETTINGS) == LAST
     assert trusted(uses(*[False] * 99), many)

@@ -69,13 +69,13 @@ def there(connection: Connection, ids: Collection[BankId]) -> Collection[str]:
 def add(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
     """Do what `Answers.used` tells."""
     known = {row.id: row for row in by_ids(connection, _ANSWERS, {each.answer_id for each in uses})}
-    there = {row.id for row in by_ids(connection, _IDENTIFIED, {each.id for each in uses})}
+    written = {row.id for row in by_ids(connection, _IDENTIFIED, {each.id for each in uses})}
     new: dict[str, AnswerUse] = {}
     for use in uses:
         answer = known.get(use.answer_id)
         if answer is not None and answer.bank_id == use.bank_id and storable(use.question, use.phrasing):
             new.setdefault(use.id, use)
-    fresh = [each for each in new.values() if each.id not in there]
+    fresh = [each for each in new.values() if each.id not in written]
     _ADD.many(connection, [list(_values(each).values()) for each in fresh])
     times: dict[AnswerId, list[datetime]] = {}
     for use in fresh:
