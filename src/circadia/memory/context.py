@@ -117,9 +117,8 @@ class Contexts:
         stable, blocks, left_out = _stable([part for part in parts if part.block.pinned], stable_tokens)
         if question is None:
             return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
-        budget = fitting_tokens - tokens(HEAD) - 30  # with the fence
+        budget = room(fitting_tokens, first)
         lines = [first] if first else []
-        budget -= tokens(first)
         for part in parts:
             if part.cost <= budget and not part.block.pinned and not part.terms.isdisjoint(question.terms):
                 budget -= part.cost
@@ -186,6 +185,11 @@ class Contexts:
 def tokens(text: str) -> int:
     """Return about how many tokens a text has; see `BYTES_A_TOKEN`."""
     return -(-len(text.encode("utf-8", "surrogateescape")) // BYTES_A_TOKEN)
+
+
+def room(fitting_tokens: int, first: str = "") -> int:
+    """Return how many tokens are left of those of a fitting part, with the fence, its head and what stands first."""
+    return fitting_tokens - tokens(HEAD) - 30 - tokens(first)
 
 
 def shown_tokens(item: Excerpt) -> int:

@@ -42,6 +42,8 @@ _logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=BaseModel)
 
+Minds = tuple[Mind | None, Mapping[str, Mind]]
+"""The tier's model, and those of single operations."""
 Secret = Callable[[str, str | None], str | None]
 """Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
 
@@ -60,7 +62,7 @@ def sleep_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals
 def sleep_worker(
     tier: Sleeptime,
     settings: Settings,
-    minds: tuple[Mind | None, Mapping[str, Mind]],
+    minds: Minds,
     clock: Clock,
     ids: IdSource,
     store: Store,
@@ -90,9 +92,7 @@ def sleep_savings(settings: Settings, clock: Clock, store: Store, memory: Memory
     return Savings(clock, store, memory.uses, lists)
 
 
-def sleep_minds(
-    settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack
-) -> tuple[Mind | None, Mapping[str, Mind]]:
+def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack) -> Minds:
     """Return the tier's model, if there is one, and those of operations that have their own (SLEEP-41).
 
     Raises:

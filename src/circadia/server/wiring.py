@@ -22,6 +22,7 @@ from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.errors import ConfigError
+from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.backlog import Backlog
 from circadia.gateway.bodies import Parking
 from circadia.gateway.budget import Budget
@@ -36,6 +37,7 @@ from circadia.gateway.model_call import Provider
 from circadia.gateway.model_door import ModelDoor
 from circadia.gateway.owners import Owners
 from circadia.gateway.paths import parse_rules
+from circadia.gateway.ready import Answering
 from circadia.gateway.relay import Relay
 from circadia.gateway.remember import Exchanges
 from circadia.gateway.seal import Seal
@@ -50,7 +52,8 @@ from circadia.llm.prices import PriceList
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
-from circadia.server.dreaming import sleep_minds, sleep_savings, sleep_tier, sleep_worker
+from circadia.server.answering import answers_at_gateway
+from circadia.server.dreaming import Minds, sleep_minds, sleep_savings, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
 from circadia.server.gauges import gauges, sleep_gauges
 from circadia.server.reload import Reload
@@ -85,6 +88,8 @@ class Server:
     """What is still to be written."""
     exchanges: Exchanges
     """What is still to be remembered."""
+    answers: AnswerBook
+    """What is still to be written of ready answers."""
     stop: Callable[[str], None]
     """Ends all that waits, with a reason: held calls, and streams of events."""
     drain: Callable[[], Coroutine[Any, Any, None]]
@@ -190,7 +195,9 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models, exchanges = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams)
+    minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
+    answers = answers_at_gateway(settings, clock, basis.ids, store, memory.shelves, journal, metrics, minds[0])
+    models, exchanges = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
@@ -201,24 +208,23 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, counting = _dreamer(stack, basis, dreams, metrics, memory, tier)
+    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
-    await _started(stack, own, stdio, (journal, exchanges), works)
+    await _started(stack, own, stdio, (journal, exchanges, answers[1]), works)
     return Server(
-        app=front, journal=journal, exchanges=exchanges, stop=presence.stop,
+        app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
         waiting=lambda: gate.held_in_all + ticker.waiting, drain=lambda: _drained(worker, dreamer, settings),
     )  # fmt: skip
 
 
 def _dreamer(
-    stack: AsyncExitStack, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier
+    minds: Minds, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier
 ) -> tuple[SleepWorker, Sequence[SleepHealth | Savings]]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
-    minds = sleep_minds(basis.settings, partial(_secret, basis), clock, stack)
     worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces)
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
@@ -249,7 +255,7 @@ def _hosts(settings: Settings) -> Hosts:
 
 async def _model_door(
     stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: Memory, dreams: Sleeptime,
+    memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook],
 ) -> tuple[ModelDoor, Exchanges]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers: dict[str, Provider] = {}
@@ -267,7 +273,7 @@ async def _model_door(
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
-    exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams)
+    exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams, *answers)
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering, basis.traces)
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
@@ -303,17 +309,11 @@ def _mcp_door(
         name: McpHttp(name, each, basis.environment, basis.session) for name, each in configured.items() if each.url
     }
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, each in configured.items() if not each.url}
+    seal = Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest())
     return McpDoor(
-        basis.clock,
-        identity,
-        gate,
-        ticker,
-        Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest()),
-        {OWN: own, **over_http, **children},
-        frozenset(over_http),
-        basis.settings.defaults,
-        basis.settings.limits,
-    )
+        basis.clock, identity, gate, ticker, seal, {OWN: own, **over_http, **children}, frozenset(over_http),
+        basis.settings.defaults, basis.settings.limits,
+    )  # fmt: skip
 
 
 async def _prepare(

@@ -45,6 +45,11 @@ def fenced(text: str) -> str:
     return f"<data {mark}>\n{text}\n</data {mark}>"
 
 
+def fixed(name: str, data: str) -> Prompt:
+    """Return a question that no pass asks: the rules of a file, and what they are about."""
+    return Prompt(rules=_text(name), data=fenced(data))
+
+
 def version(name: str) -> int:
     """Return the version of a file of rules."""
     found = _VERSION.match(_file(name))
