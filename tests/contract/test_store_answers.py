@@ -11,6 +11,7 @@ import pytest
 from circadia.ids import AgentId, AnswerId, BankId, PassId
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped, Rests
 from circadia.records.ready_view import Heads
+from circadia.stores.answers import Entry
 from circadia.stores.base import Store
 from tests.contract.conftest import Opener
 from tests.contract.rows import at
@@ -69,12 +70,13 @@ async def ids(store: Store, bank: BankId, **more: Any) -> list[str]:
         return [each.id for each in await tx.answers.live(bank, **more)]
 
 
-def short(found: Answer) -> Answer:
-    return replace(found, text="", reasoning="")
+def entry(of: Answer) -> Entry:
+    return Entry(of.id, of.scope, of.phrasings, of.confidence, of.revision, of.dropped)
 
 
 def blank(found: Answer, why: Dropped, seconds: float, revision: int) -> Answer:
-    return replace(short(found), phrasings=(), dropped=why.value, dropped_at=at(seconds), revision=revision)
+    values: dict[str, Any] = {"dropped": why.value, "dropped_at": at(seconds), "revision": revision}
+    return replace(found, text="", reasoning="", phrasings=(), **values)
 
 
 @pytest.mark.spec("ANS-04", "ANS-05")
@@ -90,7 +92,7 @@ async def test_an_answer_is_kept_as_it_was_given_and_each_change_is_told_by_its_
         assert await tx.answers.get(team, one.id) == one
         assert await tx.answers.get(other, one.id) is None
         assert await tx.answers.live(team) == [one, two]
-        assert await tx.answers.changed(team, after=0) == ([short(one), short(two)], True)
+        assert await tx.answers.changed(team, after=0) == ([entry(one), entry(two)], True)
         assert await tx.answers.changed(team, after=1) == ([], False)
         assert await tx.answers.changed(BankId("none"), after=1) == ([], True)
     async with store.write() as tx:
@@ -101,9 +103,9 @@ async def test_an_answer_is_kept_as_it_was_given_and_each_change_is_told_by_its_
         await tx.answers.phrase(other, one.id, ["another bank's"])
     one, gone = replace(one, phrasings=("Where?",), revision=2), blank(two, Dropped.VOID, 5, 3)
     async with store.read() as tx:
-        assert await tx.answers.changed(team, after=1) == ([short(one), gone], False)
-        assert await tx.answers.changed(team, after=2) == ([gone], False)
-        assert await tx.answers.changed(team, after=0) == ([short(one)], True)
+        assert await tx.answers.changed(team, after=1) == ([entry(one), entry(gone)], False)
+        assert await tx.answers.changed(team, after=2) == ([entry(gone)], False)
+        assert await tx.answers.changed(team, after=0) == ([entry(one)], True)
         assert await tx.answers.get(team, two.id) == gone
         assert await tx.answers.live(team) == [one]
     assert (await counted(store, team), await counted(store, other)) == (3, 1)

@@ -1,4 +1,4 @@
-"""Writes down, behind the calls, what was asked in which frame and what ready answers were used for (ANS-07, ANS-08)."""
+"""Writes down, behind the calls, what was asked, in which frame, and what ready answers were used for (ANS-07)."""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence

@@ -77,5 +77,6 @@ class MindCheck:
             return replace(line, total_seconds=seconds)
         return replace(
             line, total_seconds=seconds, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
-            cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens, cost_nanousd=self._mind.price(used),
+            cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
+            cost_nanousd=self._mind.price(used),
         )  # fmt: skip

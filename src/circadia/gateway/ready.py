@@ -1,4 +1,4 @@
-"""Decides what a call gets of the answers that are ready: the answer itself, a hint in its context, or nothing (ANS-03).
+"""Decides what a call gets of the answers that are ready: the answer, a hint in its context, or nothing (ANS-03).
 
 An answer is served only where all that it could depend on is known: the frame that it was made in, and the bank. So
 what was said before in the conversation must stand in the bank, where it voids what it touches: each message of it has
@@ -206,14 +206,16 @@ class Answering:
     async def same(self, lookup: Lookup) -> bool:
         """Return whether a model says that what is asked is what the answer was made for; not, if it says nothing."""
         match, agent = lookup.ready.match, lookup.asked.call.agent
-        assert self._check is not None and match is not None
+        assert self._check is not None
+        assert match is not None
         return await self._check.same(agent, lookup.asked.framed.question, match.phrasing)
 
     def said(self, lookup: Lookup, body: bytes) -> bytes:
         """Return the ready answer as the provider would have sent it, whole or as a stream, as the body asks."""
         call, answer = lookup.asked.call, lookup.ready.answer
         voice = call.dialect.voice
-        assert voice is not None and answer is not None
+        assert voice is not None
+        assert answer is not None
         name = self._ids.new("ready").partition("_")[2]
         model, now = call.request.model or "", self._clock.now()
         if not call.request.streamed:

@@ -174,9 +174,7 @@ class Relay:
         headers = [] if opened else [*crossing.to_caller(answer.headers, length=False), *told]
         await reply.whole(answer.status, headers, whole)
 
-    async def _pass_stream(
-        self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter, told: Headers
-    ) -> None:
+    async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter, told: Headers) -> None:
         owned = 0
         last = b""
         events = WholeEvents()

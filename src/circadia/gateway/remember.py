@@ -100,7 +100,7 @@ class Remembering:
         """Calls that were neither given anything nor kept since nobody knows for whom they are."""
 
     async def before(self, call: ModelCall, turn: Turn, body: bytes, *, held: bool = False) -> Prepared:
-        """Return the body with what the agent's bank says to it, the same if it says nothing or cannot; or the answer."""
+        """Return the body with what the agent's bank says to it, the same if that is nothing; or the answer."""
         policy = call.agent.policy
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps(policy)
         if policy.bank is None or not (injects or keeps or wanted(policy)):

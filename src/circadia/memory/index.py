@@ -13,17 +13,19 @@ take in what stands before and after in the same conversation, most of all the q
 import threading
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, pairwise, repeat
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from circadia.memory.columns import Array, Column, highest, ranked
+from circadia.memory.question import Question, Scored
 from circadia.memory.terms import QUESTION, words
+from circadia.memory.touching import SAMPLED, Later, Rows, rarity, touching
 from circadia.memory.vectors import Vectors
 from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.ready_view import Heads
 
 # BM25's constants are those of SQLite's FTS5 and of most of the literature. The others were chosen by
 # `benchmarks/recall.py` on conversations other than those that it measures.
@@ -59,61 +61,6 @@ _COLUMNS: Final[Mapping[str, DTypeLike]] = {
     "importance": np.float64, "weight": np.float64, "question": np.bool_,
 }  # fmt: skip
 """What is kept of each row; `before` and `after` are the rows beside it in its conversation."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """What is looked for."""
-
-    text: str = ""
-    """The question itself, if a ready view may answer it."""
-    waits: bool = False
-    """Whether its vectors are on their way, so that only a ready view can answer it yet."""
-    terms: Sequence[int] = ()
-    """Hashes of its words."""
-    vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
-    """Its embedding by embedder, unit length."""
-    names: Collection[str] = ()
-    """Its words, lower case, to see whom it names."""
-    layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
-    """What is searched."""
-    since: float | None = None
-    """From this time on, seconds since 1970."""
-    until: float | None = None
-    """Before this time."""
-    session: str | None = None
-    """In this conversation only."""
-    speaker: str | None = None
-    """Said by them only."""
-    kinds: Collection[str] = ()
-    """Of these kinds only; all if empty."""
-    trusts: Collection[str] = ()
-    """From these sources only; all if empty."""
-    recency: float = 0.0
-    """What something that happens now gets, half of it after `half_life` seconds, and so on."""
-    half_life: float = 30 * 86_400.0
-    """Seconds."""
-    importance: float = 0.0
-    """What the most important gets."""
-    now: float = 0.0
-    """The present, seconds since 1970."""
-    limit: int = 10
-    """How many are returned."""
-    explained: bool = True
-    """Whether each is returned with the parts of its score."""
-
-
-class Scored(NamedTuple):
-    """What was found, with why; a tuple, since a call looks at thirty."""
-
-    layer: Layer
-    """Where it is."""
-    number: int
-    """Its number there."""
-    score: float
-    """The greater, the better; comparable within one search."""
-    parts: Mapping[str, float]
-    """The score's parts by name; `weight` multiplies the sum of the others. Empty if they were not asked for."""
 
 
 class Index:
@@ -176,6 +123,42 @@ class Index:
         """Return the best rows, best first."""
         with self._busy:
             return self._found(question)
+
+    def since(self, heads: Heads, question: Question) -> Sequence[Later]:
+        """Return which of the rows with greater numbers may be about the question."""
+        with self._busy:
+            keys: list[tuple[Layer, int]] = []
+            later = [np.linspace(0, len(self), min(len(self), SAMPLED), endpoint=False).astype(np.int32)]
+            for layer, head in zip((Layer.EPISODES, Layer.NOTES), heads, strict=True):
+                numbers, rows = (column.values for column in self._ordered[layer])
+                first = int(numbers.searchsorted(head, "right"))
+                later.append(rows[first:])
+                keys += [(layer, number) for number in numbers[first:].tolist()]
+            return touching(self._beside(np.concatenate(later), question), len(later[0]), keys) if keys else ()
+
+    def _beside(self, rows: Array, question: Question) -> Rows:
+        """Return rows beside a question."""
+        before = self._of("before")[rows]
+        asked = np.append(self._of("question"), False)[before]
+        words, near = np.zeros(len(self) + 1), np.full(len(self) + 1, np.nan)
+        rare = {term: rarity(len(self), self._many(term)) for term in question.terms}
+        for term, weight in rare.items():
+            if term in self._postings:
+                words[np.frombuffer(self._postings[term][0], np.uint32)] += weight / sum(rare.values())
+        allowed = np.zeros(len(self) + 1, np.bool_)
+        allowed[rows] = allowed[before[asked]] = True
+        for embedder, vector in question.vectors.items():
+            if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
+                found, cosines = held.nearest(vector, len(self), allowed)
+                near[found] = cosines
+        return Rows(
+            words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
+            lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._of("question")[rows],
+        )  # fmt: skip
+
+    def _many(self, term: int) -> int:
+        posting = self._postings.get(term)
+        return 0 if posting is None else len(posting[0])
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)

@@ -13,6 +13,7 @@ from circadia.memory.asked import Askings, described, key_of, normal, stamp_of
 from circadia.memory.columns import Array
 from circadia.memory.index import UNEXPLAINED, Index, Question, Scored
 from circadia.memory.terms import asked_terms, words
+from circadia.memory.touching import Later
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
@@ -82,8 +83,10 @@ class Since:
     """The newest version of each, by label."""
     weights: Mapping[Layer, Mapping[int, float]]
     """Of the rows that were asked for, by number; those that are gone are left out."""
-    later: Later
-    """What came later."""
+    later: Sequence[Later]
+    """Rows with greater numbers that may be about the question."""
+    heads: Heads
+    """The greatest numbers that were looked at."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -220,7 +223,9 @@ class Retrieval:
                 return None
             await self._keep_up(tx, bank, held, searched=True)
             weights = {layer: held.index.weights(layer, numbers) for layer, numbers in shown.items()}
-            found = Since(blocks=held.blocks, weights=weights, later=held.index.since(heads, question))
+            last = Heads(held.index.last[Layer.EPISODES], held.index.last[Layer.NOTES])
+            later = held.index.since(heads, question)
+            found = Since(blocks=held.blocks, weights=weights, later=later, heads=last)
         self._make_room()
         return found
 

@@ -5,14 +5,25 @@ from datetime import date, datetime
 from typing import NamedTuple, Protocol
 
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, Dropped
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped
+
+
+class Entry(NamedTuple):
+    """What a lookup holds of an answer."""
+
+    id: AnswerId
+    scope: AnswerScope
+    phrasings: Sequence[str]
+    confidence: float
+    revision: int
+    dropped: str
 
 
 class Changes(NamedTuple):
     """What has changed of a bank's answers since somebody looked."""
 
-    answers: Sequence[Answer]
-    """Without text and reasoning."""
+    answers: Sequence[Entry]
+    """By revision and id; with `whole` by id."""
     whole: bool
     """Whether these are all that there are: what else is held of the bank is none any more."""
 

@@ -41,14 +41,14 @@ class Volatile:
 
     def __init__(self, spans: Sequence[str] = ()) -> None:
         # An operator's pattern is written for the text as it is, and a date may have a time or an id in it.
-        self._patterns = [re.compile(span[1:-1]) for span in spans if span not in _KINDS]
-        self._patterns += [pattern for kind, pattern in _KINDS.items() if kind in spans]
+        self._declared = [re.compile(span[1:-1]) for span in spans if span not in _KINDS]
+        self._kinds = [pattern for kind, pattern in _KINDS.items() if kind in spans]
         self._kept = lru_cache(maxsize=_KEPT)(self._without)
 
     def content(self, content: object) -> object:
         """Return the normal form of what an operator says, without what may change."""
         normal = chain.content(content)
-        if not self._patterns:
+        if not (self._declared or self._kinds):
             return normal
         if isinstance(normal, str):
             return self._kept(normal)
@@ -58,11 +58,24 @@ class Volatile:
         return normal
 
     def _without(self, text: str) -> str:
-        for pattern in self._patterns:
+        for pattern in self._declared:
             text = pattern.sub(_MARK, text)
-        return text
+        kept: list[str] = []
+        at = 0
+        for near in _NUMBERS.finditer(text) if self._kinds else ():
+            start, end = max(near.start() - _AROUND, 0), near.end() + _AROUND
+            said = text[start:end]
+            for pattern in self._kinds:
+                said = pattern.sub(_MARK, said)
+            kept += (text[at:start], said)
+            at = end
+        return "".join((*kept, text[at:]))
 
 
+_AROUND: Final = 40
+"""Characters beside a digit in which what belongs to it stands: all that the kinds know has digits."""
+_NUMBERS: Final = re.compile(rf"[0-9](?:[^0-9]{{0,{2 * _AROUND}}}+[0-9])*+")
+"""Digits with no more between them than belongs to both."""
 _IDS = r"""
     (?<![0-9A-Za-z])
     (?: [0-9a-fA-F]{8} - (?:[0-9a-fA-F]{4}-){3} [0-9a-fA-F]{12} | (?:0x)? [0-9a-fA-F]{16,}+ )

@@ -46,7 +46,7 @@ class Kept(NamedTuple):
     """Keys that never change an answer, each with the reason."""
     unasked: frozenset[str]
     """Keys that a question asked ahead goes without."""
-    set: Mapping[str, object] = {}
+    fixed: Mapping[str, object] = {}
     """What it says instead."""
 
 
@@ -63,8 +63,8 @@ def framed(
     operators = [item.fields for item in items if item.side is Side.OPERATOR]
     turn, barred = _turn(items), list(bars)
     why = turn.bar or next((bar.why for bar in barred), "")
-    body = {key: value for key, value in request.items() if key not in kept.unasked} | kept.set
-    body[kept.operators] = operators
+    body = {key: value for key, value in request.items() if key not in kept.unasked}
+    body |= {**kept.fixed, kept.operators: operators}
     try:
         return Framed(
             digest=_digest(request, operators, volatile, kept),

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from datetime import datetime
-from typing import Final
+from typing import Final, cast
 
 import orjson
 
@@ -100,7 +100,7 @@ class ChatVoice:
 
     def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
         """Return a chat completion."""
-        message = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+        message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
         choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
         told = {"object": "chat.completion", "created": int(at.timestamp()), "model": model}
         return orjson.dumps({"id": f"chatcmpl-{id}", **told, "choices": [choice], "usage": _NOTHING})
@@ -123,9 +123,12 @@ class ChatVoice:
 
 def tool_choice_bars(choice: object) -> Iterator[Bar]:
     """Yield what keeps a call with this `tool_choice` of OpenAI's, or `function_call`, from being answered for."""
-    said = fields.as_object(choice)
-    mode = said.get("mode") or fields.as_object(said.get("allowed_tools")).get("mode")
-    if (mode if said else choice) not in (None, "auto", "none"):
+    if isinstance(choice, dict):  # one tool, or those that are allowed
+        said = fields.as_object(cast("object", choice))
+        free = "auto" in (said.get("mode"), fields.as_object(said.get("allowed_tools")).get("mode"))
+    else:
+        free = choice in (None, "auto", "none")
+    if not free:
         yield Bar("it forces the call of a tool", ahead=False)
 
 

@@ -29,7 +29,7 @@ _KEPT: Final = Kept(
     unchanging=UNCHANGING,
     unasked=OPENAI_UNASKED | {"background", "previous_response_id", "conversation"},
     # What nobody asked is not to be found among what the provider keeps.
-    set={"store": False},
+    fixed={"store": False},
 )
 _NOTHING: Final = {
     "input_tokens": 0,

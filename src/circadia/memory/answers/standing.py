@@ -7,16 +7,22 @@ weights; and no row that came later may touch the question.
 
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from math import prod
 from typing import Final
 
 from circadia.ids import AnswerId
 from circadia.memory.answers.meaning import WordVectors
 from circadia.memory.answers.repeating import Repeating
 from circadia.memory.context import Context, block_terms
-from circadia.memory.retrieval import Retrieval
+from circadia.memory.embedding.base import MAX_CHARACTERS
+from circadia.memory.episodes import searched_text
+from circadia.memory.question import Question
+from circadia.memory.retrieval import Retrieval, Since
+from circadia.memory.terms import asked_terms
 from circadia.records.answer import Answer, Rests
 from circadia.records.bank import Bank
 from circadia.records.block import Block
+from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads
 from circadia.stores.base import Tx
@@ -52,12 +58,46 @@ class Standing:
         return (
             _other_weight(shown, since.weights)
             or await self._other_block(tx, bank, rests, since.blocks, question)
-            or await self._touched(tx, bank, answer, question, since.later, most)
+            or await self._touched(tx, bank, answer, question, since, most)
         )
 
     def _question(self, text: str) -> Question:
         vector, length = self._vectors(text[:MAX_CHARACTERS])
         return Question(terms=asked_terms(text), vectors={self._embedder: vector} if length else {})
+
+    async def _touched(
+        self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, most: int | None
+    ) -> str:
+        """Return which later row is about the question; keep in mind up to which none is."""
+        for layer in Layer:
+            later = [each for each in since.later if each.layer is layer]
+            excerpts = await self._excerpts(tx, bank, [each.number for each in later[:most]], layer)
+            for each in later[:most]:
+                found = excerpts.get(each.number)
+                if found is not None and self._touches(found, each.least, answer, question):
+                    return f"number {each.number} of the {layer}, which came later, is about the question"
+            if most is not None and len(later) > most:
+                return f"there are more than {most} later {layer} to look at"
+        known = self._seen.get(answer.id, answer.rests.heads)
+        self._seen[answer.id] = Heads(*map(max, known, since.heads))
+        self._seen.move_to_end(answer.id)
+        if len(self._seen) > LOOKED_THROUGH:
+            self._seen.popitem(last=False)
+        return ""
+
+    async def _excerpts(self, tx: Tx, bank: Bank, numbers: Sequence[int], layer: Layer) -> Mapping[int, Excerpt]:
+        if not numbers:
+            return {}
+        return await (tx.episodes if layer is Layer.EPISODES else tx.notes).excerpts(bank.id, numbers)
+
+    def _touches(self, row: Excerpt, least: float | None, answer: Answer, question: Question) -> bool:
+        if least is not None:
+            text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
+            vector, _ = self._vectors(text[:MAX_CHARACTERS])
+            asked = question.vectors.get(self._embedder)
+            if asked is None or float(vector @ asked) <= least:
+                return False
+        return not self._repeating.repeats(row.text, row.trust, answer)
 
     async def _other_block(self, tx: Tx, bank: Bank, rests: Rests, blocks: Sequence[Block], question: Question) -> str:
         """Return which block is another in the prompt by now."""

@@ -9,9 +9,9 @@ from typing import Any, Final
 from sqlalchemy import BigInteger, Connection, Row, bindparam, case, delete, func, literal_column, or_, select, update
 
 from circadia.ids import AgentId, AnswerId, BankId, PassId
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, Dropped, Rests
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped, Rests
 from circadia.records.ready_view import Heads
-from circadia.stores.answers import Changes
+from circadia.stores.answers import Changes, Entry
 from circadia.stores.sql import answer_uses as uses_of
 from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
@@ -23,7 +23,6 @@ from circadia.stores.sql.upsert import Upsert
 
 _SCOPE: Final = ("agent_id", "end_user", "frame")
 _COLUMNS: Final = tuple(column.name for column in answers.c)
-_LONG: Final = ("text", "reasoning")
 _ADD: Final = Statement(answers.insert(), _COLUMNS)
 _OF_BANK: Final = answers.c.bank_id == bindparam("bank")
 _LIVE: Final = answers.c.dropped == ""
@@ -38,11 +37,13 @@ _NEXT: Final = Statement(
     .values(answers=banks.c.answers + 1)
     .returning(banks.c.answers)
 )  # fmt: skip
-_SHORT_ROWS: Final = select(*(column for column in answers.c if column.name not in _LONG)).where(_OF_BANK)
+_ENTRIES: Final = select(
+    *(answers.c[name] for name in ("id", *_SCOPE, "phrasings", "confidence", "revision", "dropped"))
+).where(_OF_BANK)
 _CHANGED: Final = Statement(
-    _SHORT_ROWS.where(answers.c.revision > bindparam("after")).order_by(answers.c.revision, answers.c.id)
+    _ENTRIES.where(answers.c.revision > bindparam("after")).order_by(answers.c.revision, answers.c.id)
 )
-_ALL: Final = Statement(_SHORT_ROWS.where(_LIVE).order_by(answers.c.id))
+_ALL: Final = Statement(_ENTRIES.where(_LIVE).order_by(answers.c.id))
 _PAGE: Final = (
     select(answers)
     .where(_OF_BANK, _LIVE, answers.c.id > bindparam("after"))
@@ -151,7 +152,7 @@ class SqlAnswers:
         return _answer(row) if row is not None and row.bank_id == bank_id else None
 
     async def changed(self, bank_id: BankId, *, after: int) -> Changes:
-        """Return those of the bank with a greater `revision`, or all, without text and reasoning."""
+        """Return those of the bank with a greater `revision`, or all."""
         return await self._run(lambda connection: _changed(connection, bank_id, after))
 
     async def live(
@@ -245,7 +246,13 @@ def _changed(connection: Connection, bank_id: BankId, after: int) -> Changes:
     bank = _STATE.first(connection, {"bank": bank_id})
     whole = not after or bank is None or after < bank.answers_purged
     rows = (_ALL if whole else _CHANGED).all(connection, {"bank": bank_id, "after": after})
-    return Changes([_answer(row) for row in rows], whole)
+    scopes: dict[Any, AnswerScope] = {}  # there are few, and each answer has one
+    entries: list[Entry] = []
+    for row in rows:
+        key = (row.agent_id, row.end_user, row.frame)
+        scope = scopes.get(key) or scopes.setdefault(key, uses_of.scope_of(row))
+        entries.append(Entry(row.id, scope, tuple(row.phrasings), row.confidence, row.revision, row.dropped))
+    return Changes(entries, whole)
 
 
 def _phrase(connection: Connection, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
@@ -331,8 +338,8 @@ def _answer(row: Row[Any]) -> Answer:
         scope=uses_of.scope_of(row),
         phrasings=tuple(row.phrasings),
         confidence=row.confidence,
-        text=getattr(row, "text", ""),
-        reasoning=getattr(row, "reasoning", ""),
+        text=row.text,
+        reasoning=row.reasoning,
         rests=_rests(row.rests),
         pass_id=None if row.pass_id is None else PassId(row.pass_id),
         made_at=row.made_at,
