@@ -109,7 +109,9 @@ class Hall:
             self.bank = await self.memory.banks.create(tx, NewBank(name="ann"), by="test")
             now = self.clock.now()
             await tx.sessions.add(
-                Session(id=SessionId("ses_1"), name="default", status=SessionStatus.OPEN, created_at=now, touched_at=now)
+                Session(
+                    id=SessionId("ses_1"), name="default", status=SessionStatus.OPEN, created_at=now, touched_at=now
+                )
             )
         await self.agent("guide")
         async with self.store.write() as tx:
@@ -193,10 +195,9 @@ class Hall:
             if stop.is_set():
                 raise Yielded
 
-        shelves = self._shelves()
         readying = Readying(
-            ahead=AheadOfCalls(self.clock, self.store, self.memory, shelves, {"mock": self.provider}),
-            shelves=shelves, words=self.words, likeness=fitted, settings=self.settings, clock=self.clock, ids=self.ids,
+            ahead=AheadOfCalls(self.clock, self.store, self.memory, {"mock": self.provider}),
+            shelves=self._shelves(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
         asking = None
         if mind is not None:

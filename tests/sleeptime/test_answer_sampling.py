@@ -69,14 +69,16 @@ async def test_another_answer_takes_out_what_it_was_found_by(
     mind = tier_mind(alike=False)
     await both.run(mind)
     (asked,) = [each for each in mind.asked if "two answers" in each.rules]
-    assert asked.data.startswith("<data ") and "| In Faro." in asked.data
+    assert asked.data.startswith("<data ")
+    assert "| In Faro." in asked.data
     async with both.store.read() as tx:
         found = await tx.answers.get(both.bank.id, answer.id)
         uses = await tx.answers.uses(both.bank.id, agent_id=AgentId("agt_guide"), judged=True)
     assert found is not None
     assert ([*found.phrasings], found.dropped, await judged(both)) == (phrasings, dropped, [False])
     settings = AnswersSettings.model_validate({"least_samples": 1})
-    assert not trusted(uses, settings) and (await both.day()).wrong == 1
+    assert not trusted(uses, settings)
+    assert (await both.day()).wrong == 1
 
 
 async def test_other_words_for_the_same_are_right(one: Hall) -> None:
@@ -131,7 +133,8 @@ def test_a_share_is_drawn_by_their_ids_spread_over_answers_and_one_at_least_whil
     settings = AnswersSettings.model_validate({"sample_share": 0.1, "least_samples": 2})
     uses = [use(number) for number in range(200)]
     taken = drawn(uses, (), settings)
-    assert len(taken) == MOST and [*drawn(uses[::-1], (), settings)] == [*taken]
+    assert len(taken) == MOST
+    assert [*drawn(uses[::-1], (), settings)] == [*taken]
     assert 10 <= sum(bool(drawn([each], (use(1), use(2)), settings)) for each in uses) <= 30
     assert len(drawn([use(number, 7) for number in range(200)], (), settings)) == 1, "one of each answer"
     missed = next(each for each in uses if not drawn([each], (use(1), use(2)), settings))

@@ -27,7 +27,6 @@ from circadia.llm.mind import Prompt as Asking
 from circadia.llm.mind import Unusable
 from circadia.llm.providers import provider_at
 from circadia.llm.usage import Usage
-from circadia.memory.answers.shelf import Shelves
 from circadia.memory.tier import Memory
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerFrame, AnswerMode, Rests
@@ -64,13 +63,10 @@ class _Way:
 class AheadOfCalls:
     """See `Ahead`."""
 
-    def __init__(
-        self, clock: Clock, store: Store, memory: Memory, shelves: Shelves, providers: Mapping[str, Provider]
-    ) -> None:
+    def __init__(self, clock: Clock, store: Store, memory: Memory, providers: Mapping[str, Provider]) -> None:
         self._clock = clock
         self._store = store
         self._memory = memory
-        self._shelves = shelves
         self._providers = providers
 
     async def agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
@@ -107,7 +103,7 @@ class AheadOfCalls:
                 stable_tokens=agent.policy.stable_tokens if given else 0,
                 fitting_tokens=agent.policy.fitting_tokens if given else 0,
             )  # fmt: skip
-            rests: Rests = await self._shelves.rests(tx, present, context)
+            rests: Rests = await self._memory.shelves.rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return Draft(
             mind=FrameMind(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,

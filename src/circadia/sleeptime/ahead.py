@@ -1,6 +1,5 @@
 """Answering ahead: what a pass asks of whoever knows an agent's provider, model, prompt and tools."""
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -10,8 +9,7 @@ from pydantic import BaseModel
 from circadia.clock import Clock
 from circadia.ids import IdSource
 from circadia.llm.mind import Mind, Prompt
-from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.shelf import Shelves, Words
+from circadia.memory.answers.shelf import Shelves
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerFrame, Rests
 from circadia.records.bank import Bank
@@ -74,10 +72,6 @@ class Readying:
     """Puts questions."""
     shelves: Shelves
     """Finds what is ready, and tells whether it still stands."""
-    words: Words
-    """Makes the vectors of words that phrasings are compared by."""
-    likeness: Callable[[], Likeness]
-    """Reads what tells how likely two phrasings ask for the same."""
     settings: AnswersSettings
     """How many, and for how long."""
     clock: Clock

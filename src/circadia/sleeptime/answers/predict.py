@@ -137,5 +137,4 @@ async def predicted(
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)
     rows = [*found.questions, *found.turns]
     said = sources(rows, *(each.value for each in found.blocks), agent.name)
-    vectors = await readying.words.word_vectors()
-    return await asyncio.to_thread(lambda: fit(answer.questions[: 2 * most], said, vectors, readying.likeness()))
+    return await asyncio.to_thread(fit, answer.questions[: 2 * most], said, *await readying.shelves.compares())
