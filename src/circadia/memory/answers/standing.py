@@ -12,6 +12,7 @@ from typing import Final
 
 from circadia.ids import AnswerId
 from circadia.memory.answers.meaning import WordVectors
+from circadia.memory.answers.reading import subjects
 from circadia.memory.answers.repeating import Repeating
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
@@ -40,7 +41,8 @@ class Standing:
         self._vectors = vectors
         self._embedder = embedder
         self._repeating = repeating
-        self._seen: OrderedDict[AnswerId, Heads] = OrderedDict()
+        self._seen: OrderedDict[tuple[AnswerId, str], Heads] = OrderedDict()
+        """By answer and question."""
 
     async def why_not(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> str:
         """Return why not, in words; empty if it stands. At most so many texts of later rows are read in each layer."""
@@ -51,7 +53,7 @@ class Standing:
             return "its question is gone"
         question = self._question(answer.phrasings[0])
         shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
-        seen = self._seen.get(answer.id, rests.heads)
+        seen = self._seen.get((answer.id, answer.phrasings[0]), rests.heads)
         since = await self._retrieval.since(tx, bank, shown, seen, question)
         if since is None:
             return "the transaction is older than something that was forgotten"
@@ -63,27 +65,33 @@ class Standing:
 
     def _question(self, text: str) -> Question:
         vector, length = self._vectors(text[:MAX_CHARACTERS])
-        return Question(terms=asked_terms(text), vectors={self._embedder: vector} if length else {})
+        return Question(
+            terms=asked_terms(text), subjects=subjects(text), vectors={self._embedder: vector} if length else {}
+        )  # fmt: skip
 
     async def _touched(
         self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, most: int | None
     ) -> str:
         """Return which later row is about the question; keep in mind up to which none is."""
+        looked, lacks = dict(zip((Layer.EPISODES, Layer.NOTES), since.heads, strict=True)), ""
         for layer in Layer:
             later = [each for each in since.later if each.layer is layer]
-            excerpts = await self._excerpts(tx, bank, [each.number for each in later[:most]], layer)
-            for each in later[:most]:
-                found = excerpts.get(each.number)
-                if found is not None and self._touches(found, each.least, answer, question):
+            some = later[:most]
+            excerpts = await self._excerpts(tx, bank, [each.number for each in some], layer)
+            for each in some:
+                found = excerpts.get(each.number)  # none if the transaction is older than the row
+                if found is None or self._touches(found, each.least, answer, question):
                     return f"number {each.number} of the {layer}, which came later, is about the question"
-            if most is not None and len(later) > most:
-                return f"there are more than {most} later {layer} to look at"
-        known = self._seen.get(answer.id, answer.rests.heads)
-        self._seen[answer.id] = Heads(*map(max, known, since.heads))
-        self._seen.move_to_end(answer.id)
+            if len(some) < len(later):
+                looked[layer] = some[-1].number
+                lacks = f"there are more than {most} later {layer} to look at first"
+        key = (answer.id, answer.phrasings[0])
+        known = self._seen.get(key, answer.rests.heads)
+        self._seen[key] = Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES])))
+        self._seen.move_to_end(key)
         if len(self._seen) > LOOKED_THROUGH:
             self._seen.popitem(last=False)
-        return ""
+        return lacks
 
     async def _excerpts(self, tx: Tx, bank: Bank, numbers: Sequence[int], layer: Layer) -> Mapping[int, Excerpt]:
         if not numbers:
