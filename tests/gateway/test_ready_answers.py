@@ -14,6 +14,7 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import StorageUnavailable
+from circadia.ids import AgentId
 from circadia.memory.blocks import Blocks, Edit, Writer
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, token_of
 from tests.gateway.readied import ASKED, OTHER, SAID, Readied, question, readied
@@ -202,6 +203,23 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once(tmp_pa
         assert "coffee" in ann.sent["messages"][0]["content"]
 
 
+@pytest.mark.spec("ANS-04")
+async def test_as_long_as_what_a_conversation_just_said_is_not_written_its_answers_are_hints(tmp_path: Path) -> None:
+    named = {"x-circadia-conversation": "breakfast"}
+    async with readied(tmp_path) as ann:
+        await ann.put(await ann.frame(chat(OTHER)))
+        assert (await ann.ask(chat(ASKED), headers=named)).outcome == "hit"
+        async with ann.store.write() as tx:  # nobody else writes meanwhile
+            await tx.agents.lock(AgentId("nobody"))
+            for said, expected in (("From today on I drink coffee", "miss"), (ASKED, "hint")):
+                async with ann.at.call(ann.token, body=chat(said), headers=named) as response:
+                    assert response.headers["x-circadia-answer"] == expected
+                    await response.read()
+            async with ann.at.call(ann.token, body=chat(ASKED)) as response:
+                assert response.headers["x-circadia-answer"] == "hit", "that is another conversation"
+                await response.read()
+
+
 @pytest.mark.spec("ANS-03")
 async def test_where_memory_is_not_injected_answers_are_served_and_no_hints_are_looked_for(tmp_path: Path) -> None:
     others = {"cid": {"bank": "memory", "answers": "hint", "inject": False}, "dan": {"answers": "serve"}}
@@ -298,6 +316,9 @@ async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_s
         sent = ann.sends
         assert (await ann.ask(chat(ASKED.upper()))).outcome == "hit"
         assert ann.sends == sent, "what is the same word for word needs no check"
+        ann.at.upstream.next(text='{"same": true}')
+        await ann.ask(chat(alike))  # the model is opened, which may take longer than a call waits
+        ann.at.upstream.next(times=0)
         for told, outcome in (('{"same": true}', "hit"), ('{"same": false}', "hint"), ("no idea", "hint")):
             ann.at.upstream.next(text=told)
             got = await ann.ask(chat(alike))
