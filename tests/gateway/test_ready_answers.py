@@ -173,19 +173,19 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
     async with readied(tmp_path) as ann:
         frame = await ann.frame(chat(OTHER))
         await ann.put(frame)
-        await ann.put(frame, "Where does the green kettle stand?", "On the stove.")
+        await ann.put(frame, "How old is the lighthouse?", "Ninety years.")
         history = [ASKED]
         assert (await ann.ask(chat(*history))).outcome == "hit"
         ann.at.upstream.next(text="With rye bread, mostly.")
         history += [SAID, "And what goes with it?"]
         assert (await ann.ask(chat(*history))).outcome == "miss"
         assert [each["content"].split("\n\n")[0] for each in ann.sent["messages"][-3:]] == history
-        history += ["With rye bread, mostly.", "Where does the green kettle stand?"]
+        history += ["With rye bread, mostly.", "How old is the lighthouse?"]
         got = await ann.ask(chat(*history))
-        assert (got.outcome, b"On the stove." in got.body) == ("hit", True)
+        assert (got.outcome, b"Ninety years." in got.body) == ("hit", True)
         kept = (await ann.episodes())[2:]
         usage = await ann.at.usage("conversation")
-    assert [each.text for each in kept] == [*history, "On the stove."]
+    assert [each.text for each in kept] == [*history, "Ninety years."]
     assert len({each.session for each in kept}) == 1
     assert sorted(each["calls"] for each in usage) == [1, 3]
 

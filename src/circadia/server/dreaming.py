@@ -23,6 +23,7 @@ from circadia.memory.tier import Memory
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.sleeptime.agents import SleeptimeAgents
+from circadia.sleeptime.ahead import Ahead, Readying
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.grounding import grounded
 from circadia.sleeptime.operations.registry import chosen, loaded
@@ -70,18 +71,23 @@ def sleep_worker(
     memory: Memory,
     wakes: Requests | None = None,
     traces: Traces | None = None,
+    ahead: Ahead | None = None,
 ) -> SleepWorker:
-    """Build what runs passes; `minds` are the tier's model and those of single operations.
+    """Build what runs passes; `minds` are the tier's model and those of single operations, `ahead` asks agents'.
 
     Raises:
         ConfigError: an operation of the user's own cannot be loaded.
     """
     operations = partial(chosen, own=loaded(settings.sleeptime.own_operations))
+    readying = None
+    if ahead is not None:
+        readying = Readying(ahead=ahead, shelves=memory.shelves, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES,
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
         ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended, traces=traces or Traces(),
+        readying=readying,
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 

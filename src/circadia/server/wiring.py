@@ -22,33 +22,26 @@ from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.errors import ConfigError
+from circadia.gateway.ahead import AheadOfCalls
 from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.backlog import Backlog
 from circadia.gateway.bodies import Parking
 from circadia.gateway.budget import Budget
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.registry import dialects
 from circadia.gateway.gate import Gate
 from circadia.gateway.journal import Journal
 from circadia.gateway.mcp_door import OWN, McpDoor
 from circadia.gateway.mcp_http import McpHttp
 from circadia.gateway.mcp_stdio import StdioServers
-from circadia.gateway.model_call import Provider
 from circadia.gateway.model_door import ModelDoor
 from circadia.gateway.owners import Owners
-from circadia.gateway.paths import parse_rules
 from circadia.gateway.ready import Answering
 from circadia.gateway.relay import Relay
 from circadia.gateway.remember import Exchanges
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
 from circadia.gateway.turns import Turns
-from circadia.gateway.upstream import Upstream, provider_headers
-from circadia.gateway.wire import Origin
-from circadia.gateway.wire_dial import tls_context
-from circadia.gateway.wire_pool import Pool
 from circadia.ids import IdSource, RandomIds, hash_token
-from circadia.llm.prices import PriceList
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
@@ -56,11 +49,12 @@ from circadia.server.answering import answers_at_gateway
 from circadia.server.dreaming import Minds, sleep_minds, sleep_savings, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
 from circadia.server.gauges import gauges, sleep_gauges
+from circadia.server.providers import opened_providers
 from circadia.server.reload import Reload
 from circadia.server.remembering import at_gateway, file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
-from circadia.settings import PolicySettings, Settings, UpstreamSettings
+from circadia.settings import PolicySettings, Settings
 from circadia.sleeptime.health import SleepHealth
 from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime
@@ -195,7 +189,9 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
     answers = answers_at_gateway(settings, clock, basis.ids, store, memory.shelves, journal, metrics, minds[0])
-    models, exchanges = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
+    models, exchanges, ahead = await _model_door(
+        stack, basis, identity, gate, presence, journal, memory, dreams, answers
+    )  # fmt: skip
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
@@ -206,7 +202,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier)
+    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
@@ -220,10 +216,12 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
 
 
 def _dreamer(
-    minds: Minds, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier
+    minds: Minds, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier, ahead: AheadOfCalls
 ) -> tuple[SleepWorker, Sequence[SleepHealth | Savings]]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
-    worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces)
+    worker = sleep_worker(
+        tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead
+    )  # fmt: skip
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
     return worker, (health, sleep_savings(basis.settings, clock, store, memory))
@@ -254,19 +252,9 @@ def _hosts(settings: Settings) -> Hosts:
 async def _model_door(
     stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
     memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook],
-) -> tuple[ModelDoor, Exchanges]:  # fmt: skip
+) -> tuple[ModelDoor, Exchanges, AheadOfCalls]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
-    providers: dict[str, Provider] = {}
-    for name, each in settings.upstreams.items():
-        key = _secret(basis, f"upstreams.{name}", each.key_env)
-        pool = await _pool(name, each, key)
-        stack.push_async_callback(pool.close)
-        providers[name] = Provider(
-            upstream=Upstream(name, each, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
-            dialects=dialects(each.api),
-            prices=PriceList(base_url=each.base_url, api=each.api),
-            rules=parse_rules(each.paths),
-        )
+    providers = await opened_providers(settings, partial(_secret, basis), clock, stack)
     owners = Owners(clock, store)
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
@@ -276,27 +264,7 @@ async def _model_door(
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
     )  # fmt: skip
-    return door, exchanges
-
-
-async def _pool(name: str, settings: UpstreamSettings, key: str | None) -> Pool:
-    """Return the connections to a provider.
-
-    Raises:
-        ConfigError: its address or its key is none.
-    """
-    try:
-        origin = Origin.of(settings.base_url)
-    except ValueError as error:
-        raise ConfigError(f"upstreams.{name}.base_url {error}") from error
-    return Pool(
-        origin,
-        provider_headers(name, settings, key),
-        await asyncio.to_thread(tls_context) if origin.secure else None,
-        max_connections=settings.max_connections,
-        connect_timeout_seconds=settings.connect_timeout_seconds,
-        answer_timeout_seconds=settings.answer_timeout_seconds,
-    )
+    return door, exchanges, AheadOfCalls(clock, store, memory, providers)
 
 
 def _mcp_door(

@@ -227,6 +227,11 @@ class Shelves:
         """Return the state of the bank for an answer with this context, which was made in this very transaction."""
         return await rests_of(tx, bank, (await self._retrieval.look(tx, bank, None)).blocks, context)
 
+    async def compares(self) -> tuple[WordVectors, Likeness]:
+        """Return what questions are compared by, once it is loaded. Raises UpstreamFailed: it cannot be."""
+        tools = await self._tools()
+        return tools.vectors, tools.likeness
+
     async def _confirmed(
         self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, *, most: int | None
     ) -> tuple[Answer | None, str]:
