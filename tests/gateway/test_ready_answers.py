@@ -311,7 +311,7 @@ async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_s
         "sleeptime": {"model": {"upstream": "openai", "name": "mind-1"}, "idle_seconds": 3600},
     }
     alike = "What does Ann like drinking in the morning?"
-    async with readied(tmp_path, sections=sections) as ann:
+    async with readied(tmp_path, capture=False, sections=sections) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
         sent = ann.sends
         assert (await ann.ask(chat(ASKED.upper()))).outcome == "hit"
