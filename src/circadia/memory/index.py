@@ -132,11 +132,12 @@ class Index:
             for layer, head in zip((Layer.EPISODES, Layer.NOTES), heads, strict=True):
                 numbers, rows = (column.values for column in self._ordered[layer])
                 first = int(numbers.searchsorted(head, "right"))
-                later.append(rows[first:])
-                keys += [(layer, number) for number in numbers[first:].tolist()]
-            return touching(self._beside(np.concatenate(later), question), len(later[0]), keys) if keys else ()
+                there = self._of("weight")[rows[first:]] > 0  # else it was retired since
+                later.append(rows[first:][there])
+                keys += [(layer, number) for number in numbers[first:][there].tolist()]
+            return touching(self.beside(np.concatenate(later), question), len(later[0]), keys) if keys else ()
 
-    def _beside(self, rows: Array, question: Question) -> Rows:
+    def beside(self, rows: Array, question: Question) -> Rows:
         """Return rows beside a question."""
         before = self._of("before")[rows]
         asked = np.append(self._of("question"), False)[before]

@@ -10,7 +10,6 @@ from typing import Final
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.guards import objections
 from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.lookup import Bars
 from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
 from circadia.memory.answers.normal import Token, tokens
 from circadia.memory.answers.wording import compared
@@ -20,14 +19,16 @@ from circadia.records.bank import Trust
 KNOWN: Final = 2 / 3
 """Share of an agent's telling words that must stand in the answer or its question, for it to have said the same."""
 
+ASKED: Final = 0.5
+"""How sure it must be that a question is this one: it states nothing, so that less is enough than to answer it."""
+
 
 class Repeating:
     """Tells what only repeats."""
 
-    def __init__(self, vectors: WordVectors, likeness: Likeness, bars: Bars) -> None:
+    def __init__(self, vectors: WordVectors, likeness: Likeness) -> None:
         self._vectors = vectors
         self._likeness = likeness
-        self._bars = bars
 
     def repeats(self, text: str, trust: str, answer: Answer) -> bool:
         """Return whether a row of this text says nothing that the answer and its question do not say.
@@ -50,7 +51,7 @@ class Repeating:
         wording = compared(said, asked)
         if any(word.name for word in wording.only_a) or objections(said.reading, asked.reading, wording):
             return False
-        return self._likeness.confidence(said, asked, wording) >= self._bars.hit
+        return self._likeness.confidence(said, asked, wording) >= ASKED
 
     def _says(self, said: Meaning, trust: str, answer: Answer, asked: Sequence[Meaning]) -> bool:
         """Return whether a statement says what the answer says."""

@@ -26,6 +26,7 @@ from circadia.memory.retrieval import Retrieval
 from circadia.records.answer import Answer, AnswerScope, Expected, Rests
 from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
+from circadia.stores.answers import Changes
 from circadia.stores.base import Tx
 
 TRIES: Final = 4
@@ -106,7 +107,7 @@ class _Scope:
     """What `ready` lacks yet."""
     gone: set[AnswerId] = field(default_factory=set[AnswerId])
     """What it has, and must not."""
-    filling: asyncio.Task[ReadyAnswers] | None = None
+    filling: asyncio.Task[None] | None = None
 
 
 @dataclass(kw_only=True, slots=True)
@@ -119,15 +120,18 @@ class _Shelf:
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One caller at a time brings it up to date."""
 
-    def take(self, changed: Sequence[Answer], revision: int) -> None:
-        for answer in changed:
-            self.drop(answer.id)
-            if not answer.dropped:
-                self.scope_of[answer.id] = answer.scope
-                scope = self.scopes.setdefault(answer.scope, _Scope())
-                scope.ids.add(answer.id)
-                scope.new[answer.id] = Expected(
-                    id=answer.id, phrasings=answer.phrasings, confidence=answer.confidence
+    def take(self, changes: Changes, revision: int) -> None:
+        """Take in what has changed up to a revision of the bank."""
+        for answer_id in {*self.scope_of} - {each.id for each in changes.answers} if changes.whole else ():
+            self.drop(answer_id)
+        for entry in changes.answers:
+            self.drop(entry.id)
+            if not entry.dropped:
+                self.scope_of[entry.id] = entry.scope
+                scope = self.scopes.setdefault(entry.scope, _Scope())
+                scope.ids.add(entry.id)
+                scope.new[entry.id] = Expected(
+                    id=entry.id, phrasings=entry.phrasings, confidence=entry.confidence
                 )  # fmt: skip
         self.revision = revision
 
@@ -267,9 +271,10 @@ class Shelves:
                 return held.ready
             if (tools := await self._loaded(seconds)) is None:
                 return None
-            if held.filling is None:
-                held.filling = asyncio.ensure_future(_fill(held, self._empty(tools)))
-            await asyncio.wait((held.filling,), timeout=seconds)
+            filling = held.filling
+            if filling is None:
+                filling = held.filling = asyncio.create_task(_fill(held, self._empty(tools)))
+            await asyncio.wait((filling,), timeout=seconds)
             if held.filling is not None:
                 return None
         return None
@@ -301,7 +306,7 @@ class Shelves:
             _logger.warning("no ready answer is found for now: %s", error)
             raise
         likeness = await asyncio.to_thread(self._likeness)
-        repeating = Repeating(vectors, likeness, self._bars)
+        repeating = Repeating(vectors, likeness)
         standing = Standing(self._retrieval, vectors, self._words.name, repeating)
         return _Tools(vectors=vectors, likeness=likeness, standing=standing)
 

@@ -69,21 +69,24 @@ class Standing:
         self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, most: int | None
     ) -> str:
         """Return which later row is about the question; keep in mind up to which none is."""
+        looked, lacks = dict(zip((Layer.EPISODES, Layer.NOTES), since.heads, strict=True)), ""
         for layer in Layer:
             later = [each for each in since.later if each.layer is layer]
-            excerpts = await self._excerpts(tx, bank, [each.number for each in later[:most]], layer)
-            for each in later[:most]:
-                found = excerpts.get(each.number)
-                if found is not None and self._touches(found, each.least, answer, question):
+            some = later[:most]
+            excerpts = await self._excerpts(tx, bank, [each.number for each in some], layer)
+            for each in some:
+                found = excerpts.get(each.number)  # none if the transaction is older than the row
+                if found is None or self._touches(found, each.least, answer, question):
                     return f"number {each.number} of the {layer}, which came later, is about the question"
-            if most is not None and len(later) > most:
-                return f"there are more than {most} later {layer} to look at"
+            if len(some) < len(later):
+                looked[layer] = some[-1].number
+                lacks = f"there are more than {most} later {layer} to look at first"
         known = self._seen.get(answer.id, answer.rests.heads)
-        self._seen[answer.id] = Heads(*map(max, known, since.heads))
+        self._seen[answer.id] = Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES])))
         self._seen.move_to_end(answer.id)
         if len(self._seen) > LOOKED_THROUGH:
             self._seen.popitem(last=False)
-        return ""
+        return lacks
 
     async def _excerpts(self, tx: Tx, bank: Bank, numbers: Sequence[int], layer: Layer) -> Mapping[int, Excerpt]:
         if not numbers:
