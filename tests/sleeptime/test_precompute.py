@@ -21,7 +21,7 @@ from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, sent,
 
 pytestmark = pytest.mark.spec("SLEEP-28")
 
-TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+TOOLS: list[Mapping[str, Any]] = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
 
 
 @pytest.mark.spec("ANS-01")
