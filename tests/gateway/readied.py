@@ -82,6 +82,10 @@ class Readied(Bound):
                 expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
             )  # fmt: skip
             assert await tx.answers.put([new]) == [new.id]
+        # It waits until all is loaded that takes longer than a call waits.
+        asked = {"agent": "ann", "question": question, "end_user": frame.scope.end_user or None}
+        status, told = await self.at.rest("POST", f"/banks/{bank.name}/answers/test", asked)
+        assert (status, told["outcome"]) == (200, "hit"), told
         return new
 
     async def uses(self) -> Sequence[AnswerUse]:

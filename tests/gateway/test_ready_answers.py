@@ -14,6 +14,7 @@ import pytest
 
 from circadia.clock import SystemClock
 from circadia.errors import StorageUnavailable
+from circadia.ids import AgentId
 from circadia.memory.blocks import Blocks, Edit, Writer
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, token_of
 from tests.gateway.readied import ASKED, OTHER, SAID, Readied, question, readied
@@ -172,19 +173,19 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
     async with readied(tmp_path) as ann:
         frame = await ann.frame(chat(OTHER))
         await ann.put(frame)
-        await ann.put(frame, "Where does the green kettle stand?", "On the stove.")
+        await ann.put(frame, "How old is the lighthouse?", "Ninety years.")
         history = [ASKED]
         assert (await ann.ask(chat(*history))).outcome == "hit"
         ann.at.upstream.next(text="With rye bread, mostly.")
         history += [SAID, "And what goes with it?"]
         assert (await ann.ask(chat(*history))).outcome == "miss"
         assert [each["content"].split("\n\n")[0] for each in ann.sent["messages"][-3:]] == history
-        history += ["With rye bread, mostly.", "Where does the green kettle stand?"]
+        history += ["With rye bread, mostly.", "How old is the lighthouse?"]
         got = await ann.ask(chat(*history))
-        assert (got.outcome, b"On the stove." in got.body) == ("hit", True)
+        assert (got.outcome, b"Ninety years." in got.body) == ("hit", True)
         kept = (await ann.episodes())[2:]
         usage = await ann.at.usage("conversation")
-    assert [each.text for each in kept] == [*history, "On the stove."]
+    assert [each.text for each in kept] == [*history, "Ninety years."]
     assert len({each.session for each in kept}) == 1
     assert sorted(each["calls"] for each in usage) == [1, 3]
 
@@ -200,6 +201,23 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once(tmp_pa
         assert (await ann.ask(chat(ASKED))).outcome == "miss"
         assert "answer:" not in json.dumps(ann.sent)
         assert "coffee" in ann.sent["messages"][0]["content"]
+
+
+@pytest.mark.spec("ANS-04")
+async def test_as_long_as_what_a_conversation_just_said_is_not_written_its_answers_are_hints(tmp_path: Path) -> None:
+    named = {"x-circadia-conversation": "breakfast"}
+    async with readied(tmp_path) as ann:
+        await ann.put(await ann.frame(chat(OTHER)))
+        assert (await ann.ask(chat(ASKED), headers=named)).outcome == "hit"
+        async with ann.store.write() as tx:  # nobody else writes meanwhile
+            await tx.agents.lock(AgentId("nobody"))
+            for said, expected in (("From today on I drink coffee", "miss"), (ASKED, "hint")):
+                async with ann.at.call(ann.token, body=chat(said), headers=named) as response:
+                    assert response.headers["x-circadia-answer"] == expected
+                    await response.read()
+            async with ann.at.call(ann.token, body=chat(ASKED)) as response:
+                assert response.headers["x-circadia-answer"] == "hit", "that is another conversation"
+                await response.read()
 
 
 @pytest.mark.spec("ANS-03")
@@ -293,18 +311,20 @@ async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_s
         "sleeptime": {"model": {"upstream": "openai", "name": "mind-1"}, "idle_seconds": 3600},
     }
     alike = "What does Ann like drinking in the morning?"
-    async with readied(tmp_path, sections=sections) as ann:
+    async with readied(tmp_path, capture=False, sections=sections) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
         sent = ann.sends
         assert (await ann.ask(chat(ASKED.upper()))).outcome == "hit"
         assert ann.sends == sent, "what is the same word for word needs no check"
+        ann.at.upstream.next(text='{"same": false}')
+        await ann.ask(chat(alike))  # the model is opened, which may take longer than a call waits
         for told, outcome in (('{"same": true}', "hit"), ('{"same": false}', "hint"), ("no idea", "hint")):
             ann.at.upstream.next(text=told)
             got = await ann.ask(chat(alike))
             assert got.outcome == outcome, told
         tiers = {each["key"]: each["calls"] for each in await ann.at.usage("tier")}
         uses = await ann.uses()
-    assert tiers == {"hot": 3, "ready": 2, "sleep": 3}
+    assert tiers == {"hot": 4, "ready": 2, "sleep": 4}
     assert [(each.way, each.served) for each in uses] == [("exact", True), ("meaning", True)]
 
 

@@ -4,6 +4,7 @@ A client sends its history again without what was put in. So the fitting part st
 all that a provider can cache, and stays the same while the model works on that turn with tools (MEM-13, MEM-15).
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
@@ -28,6 +29,8 @@ from circadia.stores.base import Store, Tx
 
 REMEMBERED: Final = 1_000
 """Conversations whose last fitting part is kept, about 5 KB each."""
+AGAIN_SECONDS: Final = 1.0
+"""How long a call waits at most until an answer that was checked is found again; then it is shown as a hint."""
 _ASKED: Final = 2_000
 """Characters from the beginning and from the end of a user turn that are looked for; a file in between is not."""
 
@@ -142,7 +145,7 @@ class Injection:
         """
         if not await self._answering.same(lookup):
             return replace(lookup, sure=False)
-        async with self._store.read() as tx:
+        async with asyncio.timeout(AGAIN_SECONDS), self._store.read() as tx:
             bank = await self._memory.banks.bound(tx, turn.agent.policy, turn.user)
             again = None if bank is None else await self._answering.found(tx, bank, lookup.asked)
         if again is None or not again.unchecked or again.ready.match != lookup.ready.match:

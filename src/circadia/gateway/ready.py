@@ -8,6 +8,7 @@ wants what no ready answer has, it is a hint at most.
 
 import hashlib
 import logging
+import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -47,6 +48,8 @@ HISTORIES: Final = 20_000
 """Conversations that are known to stand in their bank, about 200 bytes each; a forgotten one gets hints."""
 _CHANGING: Final = frozenset((b"anthropic-beta", b"anthropic-version", b"openai-beta"))
 """Headers that change an answer."""
+_QUERY: Final = re.compile(r"((api-version|beta)=[A-Za-z0-9_.-]*(&|$))*")
+"""What of a target is kept: what else a caller writes there may be a secret."""
 _FRESH: Final = frozenset(("no-cache", "no-store"))
 _HINT: Final = (
     "- A question that was expected, and its answer as it was worked out ahead. What is asked now may be something "
@@ -74,7 +77,7 @@ class Asked:
     def frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
         """Return what `asked` such questions were asked in, to be asked ahead; none if they must not be."""
         call = self.call
-        if not self.framed.body:
+        if not self.framed.body or not _QUERY.fullmatch(call.target.partition("?")[2]):
             return None
         return AnswerFrame(
             bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,

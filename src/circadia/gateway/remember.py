@@ -126,8 +126,9 @@ class Remembering:
             if lookup is not None and lookup.unchecked:
                 lookup = await self._injection.checked(turn, lookup)
             if lookup is not None and lookup.outcome is Outcome.HIT:
-                answer = self._answering.said(lookup, body)
-                return Prepared(body=body, noted=Noted(told=told, lookup=lookup), answer=answer)
+                hit, lookup = lookup, None  # it is one as soon as its answer is written
+                answer = self._answering.said(hit, body)
+                return Prepared(body=body, noted=Noted(told=told, lookup=hit), answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of memory: no fault of it may keep an agent from its model

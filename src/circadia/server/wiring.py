@@ -168,15 +168,13 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     threads = Threads(
         clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )  # fmt: skip
-    sessions = Sessions(clock, basis.ids, signals, registry, threads)
-    waits = Waits(clock, store, signals, presence)
+    sessions, waits = Sessions(clock, basis.ids, signals, registry, threads), Waits(clock, store, signals, presence)
     identity = Identity(
         store, signals, admin_token_hash=hash_token(admin_token),
         metrics_token_hash=_hashed(basis, settings.server.metrics_token_env),
     )  # fmt: skip
     metrics, ticker = Metrics(), Ticker(clock)
-    journal = Journal(clock, store, signals, metrics.saw)
-    parking = Parking(basis.data / "held", settings.limits)
+    journal, parking = Journal(clock, store, signals, metrics.saw), Parking(basis.data / "held", settings.limits)
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
     memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
