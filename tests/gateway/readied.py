@@ -128,4 +128,3 @@ def question(text: str = ASKED, *, path: str = CHAT, stream: bool = False, **mor
     """Return a request of the path's API to which a ready answer may be the answer."""
     kept = {"store": False} if path == RESPONSES else {}
     return {**asking(path, text, stream=stream), **kept, **more}
-
