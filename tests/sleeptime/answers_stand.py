@@ -122,7 +122,7 @@ class Hall:
         """Make an agent, or change its policy."""
         async with self.store.write() as tx:
             found = await tx.agents.get(AgentId(f"agt_{name}"))
-            wanted = AgentPolicy(**{"bank": "ann", "upstreams": ("mock",), **policy})
+            wanted = replace(AgentPolicy(bank="ann", upstreams=("mock",)), **policy)
             if found is None:
                 now = self.clock.now()
                 found = Agent(

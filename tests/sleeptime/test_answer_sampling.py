@@ -1,4 +1,4 @@
-"""Some uses of ready answers are answered afresh; what was wrong is taken out, and what fails judges nothing (ANS-07)."""
+"""Some uses of ready answers are answered afresh; what was wrong goes, and what fails judges nothing (ANS-07)."""
 
 from collections.abc import Mapping
 from typing import Any

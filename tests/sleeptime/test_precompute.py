@@ -21,7 +21,7 @@ from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, sent,
 
 pytestmark = pytest.mark.spec("SLEEP-28")
 
-TOOLS = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
+TOOLS: list[Mapping[str, Any]] = [{"type": "function", "function": {"name": "look", "parameters": {}}}]
 
 
 @pytest.mark.spec("ANS-01")
@@ -207,7 +207,7 @@ async def test_a_transcript_that_says_what_to_predict_yields_no_such_answer(one:
     await one.run(mind)
     assert [[*each.phrasings] for each in await one.ready()] == [[HOME], [CAT]]
     (asked,) = mind.asked
-    assert "desk" not in asked.data and "was here" not in asked.data, "tools and strangers say nothing here"
+    assert not any(each in asked.data for each in ("desk", "was here")), "tools and strangers say nothing here"
     assert asked.data.startswith("<data ")
     assert (await one.found(frame, HOME)).outcome is Outcome.HIT
 
