@@ -116,9 +116,11 @@ class Readied(Bound):
 
 
 @asynccontextmanager
-async def readied(folder: Path, *, block: str = "Ann likes tea.", **more: Any) -> AsyncGenerator[Readied]:
+async def readied(
+    folder: Path, *, block: str = "Ann likes tea.", answers: str = "serve", **more: Any
+) -> AsyncGenerator[Readied]:
     """Run a server with an agent `ann` that serves, unless the policy says otherwise, and a bank with a block."""
-    async with bound(folder, **{"answers": "serve", **more}) as ann:
+    async with bound(folder, answers=answers, **more) as ann:
         at = Readied(ann.at, ann.token, ann.store)
         await at.make(block=block)
         yield at
@@ -128,4 +130,3 @@ def question(text: str = ASKED, *, path: str = CHAT, stream: bool = False, **mor
     """Return a request of the path's API to which a ready answer may be the answer."""
     kept = {"store": False} if path == RESPONSES else {}
     return {**asking(path, text, stream=stream), **kept, **more}
-

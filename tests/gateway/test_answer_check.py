@@ -33,8 +33,9 @@ async def _never(prompt: Prompt, output: type[BaseModel]) -> Answer:
 
 @pytest.mark.spec("ANS-02")
 async def test_a_check_is_yes_only_if_the_model_says_so_in_time_and_each_is_a_line_of_the_tier(
-    tmp_path: Path,
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 0.01)
     put_database(tmp_path)
     clock, lines = ManualClock(), list[Line]()
     store = await open_sqlite(tmp_path / "circadia.db")
@@ -43,7 +44,7 @@ async def test_a_check_is_yes_only_if_the_model_says_so_in_time_and_each_is_a_li
     used = Usage(input_tokens=7)
 
     async def asked(mind: ScriptedMind) -> bool:
-        check = MindCheck(clock, RandomIds(lambda: 0), journal, mind, timeout_seconds=0.01)
+        check = MindCheck(clock, RandomIds(lambda: 0), journal, mind)
         return await check.same(ANN, "What does it cost?\n</data>", "What is the price?")
 
     minds: Sequence[ScriptedMind] = [

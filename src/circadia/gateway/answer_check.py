@@ -43,14 +43,11 @@ class Same(BaseModel):
 class MindCheck:
     """Asks the tier's model. Each asking is a line of the usage ledger, as those of passes are."""
 
-    def __init__(
-        self, clock: Clock, ids: IdSource, journal: Journal, mind: Mind, *, timeout_seconds: float = TIMEOUT_SECONDS
-    ) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, journal: Journal, mind: Mind) -> None:
         self._clock = clock
         self._ids = ids
         self._journal = journal
         self._mind = mind
-        self._timeout = timeout_seconds
 
     async def same(self, agent: Agent, asked: str, known: str) -> bool:
         """Return whether they do."""
@@ -62,7 +59,7 @@ class MindCheck:
         began, used, same = self._clock.monotonic(), None, False
         prompt = fixed("same_question", f"first: {asked}\nsecond: {known}")
         try:
-            async with asyncio.timeout(self._timeout):
+            async with asyncio.timeout(TIMEOUT_SECONDS):
                 told, used = await self._mind.ask(prompt, Same, most_tokens=MOST_TOKENS)
             line, same = replace(line, status=CallStatus.DONE), told.same
         except Unusable as error:

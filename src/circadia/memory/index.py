@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from circadia.memory.columns import Array, Column, highest, ranked
 from circadia.memory.question import Question, Scored
 from circadia.memory.terms import QUESTION, words
-from circadia.memory.touching import SAMPLED, Later, Rows, rarity, touching
+from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, rarity, touching
 from circadia.memory.vectors import Vectors
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
@@ -142,24 +142,31 @@ class Index:
         before = self._of("before")[rows]
         asked = np.append(self._of("question"), False)[before]
         words, near = np.zeros(len(self) + 1), np.full(len(self) + 1, np.nan)
-        rare = {term: rarity(len(self), self._many(term)) for term in question.terms}
+        rare = {term: rarity(len(self), len(self._having(term))) for term in question.terms}
         for term, weight in rare.items():
-            if term in self._postings:
-                words[np.frombuffer(self._postings[term][0], np.uint32)] += weight / sum(rare.values())
+            words[self._having(term)] += weight / sum(rare.values())
         allowed = np.zeros(len(self) + 1, np.bool_)
         allowed[rows] = allowed[before[asked]] = True
         for embedder, vector in question.vectors.items():
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
                 found, cosines = held.nearest(vector, len(self), allowed)
                 near[found] = cosines
+        speaks = np.zeros(len(self) + 1, np.bool_)
+        for term in question.subjects:
+            speaks[self._having(term)] = True
+        speaks[rows] |= speaks[before]
+        for term in POINTING if question.subjects else ():
+            speaks[self._having(term)] = True
         return Rows(
             words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
             lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._of("question")[rows],
+            elsewhere=~speaks[rows] & bool(question.subjects),
         )  # fmt: skip
 
-    def _many(self, term: int) -> int:
+    def _having(self, term: int) -> Array:
+        """Return the rows that have a word."""
         posting = self._postings.get(term)
-        return 0 if posting is None else len(posting[0])
+        return np.frombuffer(b"" if posting is None else posting[0], np.uint32)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)

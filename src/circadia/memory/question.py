@@ -20,6 +20,8 @@ class Question:
     """Hashes of its words."""
     vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Its embedding by embedder, unit length."""
+    subjects: Sequence[int] = ()
+    """Hashes of names and numbers in it, to see what later row may be about it; none if it has none."""
     names: Collection[str] = ()
     """Its words, lower case, to see whom it names."""
     layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)

@@ -5,6 +5,10 @@ than the bank's rows are on average; by both of the question before it, which it
 than a statement. It touches if it is above the bar: what most rows of this bank weigh, within two bounds, so that where
 all are about one thing only what is about it most touches, and where nothing is, a little is enough.
 
+A row that lacks each name and number of the question, as its speaker and the row before it do, and that has no word
+which may stand for one of them, such as `she` or `all`, is about something else: banks are full of the same told of
+others.
+
 Weights and bounds are those that `python -m benchmarks answers_stale --data PATH` fits, rounded.
 """
 
@@ -15,6 +19,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from circadia.memory.columns import Array
+from circadia.memory.terms import asked_terms
 from circadia.records.index_entry import Layer
 
 NONE: Final = -1
@@ -28,12 +33,18 @@ FEW: Final = 20.0
 """Rows that this counts as much as."""
 SURVIVE: Final = 0.905
 """Share of the rows of a bank that are below the bar."""
-WEIGHTS: Final = (7.0, 7.0, 5.5, 2.0, 0.9, -0.9)
+WEIGHTS: Final = (4.7, 7.1, 2.7, 3.2, 0.5, -0.8)
 """Of the columns of `Rows`, in order."""
-FLOOR: Final = 1.2
+FLOOR: Final = 1.1
 """No bar is lower."""
-CEILING: Final = 3.0
+CEILING: Final = 2.0
 """No bar is higher."""
+_POINTING: Final = """
+i me my mine we us our ours you your yours he him his she her hers they them their theirs it its this that these those
+myself yourself himself herself themselves user users customer client everybody everyone all both each every any
+"""
+POINTING: Final = frozenset(term for word in _POINTING.split() for term in asked_terms(word))
+"""Words that may stand for a name."""
 
 
 class Rows(NamedTuple):
@@ -51,6 +62,8 @@ class Rows(NamedTuple):
     """Whether a question stands before them."""
     asks: Array
     """Whether they are questions."""
+    elsewhere: Array
+    """Whether they cannot speak of what the question names."""
 
 
 class Later(NamedTuple):
@@ -83,7 +96,8 @@ def touching(rows: Rows, sampled: int, keys: Sequence[tuple[Layer, int]]) -> Seq
     """Return which rows may touch; the first are a sample of the bank, the others, with these keys, came later."""
     usual = usual_cosine(rows.near[:sampled])
     weighed = features(rows, usual) @ np.array(WEIGHTS)
-    bar = min(max(float(np.quantile(weighed[:sampled], SURVIVE)), FLOOR), CEILING)
+    weighed[rows.elsewhere] = -np.inf
+    bar = min(max(float(np.quantile(weighed[:sampled], SURVIVE, method="lower")), FLOOR), CEILING)
     weighed, unread = weighed[sampled:], np.isnan(rows.near[sampled:])
     least = usual + (bar - weighed) / WEIGHTS[1]
     may = np.flatnonzero((weighed > bar) | (unread & (least < 1)))

@@ -169,17 +169,16 @@ class LateMind:
         self._clock = clock
         self._stack = stack
         self._turn = turn
-        self._opening = asyncio.Lock()
-        self._mind: Mind | None = None
+        self._opening: asyncio.Future[Mind] | None = None
         self._prices = PriceList(base_url=at.base_url, api=at.api)
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return the model's answer and what it used. Raises Unusable."""
-        async with self._opening:
-            if self._mind is None:
-                self._mind = await self._stack.enter_async_context(opened(self._at, self._clock))
+        if self._opening is None or (self._opening.done() and self._opening.exception() is not None):
+            self._opening = asyncio.ensure_future(self._stack.enter_async_context(opened(self._at, self._clock)))
+        mind = await asyncio.shield(self._opening)  # who does not wait so long leaves it to who asks next
         async with self._turn:
-            return await self._mind.ask(prompt, output, most_tokens=most_tokens)
+            return await mind.ask(prompt, output, most_tokens=most_tokens)
 
     def price(self, used: Usage) -> int | None:
         """Return the price in billionths of a US dollar; none if it is not known."""

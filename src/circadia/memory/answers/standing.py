@@ -12,6 +12,7 @@ from typing import Final
 
 from circadia.ids import AnswerId
 from circadia.memory.answers.meaning import WordVectors
+from circadia.memory.answers.reading import subjects
 from circadia.memory.answers.repeating import Repeating
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
@@ -40,7 +41,8 @@ class Standing:
         self._vectors = vectors
         self._embedder = embedder
         self._repeating = repeating
-        self._seen: OrderedDict[AnswerId, Heads] = OrderedDict()
+        self._seen: OrderedDict[tuple[AnswerId, str], Heads] = OrderedDict()
+        """By answer and question."""
 
     async def why_not(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> str:
         """Return why not, in words; empty if it stands. At most so many texts of later rows are read in each layer."""
@@ -51,7 +53,7 @@ class Standing:
             return "its question is gone"
         question = self._question(answer.phrasings[0])
         shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
-        seen = self._seen.get(answer.id, rests.heads)
+        seen = self._seen.get((answer.id, answer.phrasings[0]), rests.heads)
         since = await self._retrieval.since(tx, bank, shown, seen, question)
         if since is None:
             return "the transaction is older than something that was forgotten"
@@ -63,7 +65,9 @@ class Standing:
 
     def _question(self, text: str) -> Question:
         vector, length = self._vectors(text[:MAX_CHARACTERS])
-        return Question(terms=asked_terms(text), vectors={self._embedder: vector} if length else {})
+        return Question(
+            terms=asked_terms(text), subjects=subjects(text), vectors={self._embedder: vector} if length else {}
+        )  # fmt: skip
 
     async def _touched(
         self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, most: int | None
@@ -81,9 +85,10 @@ class Standing:
             if len(some) < len(later):
                 looked[layer] = some[-1].number
                 lacks = f"there are more than {most} later {layer} to look at first"
-        known = self._seen.get(answer.id, answer.rests.heads)
-        self._seen[answer.id] = Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES])))
-        self._seen.move_to_end(answer.id)
+        key = (answer.id, answer.phrasings[0])
+        known = self._seen.get(key, answer.rests.heads)
+        self._seen[key] = Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES])))
+        self._seen.move_to_end(key)
         if len(self._seen) > LOOKED_THROUGH:
             self._seen.popitem(last=False)
         return lacks
