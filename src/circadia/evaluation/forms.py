@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterator, Mapping
+from functools import cached_property
 from typing import Final
 
 NUMBERS: Final = frozenset(("count", "price", "amount", "minutes", "platform", "late", "age", "days", "answer_number"))
@@ -18,9 +19,11 @@ class Form:
     def __init__(self, text: str) -> None:
         self.text: Final = text
         self.gaps: Final = tuple(_GAP.findall(text))
-        parts = _GAP.split(text.rstrip(".?"))
-        pattern = "".join(re.escape(part) if at % 2 == 0 else _pattern(part) for at, part in enumerate(parts))
-        self._pattern = re.compile(pattern, re.I)
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        parts = _GAP.split(self.text.rstrip(".?"))
+        return re.compile("".join(_gap(part) if at % 2 else re.escape(part) for at, part in enumerate(parts)), re.I)
 
     def say(self, values: Mapping[str, object]) -> str:
         """Return the sentence."""
@@ -32,7 +35,7 @@ class Form:
         return None if found is None else found.groupdict()
 
 
-def _pattern(gap: str) -> str:
+def _gap(gap: str) -> str:
     if gap in NUMBERS:
         return rf"(?P<{gap}>\d+)"
     return rf"(?P<{gap}>\d\d:\d\d)" if gap in TIMES else rf"(?P<{gap}>[a-z]+)"

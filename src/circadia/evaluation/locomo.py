@@ -208,7 +208,8 @@ def _asleep(sleep: dict[str, Any]) -> Grid:
     return Grid(
         title="What it took while nobody waited",
         columns=[
-            "model", "turns", "passes", "calls", "calls a turn", "prompt tokens", "gen. tokens", "tokens a turn", "notes",
+            "model", "turns", "passes", "calls", "calls a turn", "prompt tokens", "gen. tokens", "tokens a turn",
+            "notes",
         ],
         rows=[
             [

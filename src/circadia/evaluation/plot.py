@@ -1,7 +1,6 @@
 """Plots: bars on the terminal, and pictures where matplotlib is installed (the extra `eval`)."""
 
 import importlib
-import importlib.util
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -9,7 +8,7 @@ from typing import Any, Final
 
 from rich.text import Text
 
-INSTALL_HINT: Final = "pictures need the extra `eval`: run `pip install 'circadia[eval]'`"
+PICTURE: Final = ".png"
 WIDTH: Final = 44
 """Characters of the longest bar."""
 COLOURS: Final = ("#4c566a", "#2e7d32", "#1565c0", "#ef6c00", "#c62828", "#6a1b9a")
@@ -35,20 +34,17 @@ class Chart:
     """Lines, not bars, in the picture."""
 
 
-def installed() -> bool:
-    """Whether pictures can be drawn."""
-    return importlib.util.find_spec("matplotlib") is not None
-
-
 def bars(chart: Chart) -> Text:
     """Return a chart as bars, a group for each place."""
     most = max((value for values in chart.series.values() for value in values), default=0.0)
-    wide = max((len(name) for name in chart.series), default=0)
+    alone = len(chart.series) == 1
+    wide = max(map(len, chart.places if alone else chart.series), default=0)
     drawing = Text(f"{chart.title}\n", "bold")
     for at, place in enumerate(chart.places):
-        drawing.append(f"{chart.across} {place}\n", "dim")
+        if not alone:
+            drawing.append(f"{chart.across} {place}\n", "dim")
         for number, (name, values) in enumerate(chart.series.items()):
-            drawing.append(f"  {name:<{wide}} ")
+            drawing.append(f"  {place if alone else name:<{wide}} ")
             drawing.append(_bar(values[at], most), _STYLES[number % len(_STYLES)])
             drawing.append(f" {values[at]:,.0f}\n")
     drawing.append(f"({chart.unit})", "dim")
@@ -62,9 +58,10 @@ def _bar(value: float, most: float) -> str:
 
 def drawn(chart: Chart, folder: Path) -> Path | None:
     """Write a chart as a PNG and return its path; none without matplotlib."""
-    if not installed():
+    try:  # without pyplot, which keeps state and wants a display
+        figures: Any = importlib.import_module("matplotlib.figure")
+    except ImportError:
         return None
-    figures: Any = importlib.import_module("matplotlib.figure")  # without pyplot, which keeps state and wants a display
     figure: Any = figures.Figure(figsize=(8, 4.5), dpi=120, layout="constrained")
     axes: Any = figure.subplots()
     places = range(len(chart.places))
@@ -76,12 +73,12 @@ def drawn(chart: Chart, folder: Path) -> Path | None:
         else:
             axes.bar([place - 0.4 + wide * (at + 0.5) for place in places], values, wide, label=name, color=colour)
     axes.set_xticks(list(places), list(chart.places))
-    axes.set_xlabel(chart.across)
+    axes.set_xlabel(chart.across.rstrip(":"))
     axes.set_ylabel(chart.unit)
     axes.set_ylim(bottom=0)
     axes.set_title(chart.title, loc="left", fontsize=10)
     axes.grid(axis="y", alpha=0.3)
-    axes.legend(fontsize=8)
-    path = folder / f"{chart.name}.png"
+    figure.legend(fontsize=8, loc="outside right upper")
+    path = folder / f"{chart.name}{PICTURE}"
     figure.savefig(path)
     return path
