@@ -1,4 +1,4 @@
-"""Runs an evaluation from begin to end, as the command line asks for it, and keeps what was measured however it ends."""
+"""Runs an evaluation as the command line asks for it, and keeps what was measured however it ends."""
 
 import sys
 from collections.abc import Mapping, Sequence

@@ -9,6 +9,7 @@ import hashlib
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel
@@ -33,6 +34,8 @@ DERIVED: Final = 30
 """Results that it states in a learned context, the likeliest first."""
 PHRASINGS: Final = 2
 """Wordings in which it expects a question; people use more."""
+KEPT: Final = 64
+"""Contexts whose reading is kept."""
 UNKNOWN: Final = "unknown"
 COUNT: Final = re.compile(r"the (\d+) most likely questions")
 _READY: Final = re.compile(r"Question: (.*)\nReasoning: .*\nAnswer: (.*)")
@@ -129,6 +132,7 @@ def _foreseen(question: Possible) -> Foreseen:
     return Foreseen(question=said[0], other_wordings=said[1:])
 
 
+@lru_cache(maxsize=KEPT)
 def reading(context: str) -> Read | None:
     """Return what a context tells; none if it is of no world that is known."""
     said = list(sentences(context))

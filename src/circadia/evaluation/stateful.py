@@ -51,7 +51,7 @@ def findings(run: Run) -> Findings:
     return Findings(
         title="Sleep-time compute: what it costs and brings, by questions a context",
         command=run.command, at=run.at, complete=tally.complete,
-        grids=[_by_size(found), _breaking_even(even), *([_by_bin(parts, run.arms)] if parts else [])],
+        grids=[_by_size(found), _breaking_even(even, found), *([_by_bin(parts, run.arms)] if parts else [])],
         charts=_charts(found, parts),
         notes=[*_notes(run, found), f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed."],
         figures={
@@ -89,18 +89,23 @@ def _by_size(found: Sequence[Figure]) -> Grid:
     )  # fmt: skip
 
 
-def _breaking_even(even: Sequence[BreakEven]) -> Grid:
+def _breaking_even(even: Sequence[BreakEven], found: Sequence[Figure]) -> Grid:
     kinds = [(only, weight) for only in (False, True) for weight in WEIGHTS]
     by_place = {(each.arm, each.generated_only, each.weight): each.questions for each in even}
     arms = list(dict.fromkeys(each.arm for each in even))
+    right = {each.arm: each.accuracy for each in found}  # at the largest size, which is the last
     return Grid(
         title="Break-even: from how many questions a context on an arm is cheaper than none",
         columns=[
             "arm",
-            *(f"×{weight}, {'generated tokens only' if only else 'all tokens'}" for only, weight in kinds),
+            *(f"×{weight}, {'generated only' if only else 'all tokens'}" for only, weight in kinds),
+            "right, points over none",
         ],
         rows=[
-            [arm, *(_told(by_place[arm, only, weight]) for only, weight in kinds)]
+            [
+                arm, *(_told(by_place[arm, only, weight]) for only, weight in kinds),
+                f"{100 * (right[arm] - right[Arm.NONE]):+.1f}",
+            ]
             for arm in arms
         ],
     )  # fmt: skip
