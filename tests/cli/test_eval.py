@@ -111,10 +111,14 @@ async def test_a_configured_model_is_asked_and_the_calls_are_told_before(home: P
         assert {each["accuracy"] for each in told.json["figures"] if each["arm"] == "none"} == {1}
 
 
-async def test_a_provider_that_fails_halfway_leaves_what_was_measured_and_an_error(home: Path) -> None:
-    async with MockUpstream(key="right") as up:
+async def test_a_provider_that_answers_nothing_ends_the_run_with_its_cause(home: Path) -> None:
+    async with MockUpstream() as up:
+        for _ in range(3):
+            up.next(status=400)
         (home / "circadia.yaml").write_text(json.dumps({"upstreams": {"here": {"base_url": up.base_url}}}), "utf-8")
-        refused(await run("eval", "stateful", "--upstream", "here", "--model", "m-1", "--contexts", "1"), 8, "401")
+        told = await run("eval", "stateful", "--upstream", "here", "--model", "m-1", "--contexts", "1")
+        assert (told.status, told.out, len(up.requests)) == (8, "", 3)
+        assert "status 400" in told.err.splitlines()[-1]
 
 
 async def test_talks_are_measured_from_a_file(home: Path) -> None:

@@ -1,6 +1,7 @@
 """Evidence in contexts: talks in LoCoMo's format, told to a memory, and counted."""
 
 import json
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -71,20 +72,20 @@ async def test_evidence_tokens_and_calls_are_counted_without_a_model_and_with_on
     assert told["calls_a_turn"] == pytest.approx(told["calls"] / 36)
 
 
-@pytest.mark.parametrize(
-    ("document", "told"),
-    [
-        ("{", "JSON"),
-        ("", "JSON"),
-        ([], "no question"),
-        ([{"qa": []}], "'conversation'"),
-        ([talk(), {"conversation": {"session_1": []}, "qa": []}], "conversation 2"),
-        ([{"conversation": {"session_1": 5, "session_1_date_time": "1:56 pm on 8 May, 2023"}, "qa": []}], "format"),
-        ([{"conversation": {"session_1": [], "session_1_date_time": "yesterday"}, "qa": []}], "yesterday"),
-        ([5], "format"),
-        (talk() | {"qa": [{"question": "Who?"}]}, "no question"),
-    ],
-)
+BAD: Sequence[tuple[Any, str]] = [
+    ("{", "JSON"),
+    ("", "JSON"),
+    ([], "no question"),
+    ([{"qa": []}], "'conversation'"),
+    ([talk(), {"conversation": {"session_1": []}, "qa": []}], "conversation 2"),
+    ([{"conversation": {"session_1": 5, "session_1_date_time": "1:56 pm on 8 May, 2023"}, "qa": []}], "format"),
+    ([{"conversation": {"session_1": [], "session_1_date_time": "yesterday"}, "qa": []}], "yesterday"),
+    ([5], "format"),
+    (talk() | {"qa": [{"question": "Who?"}]}, "no question"),
+]
+
+
+@pytest.mark.parametrize(("document", "told"), BAD)
 def test_a_file_of_another_format_is_told(tmp_path: Path, document: object, told: str) -> None:
     with pytest.raises(InvalidRequest, match=told):
         load(written(tmp_path, document))

@@ -191,7 +191,7 @@ def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, words: WordVectors) -> 
 
 async def test_a_provider_that_answers_nothing_ends_the_run_and_one_that_falters_does_not() -> None:
     clock = ManualClock()
-    dead = Asker(ScriptedMind(lambda *_: Unusable("HTTP status 401")), clock)
+    dead = Asker(ScriptedMind([Unusable("HTTP status 401")] * 3), clock)
     prompt = answering("C.", "Q?")
     for _ in range(2):
         assert await dead.ask(prompt, Reply, most_tokens=9) == (None, Spent(calls=1, failed=1))

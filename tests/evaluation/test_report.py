@@ -1,6 +1,8 @@
 """Reports and plots: on the terminal, as pictures, and as a page that shows them."""
 
+import io
 import json
+import sys
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -55,14 +57,14 @@ def test_a_page_shows_the_pictures_and_the_json_has_the_numbers(tmp_path: Path) 
 
 
 def test_without_matplotlib_the_page_has_the_bars(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(__import__("sys").modules, "matplotlib.figure", None)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     assert drawn(LINES, tmp_path) is None
     _, page = save(FOUND, tmp_path)
     assert "█" in page.read_text("utf-8")
 
 
 def test_the_terminal_gets_tables_bars_and_notes() -> None:
-    to = Console(width=100, record=True, file=open("/dev/null", "w"))
+    to = Console(width=100, record=True, file=io.StringIO())
     show(FOUND, to)
     told = to.export_text()
     for word in ("Numbers", "none", "█", "A note [with brackets].", "Measured on: 2026-01-02"):

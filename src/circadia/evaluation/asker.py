@@ -71,7 +71,7 @@ class Asker:
             try:
                 answer, used = await self.mind.ask(prompt, output, most_tokens=most_tokens)
             except Unusable as error:
-                self._answered = self._answered or error.used is not None
+                self._answered = self._answered or bool(error.used is not None and error.used.output_tokens)
                 spent += self._counted(prompt, "", error.used, failed=1)
                 pause = error.retry_after_seconds or PAUSE_SECONDS * 2 ** (tried - 1)
                 if error.passing and tried < TRIES and pause <= LONGEST_PAUSE_SECONDS:
