@@ -11,7 +11,7 @@ from circadia.evaluation.asking import Expectation, Reply, Rewritten
 from circadia.evaluation.scripted import expected, replied, rewritten
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
-from tests.evaluation.test_locomo import talk, written
+from tests.evaluation.stand import talk, written
 
 pytestmark = pytest.mark.spec("ANS-10")
 

@@ -1,8 +1,10 @@
 """A small evaluation with the scripted model, as tests run it."""
 
+import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TypeVar
+from pathlib import Path
+from typing import Any, TypeVar
 
 import numpy as np
 from pydantic import BaseModel
@@ -23,6 +25,7 @@ from circadia.testing.clock import ManualClock
 T = TypeVar("T", bound=BaseModel)
 
 ARMS = tuple(Arm)
+THINGS = ("kite", "canoe", "violin", "tent", "oven", "ladder")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,3 +77,31 @@ class Recording:
 
     def worst_price(self, input_tokens: int, output_tokens: int) -> int | None:
         return None
+
+
+def talk(name: str = "t1") -> dict[str, Any]:
+    """Return three sittings, with questions whose answer shares words with one turn."""
+    said: dict[str, Any] = {}
+    asked: list[dict[str, Any]] = []
+    for sitting in range(1, 4):
+        turns: list[dict[str, str]] = []
+        for thing in THINGS:
+            turns.append({"speaker": "Ann", "dia_id": f"D{sitting}:{len(turns)}", "text": f"How is the {thing}?"})
+            place = f"D{sitting}:{len(turns)}"
+            turns.append(
+                {"speaker": "Bob", "dia_id": place, "text": f"My {thing} number {sitting} broke in {thing}town."}
+            )
+        said[f"session_{sitting}_date_time"] = f"1:56 pm on {sitting} May, 2023"
+        said[f"session_{sitting}"] = turns
+    asked = [
+        {"question": "Where did Bob's kite break?", "evidence": ["D1:1", "D2:1"], "category": 1},
+        {"question": "What broke in oventown?", "evidence": ["D1:9"], "category": 4},
+        {"question": "Who?", "evidence": ["D9:9"]},
+    ]
+    return {"sample_id": name, "conversation": said, "qa": asked}
+
+
+def written(folder: Path, document: object) -> Path:
+    path = folder / "talks.json"
+    path.write_text(document if isinstance(document, str) else json.dumps(document), "utf-8")
+    return path

@@ -1,6 +1,5 @@
 """Evidence in contexts: talks in LoCoMo's format, told to a memory, and counted."""
 
-import json
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -13,39 +12,11 @@ from circadia.errors import InvalidRequest, NotFound
 from circadia.evaluation.conversations import load
 from circadia.evaluation.locomo import Measured, findings, measure, steps
 from circadia.testing.dreamer import Dreamer
+from tests.evaluation.stand import talk, written
 
 pytestmark = pytest.mark.spec("ANS-10")
 
 AT = datetime(2026, 1, 1, tzinfo=UTC)
-THINGS = ("kite", "canoe", "violin", "tent", "oven", "ladder")
-
-
-def talk(name: str = "t1") -> dict[str, Any]:
-    """Return three sittings, with questions whose answer shares words with one turn."""
-    said: dict[str, Any] = {}
-    asked: list[dict[str, Any]] = []
-    for sitting in range(1, 4):
-        turns: list[dict[str, str]] = []
-        for thing in THINGS:
-            turns.append({"speaker": "Ann", "dia_id": f"D{sitting}:{len(turns)}", "text": f"How is the {thing}?"})
-            place = f"D{sitting}:{len(turns)}"
-            turns.append(
-                {"speaker": "Bob", "dia_id": place, "text": f"My {thing} number {sitting} broke in {thing}town."}
-            )
-        said[f"session_{sitting}_date_time"] = f"1:56 pm on {sitting} May, 2023"
-        said[f"session_{sitting}"] = turns
-    asked = [
-        {"question": "Where did Bob's kite break?", "evidence": ["D1:1", "D2:1"], "category": 1},
-        {"question": "What broke in oventown?", "evidence": ["D1:9"], "category": 4},
-        {"question": "Who?", "evidence": ["D9:9"]},
-    ]
-    return {"sample_id": name, "conversation": said, "qa": asked}
-
-
-def written(folder: Path, document: object) -> Path:
-    path = folder / "talks.json"
-    path.write_text(document if isinstance(document, str) else json.dumps(document), "utf-8")
-    return path
 
 
 async def test_evidence_tokens_and_calls_are_counted_without_a_model_and_with_one(tmp_path: Path) -> None:

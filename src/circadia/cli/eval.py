@@ -50,7 +50,7 @@ def evaluate() -> None:
 @app.command(epilog="Example: circadia eval stateful --seed 7 --out results")
 def stateful(
     model: Annotated[
-        str, typer.Option("--model", help="`scripted`, `local`, the path of a GGUF file, or a model of `--upstream`.")
+        str, typer.Option("--model", help="`scripted`, `local`, the path of a GGUF file, or one of `--upstream`.")
     ] = SCRIPTED,
     upstream: Upstream = None,
     config: Config = None,
@@ -86,7 +86,7 @@ def stateful(
     )  # fmt: skip
     if save_data is not None:
         stand.save_data(save_data)
-    words = ["eval", "stateful", "--model", model, *([] if upstream is None else ["--upstream", upstream])]
+    words = ["eval", "stateful", *_named(model, upstream, SCRIPTED)]
     words += ["--seed", str(seed), *([] if data is None else ["--data", data.name])]
     words += ["--contexts", str(len(stand.cases))]
     for option, value, default in (("--questions", questions, QUESTIONS), ("--arms", arms, ARMS)):
@@ -117,7 +117,7 @@ def locomo(
     found = importlib.import_module("circadia.evaluation.conversations").load(path)[:talks]
     named = SCRIPTED if model == NOTHING and upstream is not None else model
     stand = run.Locomo(None if named == NOTHING else _chosen(named, upstream), around, found)
-    words = ["eval", "locomo", path.name, "--model", model, *([] if upstream is None else ["--upstream", upstream])]
+    words = ["eval", "locomo", path.name, *_named(model, upstream, NOTHING)]
     words += [] if talks is None else ["--talks", str(talks)]
     ended, failure = to_end(stand.run())
     _tell(stand.found(shlex.join(["circadia", *words])), out, as_json, ended, failure)
@@ -135,6 +135,13 @@ def _loaded(config: Path | None) -> tuple[Any, "Surroundings"]:
 def _chosen(model: str, upstream: str | None) -> Any:
     models: Any = importlib.import_module("circadia.evaluation.models")
     return models.Chosen(model=model, upstream=upstream)
+
+
+def _named(model: str, upstream: str | None, default: str) -> list[str]:
+    """Return the words that name the model; without one of its own an upstream means its cheap one."""
+    if upstream is None:
+        return ["--model", model]
+    return ["--upstream", upstream, *([] if model == default else ["--model", model])]
 
 
 def to_end(run: Coroutine[Any, Any, None]) -> tuple[bool, CircadiaError | None]:
