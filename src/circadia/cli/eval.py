@@ -175,5 +175,7 @@ def _tell(
                 note(INSTALL_HINT)
     if failure is not None:
         raise failure
+    if found is None and not ended:
+        note("Nothing was measured yet.")
     if not ended:
         raise typer.Exit(INTERRUPTED)

@@ -59,7 +59,7 @@ def measured_on(at: datetime) -> Mapping[str, str]:
         "date": at.date().isoformat(),
         "machine": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
         "python": f"{platform.python_implementation()} {platform.python_version()}",
-        "circadia": version("circadia"),
+        "circadia": f"Circadia {version('circadia')}",
     }
 
 
