@@ -8,6 +8,7 @@ from circadia.ids import EpisodeId
 from circadia.memory import forgetting
 from circadia.memory.forgetting import Forgotten, forget
 from circadia.records.bank import Bank
+from circadia.records.ready_view import ReadyView, ViewKind
 from tests.memory.world import World, span
 
 
@@ -89,6 +90,17 @@ async def test_nothing_to_forget_changes_nothing(world: World) -> None:
     assert await forgotten(world, []) == Forgotten(episodes=0, notes=0, versions=0)
     assert await forgotten(world, [EpisodeId("x")]) == Forgotten(episodes=0, notes=0, versions=0)
     assert await world.present() == before
+
+
+@pytest.mark.spec("MEM-03")
+async def test_questions_go_also_if_nothing_that_was_remembered_is_meant(world: World) -> None:
+    asked = ReadyView(bank_id=world.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "is 9 my PIN?"})
+    async with world.store.write() as tx:
+        await tx.views.put(asked)
+        await forget(tx, world.bank, [], dry_run=True)
+        assert await tx.views.every(world.bank.id) == [asked]
+        await forget(tx, world.bank, [])
+        assert await tx.views.every(world.bank.id) == []
 
 
 @pytest.mark.spec("MEM-03")

@@ -6,7 +6,7 @@ all that a provider can cache, and stays the same while the model works on that 
 
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from circadia.gateway.dialects.prompt import Prompt
@@ -14,6 +14,7 @@ from circadia.gateway.dreamt import Dreamt
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
+from circadia.memory.asked import may_keep
 from circadia.memory.context import Context, Hit
 from circadia.memory.index import Question
 from circadia.memory.tier import Memory
@@ -60,6 +61,7 @@ class Injection:
         policy = call.agent.policy
         asks = bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
         known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
+        again = not call.route.generates or (given is not None and given.question == prompt.question)
         told: list[str] = []
 
         async def work(tx: Tx, question: Question | None) -> tuple[Bank, Context] | None:
@@ -68,6 +70,7 @@ class Injection:
                 return None
             if not told:  # once, also if this is begun twice
                 told.append(self._dreamt.told(bank) if asks and call.route.generates else "")
+            question = _counted(question, not again and may_keep(bank, call.agent))
             context = await self._memory.contexts.build(
                 tx,
                 bank,
@@ -115,6 +118,10 @@ class Injection:
         self._given.move_to_end(key)
         if len(self._given) > REMEMBERED:
             self._given.popitem(last=False)
+
+
+def _counted(question: Question | None, counted: bool) -> Question | None:
+    return question if question is None or counted else replace(question, counted=False)
 
 
 def _asked(question: str) -> str:

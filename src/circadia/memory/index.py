@@ -49,6 +49,8 @@ MEANING_AROUND: Final = 0.2
 """How much less of it for meaning, which turns of one subject share anyway."""
 SPEAKER: Final = 0.1
 """What a turn gets whose speaker is the one that the question names."""
+RANKING: Final = 1
+"""Counts the changes of these, and of how they make a score: what was worked out by others does not stand any more."""
 
 _NONE: Final = -1
 UNEXPLAINED: Final[Mapping[str, float]] = {}
@@ -67,6 +69,8 @@ class Question:
 
     text: str = ""
     """The question itself, if a ready view may answer it."""
+    counted: bool = True
+    """Whether it may be counted among what is often asked, which is written down."""
     waits: bool = False
     """Whether its vectors are on their way, so that only a ready view can answer it yet."""
     terms: Sequence[int] = ()
