@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
 
@@ -10,12 +11,15 @@ import pytest
 from circadia.errors import UpstreamFailed
 from circadia.memory.asked import WINDOW, asked_within
 from circadia.records.bank import Bank, BankPolicy, Capture
-from circadia.records.ready_view import ViewKind
+from circadia.records.benefit import Benefit
+from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.operations.reindex import forget_askings, write_askings
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.database_file import put_database
+from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_reindex import POLICY, Home, often
+from tests.sleeptime.tier_stand import Tier
 
 pytestmark = pytest.mark.spec("SLEEP-26")
 
@@ -83,3 +87,25 @@ async def test_a_long_conversation_is_counted_too(home: Home) -> None:
                 tx, home.bank, question, stable_tokens=0, fitting_tokens=500, known=[f"turn {at}" for at in range(500)]
             )
     assert len(home.memory.retrieval.askings.pending()) == 1
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    today = stand.clock.now().date()
+    days = [today - timedelta(days=each) for each in (367, 366)]
+    asked = ReadyView(bank_id=stand.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "?"})
+    async with stand.store.write() as tx:
+        await tx.views.put(replace(asked, asked_at=stand.clock.now() - WINDOW - timedelta(seconds=1)))
+        await tx.benefits.add([
+            Benefit(
+                bank_id=stand.bank.id, operation="reflect", day=day, uses=1, saved_tokens=1, saved_seconds=0.0,
+                saved_nanousd=0, unpriced_tokens=0,
+            )
+            for day in days
+        ])  # fmt: skip
+    await Tier(stand, None).worker().step()
+    async with stand.store.read() as tx:
+        assert await tx.views.every(stand.bank.id) == []
+        assert [each.day for each in await tx.benefits.every(stand.bank.id, since=days[0])] == days[1:]
+    await stand.store.close()
