@@ -1,0 +1,26 @@
+"""Who made notes and blocks: the operation, which the records of passes tell only for a while.
+
+Revision 0013, after 0012. What the records still tell is taken over.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0013"
+down_revision = "0012"
+branch_labels = None
+depends_on = None
+
+_MADE = "SELECT MAX(operation) FROM pass_changes WHERE pass_changes.state = 'published' AND "
+_BLOCK = (
+    "pass_changes.kind = 'write_block' AND pass_changes.target = blocks.label AND 'pass ' || pass_changes.pass_id = "
+)
+
+
+def upgrade() -> None:
+    """Add the columns."""
+    for table in ("notes", "blocks"):
+        op.add_column(table, sa.Column("operation", sa.String()))
+    note = "pass_changes.pass_id = notes.pass_id AND pass_changes.kind = 'add_note' AND pass_changes.target = notes.id"
+    op.execute(f"UPDATE notes SET operation = ({_MADE}{note}) WHERE pass_id IS NOT NULL")  # noqa: S608
+    op.execute(f"UPDATE blocks SET operation = ({_MADE}{_BLOCK}blocks.by) WHERE blocks.by LIKE 'pass %'")  # noqa: S608
