@@ -12,15 +12,16 @@ branch_labels = None
 depends_on = None
 
 _MADE = "SELECT MAX(operation) FROM pass_changes WHERE pass_changes.state = 'published' AND "
+_NOTE = "pass_changes.pass_id = notes.pass_id AND pass_changes.kind = 'add_note' AND pass_changes.target = notes.id"
 _BLOCK = (
-    "pass_changes.kind = 'write_block' AND pass_changes.target = blocks.label AND 'pass ' || pass_changes.pass_id = "
-)
+    "pass_changes.pass_id = SUBSTR(blocks.by, 6) AND pass_changes.kind = 'write_block' "
+    "AND pass_changes.target = blocks.label"
+)  # they are written by `pass ID`
 
 
 def upgrade() -> None:
     """Add the columns."""
     for table in ("notes", "blocks"):
         op.add_column(table, sa.Column("operation", sa.String()))
-    note = "pass_changes.pass_id = notes.pass_id AND pass_changes.kind = 'add_note' AND pass_changes.target = notes.id"
-    op.execute(f"UPDATE notes SET operation = ({_MADE}{note}) WHERE pass_id IS NOT NULL")  # noqa: S608
-    op.execute(f"UPDATE blocks SET operation = ({_MADE}{_BLOCK}blocks.by) WHERE blocks.by LIKE 'pass %'")  # noqa: S608
+    op.execute(f"UPDATE notes SET operation = ({_MADE}{_NOTE}) WHERE pass_id IS NOT NULL")  # noqa: S608
+    op.execute(f"UPDATE blocks SET operation = ({_MADE}{_BLOCK}) WHERE blocks.by LIKE 'pass %'")  # noqa: S608
