@@ -40,6 +40,10 @@ async def test_benefits_of_a_day_add_up_and_go_with_their_bank(store: Store) -> 
         assert await tx.benefits.tokens(since=DAY) == 45
         assert await tx.benefits.tokens(since=NEXT + timedelta(days=1)) == 0
     async with store.write() as tx:
+        await tx.benefits.forget(NEXT)
+        assert await tx.benefits.every(team, since=DAY) == [gain(team, day=NEXT)]
+        await tx.benefits.add([gain(other)])
+    async with store.write() as tx:
         await tx.banks.remove(team)
     async with store.read() as tx:
         assert await tx.benefits.every(team, since=DAY) == []

@@ -75,7 +75,7 @@ async def test_what_changes_a_bank_shows_in_its_heads_or_counts(banks: Store) ->
     assert [each and (each.vectors, each.generation, each.demotions) for each in found] == [(3, 0, 0), (1, 0, 0)]
 
 
-async def test_questions_of_long_ago_go_and_of_the_others_those_that_were_asked_last_stay(banks: Store) -> None:
+async def test_questions_of_long_ago_go_and_of_the_others_those_that_were_asked_most_stay(banks: Store) -> None:
     async with banks.write() as tx:
         await tx.views.put(SUBJECT)
         for bank in (BANK, OTHER):
@@ -88,8 +88,16 @@ async def test_questions_of_long_ago_go_and_of_the_others_those_that_were_asked_
         assert [each.key for each in await tx.views.every(BANK.id)] == ["k3", "k4", "ann"]
         await tx.views.drop(BANK.id, ViewKind.SUBJECT)
         assert [each.key for each in await tx.views.every(BANK.id)] == ["k3", "k4"]
+        often = {"2025-12-31": 90, "2026-01-01": 4}
+        await tx.views.put(replace(ASKED, key="k0", days=often))
+        await tx.views.put(replace(ASKED, key="k1", days={"2025-12-31": 90}, asked_at=NOON + timedelta(days=1)))
+        await tx.views.trim(BANK.id, before=NOON, keep=2)
+        assert [each.key for each in await tx.views.every(BANK.id)] == ["k0", "k4"]
+        assert sorted(await tx.views.banks()) == sorted([BANK.id, OTHER.id])
+        await tx.views.expire(NOON + timedelta(seconds=1))
+        assert [each.key for each in await tx.views.every(BANK.id)] == ["k4"]
         await tx.views.drop(BANK.id)
         assert await tx.views.every(BANK.id) == []
-        assert len(await tx.views.every(OTHER.id)) == 5
+        assert len(await tx.views.every(OTHER.id)) == 4
         await tx.banks.remove(OTHER.id)
         assert await tx.views.every(OTHER.id) == []

@@ -1,17 +1,28 @@
 """What is asked often: the same question is one, and what it may hold is bounded."""
 
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import orjson
 import pytest
 
-from circadia.ids import BankId
-from circadia.memory import asked
-from circadia.memory.asked import MOST_CHARACTERS, Askings, described, filters, normal, stamp_of
+from circadia.ids import AgentId, BankId, SessionId
+from circadia.memory import asked, index
+from circadia.memory.asked import (
+    MOST_CHARACTERS,
+    WINDOW,
+    Askings,
+    described,
+    filters,
+    may_keep,
+    normal,
+    stamp_of,
+    tells_secret,
+)
 from circadia.memory.index import DEPTH, Question
-from circadia.records.bank import Bank
+from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads
 
@@ -86,3 +97,59 @@ def test_each_change_that_could_change_an_answer_changes_the_stamp() -> None:
     assert len(set(stamps)) == len(stamps)
     same = replace(BANK, published=9, name="bob")
     assert stamp_of(same, heads, ["b@1", "a@1"]) == stamp_of(BANK, heads, ["a@1", "b@1"])
+
+
+def test_what_was_asked_last_before_the_window_is_counted_anew() -> None:
+    askings = Askings()
+    askings.count(BANK, "a", 10, NOON)
+    later = NOON + WINDOW + timedelta(seconds=1)
+    askings.count(BANK, "a", 10, later)
+    assert not askings.pending(), "it was asked once within the window"
+    askings.count(BANK, "a", 10, later + WINDOW)
+    assert [each.total for each in askings.pending()] == [2]
+    askings.drop(BANK.id)
+    assert not askings.pending()
+
+
+@pytest.mark.spec("MEM-14", "MEM-18")
+@pytest.mark.parametrize(
+    ("agent", "bank", "kept"),
+    [
+        (None, {}, True),
+        (None, {"policy": BankPolicy(capture=Capture.EXPLICIT)}, False),
+        (AgentPolicy(bank="ann"), {}, True),
+        (AgentPolicy(bank="ann"), {"policy": BankPolicy(capture=Capture.EXPLICIT)}, False),
+        (AgentPolicy(bank="ann", capture=False), {}, False),
+        (AgentPolicy(bank="ann", read_banks=("ann",)), {}, False),
+        (AgentPolicy(bank="bob", read_banks=("of-{user}",)), {"template": "of-{user}"}, False),
+    ],
+)
+def test_a_question_is_not_kept_where_the_turns_are_not(
+    agent: AgentPolicy | None, bank: dict[str, Any], kept: bool
+) -> None:
+    by = agent and Agent(
+        id=AgentId("a"), session_id=SessionId("s"), session="default", name="a", token_hash="x", policy=agent,
+        created_at=NOON, since=NOON,
+    )  # fmt: skip
+    assert may_keep(replace(BANK, **bank), by) is kept
+
+
+@pytest.mark.spec("MEM-14")
+def test_a_secret_in_a_question_is_told() -> None:
+    told = [described(Question(text=text)) or "" for text in ("is sk-abcdefghijklmnop1234 mine?", "where is Ann?")]
+    assert [tells_secret(each) for each in told] == [True, False]
+
+
+RANKINGS: dict[int, tuple[float, ...]] = {1: (1.2, 0.75, 0.3, 0.4, 100, 1.0, 0.5, 0.2, 0.2, 0.2, 0.1)}
+"""What rankings were made with; to change a constant is to add one."""
+
+
+def test_a_change_of_the_ranking_makes_all_views_useless(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = (
+        index.SATURATION, index.LENGTH, index.MEANING, index.WINDOW, index.DEPTH, index.ANSWER, index.BEFORE,
+        index.LONG_BEFORE, index.AFTER, index.MEANING_AROUND, index.SPEAKER,
+    )  # fmt: skip
+    assert RANKINGS[index.RANKING] == now, "a constant was changed: count RANKING up and add it here"
+    before = stamp_of(BANK, Heads(1, 1), ["a@1"])
+    monkeypatch.setattr(asked, "RANKING", index.RANKING + 1)
+    assert stamp_of(BANK, Heads(1, 1), ["a@1"]) != before

@@ -63,3 +63,8 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
         await tx.sleep_states.put(replace(state, failures=3))
     await health.step()
     assert (health.seen.failures, health.seen.red) == (3, {"ann": "3 passes failed in a row"})
+    async with stand.store.write() as tx:
+        await tx.sleep_states.put(replace(state, failures=3, cursor=99))
+    await health.step()
+    told = {"ann": "3 passes failed in a row"}
+    assert (health.seen.banks, health.seen.failures, health.seen.red) == (0, 3, told), "also if nothing waits"

@@ -11,6 +11,7 @@ from circadia.errors import Conflict
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind
 from circadia.records.sleep_pass import PassStatus
+from circadia.sleeptime.publish import Page, Seen
 from circadia.stores.base import Tx
 from tests.sleeptime.stand import Stand
 
@@ -197,6 +198,41 @@ async def test_a_review_and_a_dry_run_propose_and_change_nothing(stand: Stand, h
     async with stand.store.read() as tx:
         cursor = (await tx.sleep_states.get(stand.bank.id)).cursor
     assert cursor == (0 if how == "dry_run" else sources[-1].number)
+
+
+@pytest.mark.spec("SLEEP-02")
+@pytest.mark.parametrize("how", ["publish", "partial", "accept", "undo"])
+async def test_what_a_person_demotes_beside_a_pass_is_not_taken_for_the_pass_own(stand: Stand, how: str) -> None:
+    theirs, own = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    run = await stand.begun(review=how == "accept")
+    after = {"reason": "over", "evidence": "letter", "weight": 0.3}
+    change = stand.change(ChangeKind.DEMOTE_EPISODE, own.id, after=after)
+
+    async def published(seen: Seen | None) -> None:
+        async with stand.store.write() as tx:
+            done = Page(upto=2, leftovers=(), seen=seen)
+            await stand.publisher.publish(tx, run, stand.bank, [change], done, [])
+
+    async def demoted() -> None:
+        async with stand.store.write() as tx:
+            await stand.memory.episodes.demote(tx, stand.bank, theirs.id, by="ann", reason="over", evidence="me")
+
+    if how == "undo":
+        await published(Seen(demotions=0, edited_at=None))
+        async with stand.store.read() as tx:
+            state = await tx.sleep_states.get(stand.bank.id)
+            assert await tx.sleep_states.stale(stand.bank.id, state.demotions) == {}, "its own is known"
+        await demoted()
+    else:
+        await demoted()  # while the model thinks
+        await published(None if how == "partial" else Seen(demotions=0, edited_at=None))
+    async with stand.store.write() as tx:
+        if how == "accept":
+            await stand.publisher.accept(tx, run, stand.bank)
+        elif how == "undo":
+            await stand.publisher.undo(tx, run, stand.bank, by="ann")
+        state = await tx.sleep_states.get(stand.bank.id)
+        assert theirs.id in await tx.sleep_states.stale(stand.bank.id, state.demotions)
 
 
 async def _no_three(_: Tx, __: Bank, change: Change) -> str:

@@ -288,11 +288,18 @@ async def test_the_most_asked_within_the_window_are_kept_ready_and_the_others_ar
     assert (four.asked, asked_within(four, home.clock.now()), four.limit) == ({"text": "four"}, 2, 10)
 
 
-async def test_only_so_many_questions_of_a_bank_are_counted(home: Home, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_only_so_many_questions_of_a_bank_are_counted_those_that_are_asked_most(
+    home: Home, monkeypatch: pytest.MonkeyPatch
+) -> None:
     monkeypatch.setattr(reindex, "CANDIDATES", 3)
-    await often(home, *(f"question {at}" for at in range(5)))
-    await write_askings(home.store, home.memory.retrieval.askings, lambda _: POLICY)
-    assert len(await home.views()) == 3
+    await often(home, "question 0", "question 0")
+    for at in range(1, 5):
+        home.clock.advance(1)
+        await often(home, f"question {at}")
+    policy = SleepPolicySettings.model_validate({"views": 1})
+    await write_askings(home.store, home.memory.retrieval.askings, lambda _: policy)
+    found = sorted(str(each.asked["text"]) for each in await home.views())
+    assert found == [f"question {at}" for at in (0, 2, 3, 4)], "four times the views"
     assert not home.memory.retrieval.askings.pending()
 
 

@@ -2,16 +2,18 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from circadia.ids import AgentId, CallId, EpisodeId
+from circadia.ids import AgentId, BankId, CallId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.memory.context import Context, shown_tokens
 from circadia.memory.uses import BOUND, Use, Uses, use_of
 from circadia.records.benefit import Benefit
+from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
 from circadia.records.change import ChangeKind
 from circadia.records.episode import Episode
@@ -19,6 +21,7 @@ from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
 from circadia.sleeptime.savings import FEWEST, Savings, Source, Weight, saved, seconds_a_token
+from circadia.stores.sqlite import open_sqlite
 from tests.sleeptime.stand import Stand
 
 ANN = AgentId("agt_ann")
@@ -130,8 +133,8 @@ async def test_a_context_notes_what_stands_in_it_and_a_rewritten_block_saves_the
     await savings(stand).step()
     by = {each.operation: each for each in await gains(stand)}
     assert (by["consolidate"].uses, by["consolidate"].saved_tokens) == (1, 0), "its evidence stands beside it"
-    assert (by["rethink"].uses, by["rethink"].saved_tokens) == (2, 3 * size(said[0]) - 7)
-    assert by["rethink"].unpriced_tokens == by["rethink"].saved_tokens
+    assert (by["test"].uses, by["test"].saved_tokens) == (2, 3 * size(said[0]) - 7)
+    assert by["test"].unpriced_tokens == by["test"].saved_tokens
     assert note.text == "Ann's flat floods."
 
 
@@ -158,6 +161,46 @@ async def test_what_is_forgotten_or_imported_or_of_a_deleted_bank_saves_nothing(
     assert await gains(stand) == []
 
 
+@pytest.mark.spec("SLEEP-42")
+async def test_who_made_a_note_or_a_block_is_known_after_the_records_of_the_pass_are_gone(stand: Stand) -> None:
+    note, said = await noted(stand, operation="own_notes")
+    spans = [[0, 19, [each.id for each in said]]]
+    written = stand.change(ChangeKind.WRITE_BLOCK, "tasks", after={"value": "Ann lives in Porto.", "spans": spans})
+    run = await stand.begun("p2")
+    await stand.publish(run, replace(written, operation="own_tasks"), upto=3)
+    await stand.ended(run)
+    await stand.write("tasks", "Ann lives in Porto. And?")
+    async with stand.store.write() as tx:
+        assert await tx.passes.purge(stand.clock.now() + timedelta(seconds=1)) == 2
+    stand.memory.uses.note(notes_only(stand, note, notes=[], blocks=[await stand.block("tasks")]))
+    stand.memory.uses.note(notes_only(stand, note))
+    await savings(stand).step()
+    assert {each.operation: each.saved_tokens for each in await gains(stand)} == {
+        "own_notes": 3 * size(said[0]) - size(note), "own_tasks": 3 * size(said[0]) - 7,
+    }  # fmt: skip
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_a_bank_that_fails_loses_no_other_s_uses_and_what_finds_no_database_is_counted_later(
+    stand: Stand, tmp_path: Path
+) -> None:
+    note, _ = await noted(stand)
+    bad = Block(
+        bank_id=stand.bank.id, label="bad", version=1, parent=None, value="x", limit=9, by="t", at=stand.clock.now(),
+        spans=[None],  # pyright: ignore[reportArgumentType]
+    )  # fmt: skip
+    stand.memory.uses.note(notes_only(stand, note, bank=BankId("another"), notes=[], blocks=[bad]))
+    stand.memory.uses.note(notes_only(stand, note))
+    await savings(stand).step()
+    assert [each.uses for each in await gains(stand)] == [1]
+    closed = await open_sqlite(tmp_path / "other.db")
+    await closed.close()
+    stand.memory.uses.note(notes_only(stand, note))
+    await Savings(stand.clock, closed, stand.memory.uses, {}).step()
+    await savings(stand).step()
+    assert [each.uses for each in await gains(stand)] == [2]
+
+
 def line(stand: Stand, n: int, **more: Any) -> Call:
     made = Call(
         id=CallId(f"c{n:03}"), at=stand.clock.now(), agent_id=ANN, session="default", agent="ann", upstream="openai",
@@ -178,6 +221,24 @@ async def test_seconds_and_price_of_what_a_tool_hands_out_are_those_of_the_agent
     spared = 3 * size(said[0]) - size(note)
     assert (found.saved_tokens, found.saved_nanousd, found.unpriced_tokens) == (spared, 150 * spared, 0)
     assert found.saved_seconds == pytest.approx(spared * 0.01 / 100)
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_a_call_for_embeddings_tells_no_price_and_one_of_another_provider_its_own(stand: Stand) -> None:
+    note, said = await noted(stand)
+    spared = 3 * size(said[0]) - size(note)
+    embedding = line(stand, FEWEST, endpoint="embeddings", model="text-embedding-3-small")
+    async with stand.store.write() as tx:
+        await tx.calls.add([*(line(stand, n) for n in range(FEWEST)), embedding])
+    counted = savings(stand)
+    stand.memory.uses.note(notes_only(stand, note))
+    await counted.step()
+    assert [each.saved_nanousd for each in await gains(stand)] == [150 * spared]
+    stand.memory.uses.note(notes_only(stand, note, upstream="free", model="gpt-4o-mini"))
+    stand.memory.uses.note(notes_only(stand, note, upstream="openai", model="gpt-4o-mini"))
+    await counted.step()
+    (found,) = await gains(stand)
+    assert (found.saved_nanousd, found.unpriced_tokens) == (2 * 150 * spared, spared)
 
 
 async def test_a_ledger_that_cannot_tell_seconds_tells_none(stand: Stand) -> None:

@@ -1,17 +1,21 @@
 """The revisions make the tables of the schema, once, and no older code opens what a newer one has changed."""
 
 import asyncio
+import importlib
 import sqlite3
 import sys
 from collections.abc import AsyncIterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from alembic.autogenerate import compare_metadata
+from alembic.operations import Operations
 from alembic.runtime.migration import MigrationContext
-from sqlalchemy import Connection
+from sqlalchemy import Connection, create_engine, text
 
 from circadia.errors import StartError
+from circadia.records.change import ChangeKind
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.memory_tables import metadata
@@ -20,6 +24,7 @@ from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
 from tests.contract.rows import event, tags
 from tests.fixtures.postgres import PostgresServer
+from tests.sleeptime.stand import Stand
 
 OPEN = """
 import asyncio, sys
@@ -94,3 +99,26 @@ async def test_processes_that_start_together_make_the_tables_once(empty_postgres
 def test_revisions_are_numbered_without_a_gap() -> None:
     names = sorted(path.name for path in (MIGRATIONS / "versions").glob("*.py"))
     assert [name[:5] for name in names] == [f"{number:04}_" for number in range(1, len(names) + 1)]
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_who_made_notes_and_blocks_is_taken_over_from_the_records_of_passes(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    said = await stand.said("one thing", "two things")
+    written = stand.change(ChangeKind.WRITE_BLOCK, "tasks", after={"value": "one, two"})
+    made = [replace(stand.note("n1", said), operation="reflect"), replace(written, operation="own_tasks")]
+    await stand.publish(await stand.begun(), *made)
+    await stand.write("human", "by hand")
+    await stand.store.close()
+    makers = importlib.import_module("circadia.stores.sql.migrations.versions.0013_makers")
+    engine = create_engine(f"sqlite:///{tmp_path / 'circadia.db'}")
+    with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
+        for table in ("notes", "blocks"):
+            connection.execute(text(f"ALTER TABLE {table} DROP COLUMN operation"))
+        makers.upgrade()
+    engine.dispose()
+    store = await open_sqlite(tmp_path / "circadia.db")
+    async with store.read() as tx:
+        assert [each.operation for each in await tx.notes.every(stand.bank.id)] == ["reflect"]
+        assert [each.operation for each in await tx.blocks.every(stand.bank.id)] == [None, "own_tasks"]
+    await store.close()

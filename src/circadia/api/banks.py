@@ -225,6 +225,7 @@ async def forget_episodes(b: str, body: ForgetBody, who: Who, parts: Parts, user
             counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
             data = {"bank": bank.name, "by": who.name, **counts}
             await tx.events.add([Event(type=EventType.FORGOTTEN, at=parts.clock.now(), data=data)])
+            parts.memory.retrieval.askings.drop(bank.id)
     return ForgottenView(
         bank=bank.name, episodes=gone.episodes, notes=gone.notes, versions=gone.versions, dry_run=body.dry_run
     )

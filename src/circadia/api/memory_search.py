@@ -12,7 +12,7 @@ from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
-from circadia.memory.asked import asked_within, subject_stamp_of
+from circadia.memory.asked import asked_within, may_keep, subject_stamp_of
 from circadia.memory.index import Question, Scored
 from circadia.memory.retrieval import Found
 from circadia.memory.uses import use_of
@@ -143,7 +143,7 @@ async def search_bank(
     async def work(tx: Tx, question: Question) -> tuple[Bank, Sequence[Found]]:
         bank = await parts.memory.banks.opened(tx, who, b, user=user)
         filtered = replace(
-            question, limit=limit, session=session, speaker=speaker,
+            question, counted=may_keep(bank, who.agent), limit=limit, session=session, speaker=speaker,
             kinds=tuple(each.value for each in kind or ()),
             trusts=tuple(each.value for each in trust or ()),
             since=None if since is None else since.timestamp(),
@@ -225,6 +225,8 @@ async def show_context(
     question: Question | None = await parts.memory.retrieval.ask(q) if q else None
     async with parts.store.read() as tx:
         bank = await parts.memory.banks.opened(tx, who, b, user=user)
+        if question is not None:
+            question = replace(question, counted=may_keep(bank, who.agent))
         made = await parts.memory.contexts.build(
             tx,
             bank,

@@ -18,6 +18,7 @@ from circadia.gateway.ready import Answering, Asked, Lookup, not_shown
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
 from circadia.memory.answers.lookup import Outcome
+from circadia.memory.asked import may_keep
 from circadia.memory.context import Context, Hit, room
 from circadia.memory.index import Question
 from circadia.memory.tier import Memory
@@ -69,6 +70,8 @@ class _Wanted:
     turn: Turn
     asks: bool
     """Whether something may fit its question."""
+    again: bool
+    """Whether the same was asked a moment ago, or is only counted: it is no asking of its own."""
     known: frozenset[str]
     asked: Asked | None
     hints: bool
@@ -111,9 +114,10 @@ class Injection:
         policy = call.agent.policy
         asks = policy.inject and bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
         known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
+        again = not call.route.generates or (given is not None and given.question == prompt.question)
         wanted = _Wanted(
             call=call, turn=turn, asks=asks, known=known, asked=None if repeats else asked,
-            hints=asks and prompt.user is not None, told=[],
+            hints=asks and prompt.user is not None, told=[], again=again,
         )  # fmt: skip
         if asks:
             made = await self._memory.retrieval.answered(
@@ -168,6 +172,7 @@ class Injection:
             wanted.told.append(self._dreamt.told(bank) if tells else "")
         (told,) = wanted.told
         hint = lookup.hint(room(policy.fitting_tokens, told) // 2) if lookup is not None and wanted.hints else ""
+        question = _counted(question, not wanted.again and may_keep(bank, wanted.call.agent))
         context = await self._memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
             known=wanted.known, first="\n".join(filter(None, (told, hint))),
@@ -189,6 +194,10 @@ class Injection:
         self._given.move_to_end(key)
         if len(self._given) > REMEMBERED:
             self._given.popitem(last=False)
+
+
+def _counted(question: Question | None, counted: bool) -> Question | None:
+    return question if question is None or counted else replace(question, counted=False)
 
 
 def _asked(question: str) -> str:

@@ -1,10 +1,12 @@
 """The resource `circadia://context`: what the caller's bank says in a prompt, blocks with the version of each."""
 
+from dataclasses import replace
 from typing import Final
 from urllib.parse import parse_qsl
 
 from circadia.errors import InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
+from circadia.memory.asked import may_keep
 from circadia.memory.episodes import is_text
 from circadia.memory.uses import use_of
 from circadia.records.end_user import bounded
@@ -35,6 +37,8 @@ async def context_of(caller: Caller, query: str) -> str:
             if own is None:
                 raise
             return _NOTHING  # one of its own that nobody has written to yet
+        if question is not None:
+            question = replace(question, counted=may_keep(bank, own))
         made = await memory.contexts.build(
             tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens
         )

@@ -1,6 +1,7 @@
 """What is asked of banks: how often, and the exact state of a bank that an answer is of (SLEEP-26).
 
-Askings are counted in memory and written by whoever works while nobody waits. What was asked once is not written down.
+Askings are counted in memory and written by whoever works while nobody waits. What was asked once is not written down,
+nor what has a secret in it, nor what is asked where nothing may be kept of what is said.
 """
 
 import hashlib
@@ -13,8 +14,10 @@ from typing import Any, Final
 import orjson
 
 from circadia.ids import BankId
-from circadia.memory.index import DEPTH, Question
-from circadia.records.bank import Bank
+from circadia.memory.index import DEPTH, RANKING, Question
+from circadia.memory.redaction import redacted
+from circadia.records.agent import Agent
+from circadia.records.bank import Bank, Capture
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads, ReadyView
 
@@ -63,7 +66,7 @@ class Askings:
         """Count an asking."""
         key = (bank.id, asked)
         found = self._counted.get(key)
-        if found is None or found.generation != bank.generation:
+        if found is None or found.generation != bank.generation or at - found.at > WINDOW:
             found = self._counted[key] = Asking(bank_id=bank.id, asked=asked, generation=bank.generation, at=at)
         self._counted.move_to_end(key)
         found.limit, found.at = max(found.limit, min(limit, DEPTH)), at
@@ -79,6 +82,27 @@ class Askings:
             for each in self._counted.values()
             if each.pending and each.total >= OFTEN and bank_id in (None, each.bank_id)
         ]
+
+    def drop(self, bank_id: BankId) -> None:
+        """Forget what was asked of a bank."""
+        for key in [key for key in self._counted if key[0] == bank_id]:
+            del self._counted[key]
+
+
+def may_keep(bank: Bank, agent: Agent | None) -> bool:
+    """Return whether a question of an agent, or of the operator (none), may be written down.
+
+    It may not where the agent's turns are not kept, nor where the bank takes only what it is given.
+    """
+    if bank.policy.capture is Capture.EXPLICIT:
+        return False
+    return agent is None or (agent.policy.capture and {bank.name, bank.template}.isdisjoint(agent.policy.read_banks))
+
+
+def tells_secret(asked: str) -> bool:
+    """Return whether a question that `described` tells of has in it what is not to be written."""
+    text = str(orjson.loads(asked)["text"])
+    return redacted(text) != text
 
 
 def normal(question: str) -> str:
@@ -123,10 +147,10 @@ def key_of(asked: str) -> str:
 def stamp_of(bank: Bank, heads: Heads, embedders: Collection[str]) -> str:
     """Return the state of a bank that searches see: it is another after each change that could change an answer.
 
-    Rows that came, rows that went or got vectors in place of others, demotions and retirements, vectors that came, and
-    by whose vectors a question is looked for.
+    How rows are ranked, rows that came, rows that went or got vectors in place of others, demotions and retirements,
+    vectors that came, and by whose vectors a question is looked for.
     """
-    counts = (bank.generation, bank.demotions, bank.vectors, heads.episodes, heads.notes)
+    counts = (RANKING, bank.generation, bank.demotions, bank.vectors, heads.episodes, heads.notes)
     return " ".join([*map(str, counts), *sorted(embedders)])
 
 

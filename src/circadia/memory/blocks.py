@@ -63,6 +63,8 @@ class Edit:
     """The version that the writer has read, 0 for none; none writes over whatever is there."""
     why: str = ""
     """What for."""
+    operation: str | None = None
+    """The operation of a pass that writes; none keeps the one whose parts are still there."""
 
 
 class Blocks:
@@ -102,6 +104,7 @@ class Blocks:
                 read_only=_or(edit.read_only, latest.read_only if latest else False),
                 spans=_or(edit.spans, carried(found, value) if found else ()),
                 by=by,
+                operation=_or(edit.operation, found.operation if found else None),
                 why=edit.why,
                 at=self._clock.now(),
             ),

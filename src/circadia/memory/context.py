@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from circadia.ids import BankId
-from circadia.memory.index import Question, Scored
+from circadia.memory.index import DEPTH, Question, Scored
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank
@@ -31,7 +31,7 @@ REMEMBERED: Final = 1_000
 """Banks whose blocks are kept as they are shown."""
 LINES: Final = 10_000
 """Notes and episodes that are kept as they are shown, about 1 KB each."""
-MOST_KNOWN: Final = 100
+MOST_KNOWN: Final = DEPTH - LOOKED_AT
 """How many hits more are asked for since they may be known already: the conversation's own."""
 LONGEST: Final = 1_200
 """Characters of one episode or note; the rest is cut off, and says so."""

@@ -29,6 +29,8 @@ class Forgotten:
 async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> Forgotten:
     """Delete these episodes of the bank, notes that rest on them, and what rests on them in any version of a block.
 
+    All questions that are kept for the bank go, too.
+
     An id may also be a note's, which goes alone. `dry_run` only counts what would go.
     """
     parts: list[list[EpisodeId]] = []
@@ -46,6 +48,8 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         for block in await tx.blocks.versions(bank.id)
         if any(not gone.isdisjoint(span.episodes) for span in block.spans)
     ]
+    if not dry_run:
+        await tx.views.drop(bank.id)  # a question may have been said, too, and also what was not remembered
     if (gone or notes) and not dry_run:
         for some in _parts(sorted(notes)):
             await tx.notes.remove(list(map(NoteId, some)))
@@ -56,7 +60,6 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
             await asyncio.sleep(0)
         await tx.passes.blank(bank.id, gone | notes)
         await tx.sleep_calls.forget(bank_id=bank.id)
-        await tx.views.drop(bank.id)  # a question may have been said, too
         await tx.answers.clear(bank.id)
         await tx.banks.bump(bank.id)
     return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))

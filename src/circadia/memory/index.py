@@ -51,6 +51,8 @@ MEANING_AROUND: Final = 0.2
 """How much less of it for meaning, which turns of one subject share anyway."""
 SPEAKER: Final = 0.1
 """What a turn gets whose speaker is the one that the question names."""
+RANKING: Final = 1
+"""Counts the changes of these, and of how they make a score: what was worked out by others does not stand any more."""
 
 _NONE: Final = -1
 UNEXPLAINED: Final[Mapping[str, float]] = {}

@@ -14,6 +14,8 @@ class Question:
 
     text: str = ""
     """The question itself, if a ready view may answer it."""
+    counted: bool = True
+    """Whether it may be counted among what is often asked, which is written down."""
     waits: bool = False
     """Whether its vectors are on their way, so that only a ready view can answer it yet."""
     terms: Sequence[int] = ()

@@ -20,7 +20,10 @@ async def due(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Sequence[Epis
 
 async def retire(tx: Tx, bank: Bank, now: datetime, *, limit: int) -> Forgotten:
     """Forget what is due, so many episodes at most, and tell of it with an event."""
-    gone = await forget(tx, bank, await due(tx, bank, now, limit=limit))
+    old = await due(tx, bank, now, limit=limit)
+    if not old:
+        return Forgotten(episodes=0, notes=0, versions=0)
+    gone = await forget(tx, bank, old)
     if gone.episodes:
         counts = {"episodes": gone.episodes, "notes": gone.notes, "versions": gone.versions}
         data = {"bank": bank.name, "by": "circadia", "keep_days": bank.policy.keep_days, **counts}

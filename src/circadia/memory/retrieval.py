@@ -190,7 +190,7 @@ class Retrieval:
                 found = [Scored(*each) for each in view.hits[: question.limit]] if present else None
         if found is None and question.waits:
             raise _Unready
-        if asked is not None:
+        if asked is not None and question.counted:
             self.askings.count(bank, asked, question.limit, self._clock.now())
         return found if found is None or question.explained else [each._replace(parts=UNEXPLAINED) for each in found]
 

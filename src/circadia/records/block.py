@@ -47,6 +47,8 @@ class Block:
     """What its parts rest on."""
     by: str
     """Who wrote it: `operator`, an agent's reference, a pass."""
+    operation: str | None = None
+    """The operation of a pass that wrote what rests on episodes in it; none if none did, or it is not known."""
     why: str = ""
     """What for, in words."""
     at: datetime

@@ -34,6 +34,8 @@ class Note(Searchable):
     """The episodes that it rests on."""
     pass_id: str | None = None
     """The pass that made it."""
+    operation: str | None = None
+    """The operation of the pass that made it; none if no pass did, or it is not known any more."""
     created_at: datetime
     """When it was made."""
     retired_at: datetime | None = None

@@ -86,7 +86,7 @@ class Effects:
             id=NoteId(str(after["id"])), number=0, bank_id=bank.id, kind=NoteKind(str(after["kind"])),
             text=str(after["text"]), evidence=evidence, trust=Trust(str(after["trust"])), at=at,
             importance=cast("float | None", after.get("importance")), pass_id=change.pass_id,
-            created_at=self._clock.now(), terms=stored_terms(str(after["text"])),
+            operation=change.operation, created_at=self._clock.now(), terms=stored_terms(str(after["text"])),
         )  # fmt: skip
         await tx.notes.add(note)
         await self._memory.episodes.touch(tx, bank)
@@ -147,7 +147,10 @@ class Effects:
                 return Done(change=change, why_not="it was written by somebody else meanwhile")
             value, why = came.text, f"{why} (merged with version {version})"
             spans = None
-        edit = Edit(value=value, spans=spans, expected_version=version if found and not found.deleted else 0, why=why)
+        edit = Edit(
+            value=value, spans=spans, expected_version=version if found and not found.deleted else 0, why=why,
+            operation=change.operation,
+        )  # fmt: skip
         try:
             block = await self._memory.blocks.write(
                 tx, bank, change.target, edit, writer=Writer.SLEEP, by=f"{BY} {change.pass_id}"

@@ -88,7 +88,7 @@ class SleepHealth:
         red: dict[str, str] = {}
         async with self._store.read() as tx:
             waiting = await tx.sleep_states.waiting()
-            for bank_id in waiting:
+            for bank_id in dict.fromkeys((*waiting, *await tx.sleep_states.failing())):
                 bank = await tx.banks.get(bank_id)
                 if bank is None:
                     continue

@@ -6,16 +6,16 @@ A run keeps nothing in memory that matters: killed, pre-empted or taken over, it
 stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable, Collection, Coroutine, Mapping, Sequence
+import logging
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from opentelemetry.trace import Span
 
 from circadia.clock import Clock
-from circadia.errors import Conflict
+from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import EpisodeId
 from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.memory.index import Question
@@ -29,15 +29,16 @@ from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.apart import Apart
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
 from circadia.sleeptime.effects import BY
-from circadia.sleeptime.operation import Ask, Closing, Ground, Look, Operation, Step, T, View
+from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, View
 from circadia.sleeptime.operations.dedupe import repeated
-from circadia.sleeptime.publish import Page, Publisher, Rule, Seen
+from circadia.sleeptime.publish import FULL, Page, Publisher, Rule, Seen
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, failed
 
-V = TypeVar("V")
+_logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
@@ -47,7 +48,7 @@ BEYOND: Final = 4
 """How many times more is searched for than is wanted, since what is found may be new."""
 
 
-NOT_DONE: Final = ("refused", "staged")
+NOT_DONE: Final = ("refused", "staged", FULL)
 """Counts of a pass that change nothing."""
 KEPT_UP: Final = ("vectors", "views", "answers", "answers_dropped", "answers_judged")
 """Counts of a pass that only keep up with what is remembered."""
@@ -87,6 +88,7 @@ class Running:
         embed: Callable[[], Awaitable[None]] | None = None,
         traces: Traces | None = None,
         readying: Readying | None = None,
+        apart: Apart | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
 
@@ -104,7 +106,9 @@ class Running:
         self._readying = readying
         self._away = False
         self._traces = traces or Traces()
+        self._apart = apart or Apart()
         self._failed: list[str] = []
+        self._again = False
         self._patient = True
         self._answered = 0
         self._silent = ""
@@ -125,6 +129,7 @@ class Running:
             worked = any(not each.quarantined for each in state.leftovers)
             if run.full:  # of the whole bank first; what is new is looked at as always
                 worked = True
+            if run.full and FULL not in run.counts:
                 run = await self._page(run, bank, (), replace_from=None, upto=run.after, full=True)
             while run.after < run.upto or not worked:  # what was asked for is done though nothing is new
                 worked = True
@@ -183,10 +188,12 @@ class Running:
     ) -> Pass:  # fmt: skip
         """Propose and publish for one page; what fails of it is left over."""
         view, seen = await self._viewed(run, bank, page, full=full)
-        failed_before = len(self._failed)
+        self._again = False
         left: list[Leftover] = []
         for operation in self._operations:
-            for step in await asyncio.to_thread(operation.plan, view):
+            steps, again = await self._planned(operation, view, replace_from)
+            left += again
+            for step in steps:
                 await self._go_on()
                 with self._traces.step(operation.name, len(step.episodes)) as span:
                     changes, again = await self._step(operation, step, view, replace_from, span)
@@ -203,8 +210,7 @@ class Running:
             if replace_from is not None and page and page[-1].number < replace_from.last:
                 kept.append(replace(replace_from, first=page[-1].number + 1))
             leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first)
-            whole = len(self._failed) == failed_before  # else what others did since the last pass is looked at again
-            done = Page(upto=upto, leftovers=leftovers, seen=seen if whole else None)
+            done = Page(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
             return await self._publisher.publish(tx, run, bank, view.proposed, done, self._rules)
 
     async def _viewed(self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool) -> tuple[View, Seen]:
@@ -223,12 +229,24 @@ class Running:
         )  # fmt: skip
         return view, Seen(demotions=present.demotions, edited_at=present.edited_at)
 
+    async def _planned(
+        self, operation: Operation, view: View, before: Leftover | None
+    ) -> tuple[Sequence[Step], Sequence[Leftover]]:
+        """Return the steps of an operation; if it fails at that, the page is what it is to try again."""
+        try:
+            return await self._apart.planned(operation, view), ()
+        except Exception as error:  # the boundary of operations, which may be anybody's code
+            _logger.exception("operation %r has failed to plan", operation.name)
+            cause = _broken(operation, error)
+        failures = 1 + (0 if before is None else before.failures)
+        return (), self._left(operation, Step(name="plan", episodes=view.page), cause, failures)
+
     async def _step(
         self, operation: Operation, step: Step, view: View, before: Leftover | None, span: Span
     ) -> tuple[Sequence[Change], Sequence[Leftover]]:
-        failures = 0 if before is None else before.failures
+        failures, waits = 0 if before is None else before.failures, False
         try:
-            changes = await self._apart(operation, step, view)
+            changes = await self._apart.proposed(operation, step, view, _Bound(self._asking, operation.name))
             self._answered += operation.asks
             return changes, ()
         except Unusable as error:
@@ -239,27 +257,32 @@ class Running:
             self._silent = self._silent or (_about(operation, step, cause) if error.passing else "")
             failures += 1
         except OverBudget as error:
-            cause = str(error)
+            cause, waits = str(error), not error.alone
             failed(span, "over_budget")
             failures += error.alone
-        self._failed.append(_about(operation, step, cause))
-        if not step.episodes:
-            return (), ()
-        first, last = step.episodes[0].number, step.episodes[-1].number
-        return (), (Leftover(first=first, last=last, failures=failures, cause=cause),)
+        except (Yielded, Conflict, StorageUnavailable):
+            raise
+        except Exception as error:  # as above
+            _logger.exception("operation %r has failed in a step", operation.name)
+            cause = _broken(operation, error)
+            failed(span, "error")
+            failures += 1
+        return (), self._left(operation, step, cause, failures, waits=waits)
 
-    async def _apart(self, operation: Operation, step: Step, view: View) -> Sequence[Change]:
-        """Work a step out in a thread: it takes the processor, which calls that somebody waits for share (SLEEP-43).
+    def _left(
+        self, operation: Operation, step: Step, cause: str, failures: int, *, waits: bool = False
+    ) -> Sequence[Leftover]:
+        """Return what is to be tried again of a step that has failed.
 
-        What it asks and looks up is done here.
+        Of one without new episodes that is what others did: it is looked at again until it has failed as often as we
+        are patient, or has room in the budget, if it `waits` for that.
         """
-        here = _Here()
-        there = replace(view, look=_LookThere(here, view.look))
-        ask = _AskThere(here, _Bound(self._asking, operation.name))
-        try:
-            return await asyncio.to_thread(_worked_out, operation, step, there, ask)
-        finally:
-            here.over = True
+        self._failed.append(_about(operation, step, cause))
+        self._again = self._again or self._patient or waits or bool(step.episodes)
+        if not step.episodes:
+            return ()
+        first, last = step.episodes[0].number, step.episodes[-1].number
+        return (Leftover(first=first, last=last, failures=failures, cause=cause),)
 
     def _outcome(self, run: Pass) -> Outcome:
         done = sum(number for kind, number in run.counts.items() if kind not in (*NOT_DONE, *KEPT_UP))
@@ -273,60 +296,16 @@ class Running:
         return Outcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")
 
 
-def _worked_out(operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
-    """Return what a step proposes; a step that is cancelled before its thread begins makes no coroutine."""
-
-    async def proposed() -> Sequence[Change]:
-        return await operation.propose(step, view, ask)
-
-    return asyncio.run(proposed())
-
-
-class _Here:
-    """The event loop that a step's thread asks, until the step is over."""
-
-    def __init__(self) -> None:
-        self._loop = asyncio.get_running_loop()
-        self.over = False
-
-    async def done(self, work: Coroutine[Any, Any, V]) -> V:
-        """Return, in the thread, what comes of the work in the event loop."""
-        if self.over:
-            work.close()
-            raise Yielded
-        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(work, self._loop))
-
-
-class _AskThere:
-    """Asks from a step's thread."""
-
-    def __init__(self, here: _Here, ask: "_Bound") -> None:
-        self._here = here
-        self._ask = ask
-
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
-        return await self._here.done(self._ask(prompt, output, most_tokens=most_tokens))
-
-
-class _LookThere:
-    """Looks from a step's thread."""
-
-    def __init__(self, here: _Here, look: Look) -> None:
-        self._here = here
-        self._look = look
-
-    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        return await self._here.done(self._look.episodes(ids))
-
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
-        return await self._here.done(self._look.about(text, before=before, limit=limit))
-
-
 def _edited(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
     """Return the labels of what was written since then, and not by a pass."""
     return frozenset(
         each.label for each in blocks if (since is None or each.at > since) and not each.by.startswith(f"{BY} ")
     )
+
+
+def _broken(operation: Operation, error: Exception) -> str:
+    """Return a fault of an operation as a cause, without what was said."""
+    return f"it raised {type(error).__name__}; see the log, or switch {operation.name!r} off"
 
 
 def _about(operation: Operation, step: Step, cause: str) -> str:

@@ -26,6 +26,8 @@ CEILING_NOTES: Final = 20
 """SLEEP-31: the same as a number."""
 SHORTEST: Final = 0.5
 """SLEEP-31: a block that loses more of its text than this in one pass waits for a person."""
+FULL: Final = "full"
+"""Count of a pass that has looked at the whole bank, which it does once however often it is cut short."""
 
 Rule = Callable[[Tx, Bank, Change], Awaitable[str]]
 """Returns what is wrong with a change, empty if nothing is; it reads the sources in the publication's transaction."""
@@ -51,6 +53,8 @@ class Page:
     """What of the bank is to be tried again from now on."""
     seen: Seen | None = None
     """What of the bank's demotions and edits it has taken in; none if it is to look at them again."""
+    full: bool = False
+    """Whether it was the look at the whole bank."""
 
 
 class Publisher:
@@ -97,7 +101,7 @@ class Publisher:
             removed += retires
             written.append(await self._applied(tx, bank, change))
         await tx.passes.put_changes(written)
-        return await self._moved(tx, run, bank, written, page, own=await _demotions(tx, bank) - before)
+        return await self._moved(tx, run, bank, written, page, before=before)
 
     async def accept(self, tx: Tx, run: Pass, bank: Bank) -> Sequence[Change]:
         """Do what waits for a person; return it with what came of it."""
@@ -110,7 +114,7 @@ class Publisher:
             else:
                 done.append(await self._applied(tx, bank, change))
         await tx.passes.put_changes(done)
-        await _known(tx, bank, await _demotions(tx, bank) - before)
+        await _know(tx, bank, before)
         if any(each.state is ChangeState.PUBLISHED for each in done):
             await tx.banks.publish(bank.id)
         return done
@@ -129,7 +133,7 @@ class Publisher:
             done.append(self._now(change, state, f"not undone: {wrong}" if wrong else f"undone by {by}"))
         done.reverse()
         await tx.passes.put_changes(done)
-        await _known(tx, bank, await _demotions(tx, bank) - before)
+        await _know(tx, bank, before)
         undone = [each for each in done if each.state is ChangeState.UNDONE]
         if undone:
             await tx.banks.publish(bank.id)
@@ -148,9 +152,11 @@ class Publisher:
         there = await tx.notes.count(bank.id)
         return max(1, min(CEILING_NOTES, int(there * CEILING_SHARE)))
 
-    async def _moved(self, tx: Tx, run: Pass, bank: Bank, written: Sequence[Change], page: Page, *, own: int) -> Pass:
-        """Write how far the pass is; `own` are the demotions that it has added, which no later one need look at."""
-        counts = dict(run.counts)
+    async def _moved(
+        self, tx: Tx, run: Pass, bank: Bank, written: Sequence[Change], page: Page, *, before: int
+    ) -> Pass:
+        """Write how far the pass is; the bank had so many demotions before those of the page."""
+        counts = {**run.counts, FULL: 1} if page.full else dict(run.counts)
         for change in written:
             name = change.kind.value if change.state is ChangeState.PUBLISHED else change.state.value
             counts[name] = counts.get(name, 0) + 1
@@ -166,7 +172,7 @@ class Publisher:
             await tx.sleep_states.put(
                 replace(
                     state, cursor=max(state.cursor, page.upto), leftovers=tuple(page.leftovers),
-                    demotions=seen.demotions + own, edited_at=seen.edited_at,
+                    demotions=await _known(tx, bank, seen.demotions, before), edited_at=seen.edited_at,
                 )
             )  # fmt: skip
         if not await tx.passes.save(now, origin=run):
@@ -182,11 +188,20 @@ async def _demotions(tx: Tx, bank: Bank) -> int:
     return 0 if found is None else found.demotions
 
 
-async def _known(tx: Tx, bank: Bank, own: int) -> None:
+async def _known(tx: Tx, bank: Bank, seen: int, before: int) -> int:
+    """Return up to which demotion all are known, of so many that were `seen`: also to those since `before`, our own.
+
+    If others have demoted something in between, which nobody has seen, all from there on is looked at.
+    """
+    return await _demotions(tx, bank) if seen == before else seen
+
+
+async def _know(tx: Tx, bank: Bank, before: int) -> None:
     """Let no pass begin for what an earlier one did, or was taken back of it."""
-    if own:
-        state = await tx.sleep_states.get(bank.id)
-        await tx.sleep_states.put(replace(state, demotions=state.demotions + own))
+    state = await tx.sleep_states.get(bank.id)
+    known = await _known(tx, bank, state.demotions, before)
+    if known != state.demotions:
+        await tx.sleep_states.put(replace(state, demotions=known))
 
 
 def _blank(change: Change) -> bool:

@@ -115,6 +115,9 @@ class PassRows:
     async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         """End a pass; after failures in a row the bank's next one waits, longer each time.
 
+        One that is partial is no failure if what failed is left over and makes the next pass smaller; the next one
+        waits a little, so that new turns are not held back for what will fail again.
+
         Raises:
             Conflict: it is no longer as it was.
         """
@@ -125,9 +128,12 @@ class PassRows:
         if run.dry_run or status in (PassStatus.CANCELLED, PassStatus.SKIPPED):
             return ended
         state = await tx.sleep_states.get(bank.id)
-        if status is PassStatus.FAILED or (status is PassStatus.PARTIAL and state.leftovers):
-            failures = state.failures + (status is PassStatus.FAILED)
-            pause = min(LONGEST_BACK_OFF_SECONDS, BACK_OFF_SECONDS * 2.0 ** max(0, failures - 1))
+        if status in (PassStatus.FAILED, PassStatus.PARTIAL):
+            partial = status is PassStatus.PARTIAL
+            smaller = partial and any(not each.quarantined for each in state.leftovers)
+            failures = state.failures + (not smaller)
+            doubled = 0 if partial else max(0, failures - 1)
+            pause = min(LONGEST_BACK_OFF_SECONDS, BACK_OFF_SECONDS * 2.0**doubled)
             later = self._clock.now() + timedelta(seconds=pause * self._draw.uniform(0.75, 1.25))
             await tx.sleep_states.put(replace(state, failures=failures, not_before=later))
         else:

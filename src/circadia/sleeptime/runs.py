@@ -3,6 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -15,6 +16,7 @@ from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.apart import Apart
 from circadia.sleeptime.ask import Asking, Flying, Yielded
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.passes import Outcome, Running
@@ -108,6 +110,8 @@ class Runs:
         self._parts = parts
         self._tier = parts.tier
         self._flying: Flying = {}
+        # As many as can be busy: a pass works out one step at a time.
+        self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
         self._draining = False
 
     async def drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
@@ -120,6 +124,7 @@ class Runs:
         for asked in flying:
             asked.cancel()
         await asyncio.gather(*flying, return_exceptions=True)
+        self._threads.shutdown(wait=False, cancel_futures=True)
 
     async def work(self, each: Run) -> None:
         """Run it to its end, or until it is to go on later; what became of it is written, whatever befalls."""
@@ -166,7 +171,7 @@ class Runs:
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
             lambda: self._go_on(each), retrieval=parts.retrieval, embed=parts.embed,
-            traces=parts.traces, readying=parts.readying,
+            traces=parts.traces, readying=parts.readying, apart=Apart(self._threads),
         )  # fmt: skip
         return await running.work(run, bank)
 

@@ -8,8 +8,9 @@ holds, nor, a second time, one that another note or block of the answer stands f
 then blocks. A block stands for the episodes of its spans likewise, once a call, and its own tokens are those of the
 spans. So it is the reading that was spared, not what a context would have had room for.
 
-A saving is credited to the operation whose change made the note, and a block's to `rethink`. It is counted once the
-call was answered in full, and again in each call that carries it. What a search by the operator shows saves no call.
+A saving is credited to the operation that made the note, or that wrote what rests on episodes in the block: the last
+one, if several did. It is counted once the call was answered in full, and again in each call that carries it. What a
+search by the operator shows saves no call.
 
 Money is what the tokens cost as input of the call's model by the price list, without a discount for what a provider has
 cached. What `recall` and REST hand out goes to the model of the agent's last call. Seconds are the tokens times what
@@ -28,7 +29,7 @@ from statistics import StatisticsError, linear_regression
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.errors import CircadiaError
+from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.llm.usage import Usage
@@ -37,7 +38,6 @@ from circadia.memory.uses import Use, Uses
 from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
-from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
@@ -57,12 +57,15 @@ FRESH: Final = timedelta(minutes=10)
 """What an agent's calls tell holds for so long."""
 PRICED: Final = 1_000
 """Tokens whose price tells that of one: no price list has a tier that begins so low."""
+_EMBEDDINGS: Final = "embeddings"
 AGENTS: Final = 10_000
 """Agents of which it is kept."""
 _KINDS: Final[Mapping[NoteKind, str]] = {
     NoteKind.CONSOLIDATION: "consolidate", NoteKind.BELIEF: "reflect", NoteKind.SUMMARY: "compress",
 }  # fmt: skip
-"""Who made a note whose change is not on record any more."""
+"""Who made a note that does not tell."""
+_BLOCKS: Final = "rethink"
+"""Who wrote a block that does not tell."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -151,24 +154,16 @@ class Savings:
         self._store = store
         self._uses = uses
         self._prices = prices
-        self._paces: dict[tuple[AgentId, str | None], _Pace] = {}
+        self._paces: dict[tuple[AgentId, str | None, str | None], _Pace] = {}
 
     async def run(self) -> None:
         """Work until cancelled, and once more then."""
         try:
             while True:
                 await self._clock.sleep(EVERY_SECONDS)
-                await self._guarded()
+                await self.step()
         finally:
-            await self._guarded()
-
-    async def _guarded(self) -> None:
-        try:
             await self.step()
-        except CircadiaError as error:
-            _logger.warning("what memory has saved is not counted: %s", error)
-        except Exception:  # counts may be too low; calls must not feel it
-            _logger.exception("what memory has saved is not counted")
 
     async def step(self) -> None:
         """Work through all that waits."""
@@ -177,9 +172,21 @@ class Savings:
         for use in taken:
             by_bank.setdefault(use.bank, []).append(use)
         for bank_id, uses in by_bank.items():
-            known = _Known()
-            for at in range(0, len(uses), AT_ONCE):
+            await self._of_bank(bank_id, uses)
+
+    async def _of_bank(self, bank_id: BankId, uses: Sequence[Use]) -> None:
+        """Work through those of one bank; a fault of theirs must not lose those of others."""
+        known = _Known()
+        for at in range(0, len(uses), AT_ONCE):
+            try:
                 await self._batch(bank_id, uses[at : at + AT_ONCE], known)
+            except StorageUnavailable as error:
+                _logger.warning("what memory has saved is counted later: %s", error)
+                for use in uses[at:]:
+                    self._uses.note(use)
+                return
+            except Exception:  # counts may be too low; calls must not feel it
+                _logger.exception("what memory has saved is not counted")
 
     async def _batch(self, bank_id: BankId, uses: Sequence[Use], known: _Known) -> None:
         now = self._clock.now()
@@ -205,10 +212,10 @@ class Savings:
 
     async def _pace(self, tx: Tx, use: Use, now: datetime) -> _Pace:
         """Return what a token costs and takes where the answer went."""
-        key = (use.agent, use.model)
+        key = (use.agent, use.upstream, use.model)
         known = self._paces.get(key)
         if known is None or known.until <= now:
-            lines = [each for each in await tx.calls.latest(use.agent, LINES) if each.status is CallStatus.DONE]
+            lines = [each for each in await tx.calls.latest(use.agent, LINES) if _told(each)]
             last = lines[0] if lines else None
             upstream, model = use.upstream, use.model
             if model is None and last is not None:
@@ -228,6 +235,11 @@ class Savings:
             return None
         price, nothing = (prices.price(model, Usage(input_tokens=each, output_tokens=0), now) for each in (PRICED, 0))
         return None if price is None or nothing is None else (price - nothing) / PRICED
+
+
+def _told(line: Call) -> bool:
+    """Return whether a call tells what an answer takes: one for embeddings has another model, and no answer."""
+    return line.status is CallStatus.DONE and line.endpoint != _EMBEDDINGS
 
 
 def seconds_a_token(lines: Sequence[Call], upstream: str | None, model: str | None) -> float:
@@ -252,7 +264,7 @@ async def _look(tx: Tx, bank_id: BankId, uses: Sequence[Use], known: _Known) -> 
     notes = await tx.notes.numbered(bank_id, numbers)
     for number in numbers:
         note = notes.get(number)
-        known.notes[number] = None if note is None else await _of_note(tx, note)
+        known.notes[number] = None if note is None else _of_note(note)
     for block in (block for use in uses for block in use.blocks):
         if (block.label, block.version) not in known.blocks:
             known.blocks[block.label, block.version] = _of_block(block)
@@ -269,23 +281,18 @@ def _sources(use: Use, known: _Known) -> Sequence[Source]:
     return [*notes, *(known.blocks[key] for key in keys)]
 
 
-async def _of_note(tx: Tx, note: Note) -> Source | None:
+def _of_note(note: Note) -> Source | None:
     """Return what a note stands for; none if no pass has made it."""
     if note.pass_id is None:
         return None
-    made = [
-        each.operation
-        for each in await tx.passes.changes_of(note.bank_id, note.id)
-        if each.kind is ChangeKind.ADD_NOTE and each.state is ChangeState.PUBLISHED
-    ]
     shown = Excerpt(Layer.NOTES, note.number, note.at, note.text, note.trust.value, None, note.kind.value)
-    operation = made[0] if made else _KINDS[note.kind]
+    operation = note.operation or _KINDS[note.kind]
     return Source(operation=operation, tokens=shown_tokens(shown), evidence=note.evidence)
 
 
 def _of_block(block: Block) -> Source:
     return Source(
-        operation="rethink",
+        operation=block.operation or _BLOCKS,
         tokens=sum(tokens(block.value[span.start : span.end]) for span in block.spans),
         evidence=frozenset(each for span in block.spans for each in span.episodes),
     )

@@ -22,7 +22,7 @@ from circadia.records.bank import Bank
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.due import Gate, Verdict
-from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, write_askings
+from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
 from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
 from circadia.sleeptime.tier import bound_by
@@ -46,6 +46,8 @@ SCHEDULES_SECONDS: Final = 60.0
 MOVED_SECONDS: Final = 10.0
 """Banks are looked for so often in which nothing was said, but something was written or demoted by others."""
 FORGET_SECONDS: Final = 3600.0
+BENEFIT_DAYS: Final = 366
+"""What operations bring is kept by day for so long, a day longer than any window over which they are judged."""
 
 
 class SleepWorker:
@@ -354,15 +356,18 @@ class SleepWorker:
             await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:
-        """Take out what no pass can need any more: answers of models, records of passes, dropped ready answers."""
+        """Take out what no pass can need any more: models' answers, old records and askings, what was dropped."""
         now = self._clock.monotonic()
         if now < self._forget_at:
             return
-        before = self._clock.now() - timedelta(days=self._tier.settings.keep_days)
+        today = self._clock.now()
+        before = today - timedelta(days=self._tier.settings.keep_days)
         async with self._parts.store.write() as tx:
             await tx.sleep_calls.forget(before)
             await tx.passes.purge(before)
             await tx.answers.purge(before)
+            await tx.benefits.forget((today - timedelta(days=BENEFIT_DAYS)).date())
+        await forget_askings(self._parts.store, self._tier.policy, today)
         self._forget_at = now + FORGET_SECONDS
 
 

@@ -315,6 +315,17 @@ class Views(Protocol):
         """Delete those of the bank, or those of one kind."""
         ...
 
-    async def trim(self, bank_id: BankId, *, before: datetime, keep: int) -> None:
-        """Delete questions of the bank that were last asked before then, and of those that are left the oldest."""
+    async def trim(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
+        """Delete questions of the bank that were last asked before then, and keep so many of the others; none is all.
+
+        Those that were asked most from that day (UTC) on stay, of equals those that were asked last.
+        """
+        ...
+
+    async def expire(self, before: datetime) -> None:
+        """Delete questions of all banks that were last asked before then."""
+        ...
+
+    async def banks(self) -> Sequence[BankId]:
+        """Return the banks that have any."""
         ...

@@ -121,6 +121,10 @@ class SleepStates(Protocol):
         """Return the banks that have episodes behind their cursor, or leftovers."""
         ...
 
+    async def failing(self) -> Sequence[BankId]:
+        """Return the banks whose last pass has failed."""
+        ...
+
 
 class SleepCalls(Protocol):
     """Model calls of the tier. What they cost is in the usage ledger, under the same ids."""
@@ -178,4 +182,8 @@ class Benefits(Protocol):
 
     async def tokens(self, *, since: date) -> int:
         """Return the tokens that were saved in all banks from this day on."""
+        ...
+
+    async def forget(self, before: date) -> None:
+        """Delete those of earlier days."""
         ...

@@ -13,6 +13,7 @@ from circadia.mcp_server.arguments import Answer, Arguments
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.tool import Tool
 from circadia.mcp_server.tools.waits import ANSWER_CHARACTERS
+from circadia.memory.asked import may_keep
 from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
 from circadia.memory.index import Question
@@ -196,6 +197,7 @@ async def _recall(caller: Caller, given: Recall) -> Answer:
             return None  # one of its own that nobody has written to yet
         filtered = replace(
             question,
+            counted=may_keep(bank, caller.principal.agent),
             limit=given.limit,
             session=given.session,
             speaker=given.speaker,

@@ -14,6 +14,7 @@ from collections import Counter, defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from datetime import datetime
 from typing import Final
 
 import orjson
@@ -28,7 +29,9 @@ from circadia.memory.asked import (
     asked_within,
     filters,
     key_of,
+    may_keep,
     subject_stamp_of,
+    tells_secret,
 )
 from circadia.records.bank import Bank
 from circadia.records.change import Change
@@ -40,10 +43,10 @@ from circadia.sleeptime.ask import Yielded
 from circadia.sleeptime.dates import MONTHS, WEEKDAYS
 from circadia.sleeptime.grounding import names
 from circadia.sleeptime.operation import Ask, Ground, Step, View
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 
 CANDIDATES: Final = 256
-"""Questions of a bank that are counted in the database, those asked last."""
+"""Questions of a bank that are counted in the database, or four times as many as are kept ready: those asked most."""
 ASKINGS_SECONDS: Final = 60.0
 """What was asked is written down so often."""
 EMBED_SECONDS: Final = 30.0
@@ -192,24 +195,45 @@ async def write_askings(
     by_bank: dict[BankId, list[tuple[Asking, int]]] = defaultdict(list)
     for each in askings.pending(only):
         by_bank[each.bank_id].append((each, each.pending))
+        each.pending = 0  # at once: somebody else in this process may write them at the same time
     if not by_bank:
         return
+    try:
+        async with store.write() as tx:
+            for bank_id, some in by_bank.items():
+                bank = await tx.banks.get(bank_id)
+                if bank is not None:
+                    await _write(tx, bank, some, policy(bank))
+    except BaseException:
+        for each, number in (one for some in by_bank.values() for one in some):
+            each.pending += number
+        raise
+
+
+async def forget_askings(store: Store, policy: Callable[[Bank], SleepPolicySettings | None], now: datetime) -> None:
+    """Delete questions that nobody has asked within the window, and those of banks that are to keep none."""
     async with store.write() as tx:
-        for bank_id, some in by_bank.items():
+        await tx.views.expire(now - WINDOW)
+        homes = await tx.views.banks()
+    for bank_id in homes:
+        async with store.read() as tx:
             bank = await tx.banks.get(bank_id)
-            if bank is None:
-                continue
-            if not _wanted(policy(bank)):
-                await tx.views.drop(bank_id)
-                continue
-            for each, number in some:
-                if each.generation == bank.generation:
-                    view = await tx.views.get(bank_id, ViewKind.QUESTION, key_of(each.asked))
-                    await tx.views.put(_counted(view or _fresh(each), each, number))
-            newest = max(each.at for each, _ in some)
-            await tx.views.trim(bank_id, before=newest - WINDOW, keep=CANDIDATES)
-    for each, number in (one for some in by_bank.values() for one in some):
-        each.pending -= number
+        if bank is not None and not _wanted(bank, policy(bank)):
+            async with store.write() as tx:
+                await _drop(tx, bank, policy(bank))
+
+
+async def _write(tx: Tx, bank: Bank, some: Sequence[tuple[Asking, int]], policy: SleepPolicySettings | None) -> None:
+    if not _wanted(bank, policy):
+        await _drop(tx, bank, policy)
+        return
+    for each, number in some:
+        if each.generation == bank.generation and not tells_secret(each.asked):
+            view = await tx.views.get(bank.id, ViewKind.QUESTION, key_of(each.asked))
+            await tx.views.put(_counted(view or _fresh(each), each, number))
+    newest = max(each.at for each, _ in some)
+    keep = None if policy is None else max(CANDIDATES, 4 * policy.views)
+    await tx.views.trim(bank.id, before=newest - WINDOW, keep=keep)
 
 
 def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
@@ -241,8 +265,17 @@ def _kept(_: Bank) -> None:
     """The bank of a pass that does this wants views, whatever its policy says when nobody asks for one."""
 
 
-def _wanted(policy: SleepPolicySettings | None) -> bool:
+def _has_views(policy: SleepPolicySettings | None) -> bool:
     return policy is None or (policy.enabled and policy.does("reindex") and policy.views > 0)
+
+
+def _wanted(bank: Bank, policy: SleepPolicySettings | None) -> bool:
+    return may_keep(bank, None) and _has_views(policy)
+
+
+async def _drop(tx: Tx, bank: Bank, policy: SleepPolicySettings | None) -> None:
+    """Delete what a bank is not to keep: what notes say by subject stays where only questions must not be kept."""
+    await tx.views.drop(bank.id, ViewKind.QUESTION if _has_views(policy) else None)
 
 
 def _fresh(asking: Asking) -> ReadyView:

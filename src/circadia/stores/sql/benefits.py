@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import date, timedelta
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, func, select
+from sqlalchemy import Row, bindparam, delete, func, select
 
 from circadia.ids import BankId
 from circadia.records.benefit import Benefit
@@ -57,6 +57,11 @@ class SqlBenefits:
     async def tokens(self, *, since: date) -> int:
         """Return the tokens that were saved in all banks from this day on."""
         return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": number_of(since)})))
+
+    async def forget(self, before: date) -> None:
+        """Delete those of earlier days."""
+        gone = delete(benefits).where(benefits.c.day < number_of(before))
+        await self._run(lambda connection: connection.execute(gone))
 
 
 def _benefit(row: Row[Any]) -> Benefit:

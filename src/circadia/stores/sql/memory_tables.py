@@ -92,6 +92,7 @@ notes = Table(
     Column("created_at", Instant, nullable=False),
     Column("retired_at", Instant),
     Column("demotion", Integer),  # which of its bank's was the last that retired it or put it back
+    Column("operation", String),
     sqlite_autoincrement=True,
 )
 Index("notes_demotion", notes.c.bank_id, notes.c.demotion)
@@ -123,6 +124,7 @@ blocks = Table(
     Column("by", String, nullable=False),
     Column("why", Text, nullable=False),
     Column("at", Instant, nullable=False),
+    Column("operation", String),
 )
 
 views = Table(

@@ -228,6 +228,7 @@ def _note(row: Row[Any], rests_on: Sequence[EpisodeId]) -> Note:
         importance=row.importance,
         evidence=tuple(rests_on),
         pass_id=row.pass_id,
+        operation=row.operation,
         retired_at=row.retired_at,
         terms=row.terms,
         vector=row.vector,

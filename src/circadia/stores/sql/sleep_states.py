@@ -58,6 +58,7 @@ _WAITING = (
     .where(or_(_BEHIND, cast(sleep_states.c.leftovers, Text) != "[]"))
     .order_by(banks.c.id)
 )
+_FAILING = select(sleep_states.c.bank_id).where(sleep_states.c.failures > 0).order_by(sleep_states.c.bank_id)
 _MOVED = (
     select(banks.c.id)
     .outerjoin(sleep_states, sleep_states.c.bank_id == banks.c.id)
@@ -156,6 +157,11 @@ class SqlSleepStates:
     async def waiting(self) -> Sequence[BankId]:
         """Return the banks that have episodes behind their cursor, or leftovers."""
         found = await self._run(lambda connection: connection.execute(_WAITING).scalars().all())
+        return list(map(BankId, found))
+
+    async def failing(self) -> Sequence[BankId]:
+        """Return the banks whose last pass has failed."""
+        found = await self._run(lambda connection: connection.execute(_FAILING).scalars().all())
         return list(map(BankId, found))
 
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import bindparam, delete, func, or_, select, update
+from sqlalchemy import Connection, bindparam, delete, func, select, update
 
 from circadia.ids import BankId
 from circadia.records.index_entry import Layer
@@ -46,12 +46,12 @@ _MAKE: Final = Statement(
     .values({name: bindparam(f"new_{name}") for name in _MADE})
 )
 _QUESTIONS: Final = (_OF_BANK, views.c.kind == ViewKind.QUESTION.value)
-_NEWEST: Final = (
-    select(views.c.key).where(*_QUESTIONS).order_by(views.c.asked_at.desc(), views.c.key).limit(bindparam("keep"))
+_ASKED: Final = Statement(
+    select(views.c.key, views.c.days).where(*_QUESTIONS).order_by(views.c.asked_at.desc(), views.c.key)
 )
-_TRIM: Final = Statement(
-    delete(views).where(*_QUESTIONS, or_(views.c.asked_at < bindparam("before"), views.c.key.not_in(_NEWEST)))
-)
+_OLD: Final = (views.c.kind == ViewKind.QUESTION.value, views.c.asked_at < bindparam("before"))
+_TRIM: Final = Statement(delete(views).where(_OF_BANK, *_OLD))
+_EXPIRE: Final = Statement(delete(views).where(*_OLD))
 
 
 class SqlViews:
@@ -102,10 +102,33 @@ class SqlViews:
             gone = gone.where(views.c.kind == kind.value)
         await self._run(lambda connection: connection.execute(gone))
 
-    async def trim(self, bank_id: BankId, *, before: datetime, keep: int) -> None:
-        """Delete questions of the bank that were last asked before then, and of those that are left the oldest."""
-        values = {"bank": bank_id, "before": before, "keep": keep}
-        await self._run(lambda connection: _TRIM.count(connection, values))
+    async def trim(self, bank_id: BankId, *, before: datetime, keep: int | None) -> None:
+        """Delete questions of the bank that were last asked before then, and keep so many of the others; none is all.
+
+        Those that were asked most from that day (UTC) on stay, of equals those that were asked last.
+        """
+        await self._run(lambda connection: _trim(connection, bank_id, before, keep))
+
+    async def expire(self, before: datetime) -> None:
+        """Delete questions of all banks that were last asked before then."""
+        await self._run(lambda connection: _EXPIRE.count(connection, {"before": before}))
+
+    async def banks(self) -> Sequence[BankId]:
+        """Return the banks that have any."""
+        found = await self._run(
+            lambda connection: connection.execute(select(views.c.bank_id).distinct()).scalars().all()
+        )
+        return list(map(BankId, found))
+
+
+def _trim(connection: Connection, bank_id: BankId, before: datetime, keep: int | None) -> None:
+    _TRIM.count(connection, {"bank": bank_id, "before": before})
+    left = [] if keep is None else _ASKED.all(connection, {"bank": bank_id})
+    if keep is not None and len(left) > keep:
+        first = before.date().isoformat()
+        most = sorted(left, key=lambda row: -sum(number for day, number in row.days.items() if day >= first))
+        gone = delete(views).where(*_QUESTIONS, views.c.key.in_([row.key for row in most[keep:]]))
+        connection.execute(gone, {"bank": bank_id})
 
 
 def _hits(stored: Sequence[Any]) -> Sequence[ViewHit]:

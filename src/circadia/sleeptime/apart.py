@@ -1,0 +1,110 @@
+"""Works steps of passes out in threads of their own: what they ask and look up is done in the event loop (SLEEP-43).
+
+A step holds its thread for as long as its question takes. So the threads are not those that all else in the process
+shares, where so many steps at once would leave none for what the questions themselves wait for.
+"""
+
+import asyncio
+import contextvars
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
+from concurrent.futures import Executor
+from dataclasses import replace
+from typing import Any, TypeVar
+
+from circadia.ids import EpisodeId
+from circadia.llm.mind import Prompt
+from circadia.records.change import Change
+from circadia.records.episode import Episode
+from circadia.sleeptime.ask import Yielded
+from circadia.sleeptime.operation import Ask, Look, Operation, Step, T, View
+
+V = TypeVar("V")
+
+
+class Apart:
+    """Calls operations in the threads of an executor; none are those that all share."""
+
+    def __init__(self, threads: Executor | None = None) -> None:
+        self._threads = threads
+
+    async def planned(self, operation: Operation, view: View) -> Sequence[Step]:
+        """Return the operation's steps."""
+        return await self._called(lambda: operation.plan(view))
+
+    async def proposed(self, operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return what a step proposes. If this is cancelled, so is what the step asks."""
+        here = _Here()
+        there = replace(view, look=_LookThere(here, view.look))
+        try:
+            return await self._called(lambda: _worked_out(operation, step, there, _AskThere(here, ask)))
+        finally:
+            here.end()
+
+    async def _called(self, work: Callable[[], V]) -> V:
+        context = contextvars.copy_context()
+        return await asyncio.get_running_loop().run_in_executor(self._threads, lambda: context.run(work))
+
+
+def _worked_out(operation: Operation, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+    """Return what a step proposes; a step that is cancelled before its thread begins makes no coroutine."""
+
+    async def proposed() -> Sequence[Change]:
+        return await operation.propose(step, view, ask)
+
+    return asyncio.run(proposed())
+
+
+class _Here:
+    """The event loop that a step's thread asks, until the step is over."""
+
+    def __init__(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._over = False
+        self._under_way: set[asyncio.Task[Any]] = set()
+
+    async def done(self, work: Coroutine[Any, Any, V]) -> V:
+        """Return, in the thread, what comes of the work in the event loop."""
+        return await asyncio.wrap_future(asyncio.run_coroutine_threadsafe(self._tracked(work), self._loop))
+
+    def end(self) -> None:
+        """Do nothing more, and cancel what is under way."""
+        self._over = True
+        for each in self._under_way:
+            each.cancel()
+
+    async def _tracked(self, work: Coroutine[Any, Any, V]) -> V:
+        if self._over:
+            work.close()
+            raise Yielded
+        task = asyncio.current_task()
+        assert task is not None
+        self._under_way.add(task)
+        try:
+            return await work
+        finally:
+            self._under_way.discard(task)
+
+
+class _AskThere:
+    """Asks from a step's thread."""
+
+    def __init__(self, here: _Here, ask: Ask) -> None:
+        self._here = here
+        self._ask = ask
+
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+        return await self._here.done(self._ask(prompt, output, most_tokens=most_tokens))
+
+
+class _LookThere:
+    """Looks from a step's thread."""
+
+    def __init__(self, here: _Here, look: Look) -> None:
+        self._here = here
+        self._look = look
+
+    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        return await self._here.done(self._look.episodes(ids))
+
+    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
+        return await self._here.done(self._look.about(text, before=before, limit=limit))

@@ -1,0 +1,111 @@
+"""What is asked is written down once, for a while, and not where nothing may be kept."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from circadia.errors import UpstreamFailed
+from circadia.memory.asked import WINDOW, asked_within
+from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.benefit import Benefit
+from circadia.records.ready_view import ReadyView, ViewKind
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.operations.reindex import forget_askings, write_askings
+from circadia.stores.sqlite import open_sqlite
+from tests.fixtures.database_file import put_database
+from tests.sleeptime.stand import Stand
+from tests.sleeptime.test_reindex import POLICY, Home, often
+from tests.sleeptime.tier_stand import Tier
+
+pytestmark = pytest.mark.spec("SLEEP-26")
+
+
+@pytest.fixture
+async def home(tmp_path: Path) -> AsyncIterator[Home]:
+    """A bank with nothing in it."""
+    store = await open_sqlite(put_database(tmp_path))
+    yield await Home.made(store)
+    await store.close()
+
+
+async def test_what_is_written_twice_at_once_is_counted_once_and_what_could_not_be_written_is_kept(home: Home) -> None:
+    await often(home, "Porto")
+    askings = home.memory.retrieval.askings
+    await asyncio.gather(*(write_askings(home.store, askings, lambda _: POLICY) for _ in range(2)))
+    await often(home, "Porto")
+
+    def broken(_: Bank) -> SleepPolicySettings:
+        raise UpstreamFailed("away")
+
+    with pytest.raises(UpstreamFailed):
+        await write_askings(home.store, askings, broken)
+    await write_askings(home.store, askings, lambda _: POLICY)
+    assert [asked_within(each, home.clock.now()) for each in await home.views()] == [4]
+
+
+@pytest.mark.spec("MEM-14", "MEM-18")
+async def test_no_question_with_a_secret_is_written_nor_any_of_a_bank_that_takes_only_what_it_is_given(
+    home: Home,
+) -> None:
+    await often(home, "is sk-abcdefghijklmnop1234 my key?", "Porto")
+    await home.close()
+    assert [each.asked["text"] for each in await home.views()] == ["Porto"]
+    async with home.store.write() as tx:
+        await home.memory.banks.change(tx, home.bank, by="t", policy=BankPolicy(capture=Capture.EXPLICIT))
+    await forget_askings(home.store, lambda _: POLICY, home.clock.now())
+    assert await home.views() == []
+    await often(home, "Porto", counted=True)
+    await home.close()
+    assert await home.views() == []
+
+
+async def test_what_nobody_asks_any_more_is_deleted_though_this_process_was_never_asked(home: Home) -> None:
+    await home.said("Ann lives in Porto.", "Ann left Porto.")
+    await home.noted("Ann knows Porto.", *await home.said("Porto!"))
+    await home.noted("Ann loves Porto.", *await home.said("Porto?"))
+    await often(home, "Porto")
+    await home.close()
+    await forget_askings(home.store, lambda _: POLICY, home.clock.now() + WINDOW)
+    assert len(await home.views()) == 1
+    await forget_askings(home.store, lambda _: POLICY, home.clock.now() + WINDOW + timedelta(seconds=1))
+    assert (await home.views(), len(await home.views(ViewKind.SUBJECT))) == ([], 2)
+    none = SleepPolicySettings.model_validate({"views": 0})
+    await forget_askings(home.store, lambda _: none, home.clock.now())
+    assert await home.views(ViewKind.SUBJECT) == []
+
+
+async def test_a_long_conversation_is_counted_too(home: Home) -> None:
+    await home.said("Ann lives in Porto.")
+    for _ in range(2):
+        question = await home.memory.retrieval.ask("Porto", explained=False)
+        async with home.store.read() as tx:
+            await home.memory.contexts.build(
+                tx, home.bank, question, stable_tokens=0, fitting_tokens=500, known=[f"turn {at}" for at in range(500)]
+            )
+    assert len(home.memory.retrieval.askings.pending()) == 1
+
+
+@pytest.mark.spec("SLEEP-42")
+async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    today = stand.clock.now().date()
+    days = [today - timedelta(days=each) for each in (367, 366)]
+    asked = ReadyView(bank_id=stand.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "?"})
+    async with stand.store.write() as tx:
+        await tx.views.put(replace(asked, asked_at=stand.clock.now() - WINDOW - timedelta(seconds=1)))
+        await tx.benefits.add([
+            Benefit(
+                bank_id=stand.bank.id, operation="reflect", day=day, uses=1, saved_tokens=1, saved_seconds=0.0,
+                saved_nanousd=0, unpriced_tokens=0,
+            )
+            for day in days
+        ])  # fmt: skip
+    await Tier(stand, None).worker().step()
+    async with stand.store.read() as tx:
+        assert await tx.views.every(stand.bank.id) == []
+        assert [each.day for each in await tx.benefits.every(stand.bank.id, since=days[0])] == days[1:]
+    await stand.store.close()

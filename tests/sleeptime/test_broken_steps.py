@@ -1,0 +1,186 @@
+"""What fails in a step, whoever has written it, holds up neither the other work of the bank nor that of the process."""
+
+import asyncio
+from collections.abc import AsyncIterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from pydantic import BaseModel
+
+from circadia.llm.mind import Prompt, Unusable
+from circadia.memory.blocks import Writer
+from circadia.records.change import Change
+from circadia.records.sleep_pass import PassStatus, Trigger
+from circadia.records.sleep_state import SleepState
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.testing.mind import ScriptedMind
+from tests.sleeptime.stand import Stand
+from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+    """A bank of Ann's."""
+    made = await Stand.made(tmp_path)
+    yield made
+    await made.store.close()
+
+
+async def state_of(stand: Stand) -> SleepState:
+    async with stand.store.read() as tx:
+        return await tx.sleep_states.get(stand.bank.id)
+
+
+class Own:
+    """An operation of a user's own that does not know of poison."""
+
+    name = "own_broken"
+    asks = False
+
+    def __init__(self, *, plans: bool) -> None:
+        self.plans = plans
+
+    def plan(self, view: View) -> Sequence[Step]:
+        if not self.plans and any(each.text == "poison" for each in view.page):
+            raise KeyError("poison")
+        return [Step(name="all", episodes=view.page)] if view.page else []
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        if any(each.text == "poison" for each in step.episodes):
+            raise KeyError("poison")
+        return []
+
+
+@pytest.mark.spec("SLEEP-13")
+@pytest.mark.parametrize("plans", [True, False])
+async def test_a_fault_in_a_users_own_operation_sets_apart_what_it_fails_on_and_stops_no_other(
+    stand: Stand, plans: bool
+) -> None:
+    tier = Tier(stand, ScriptedMind(reading), does=[Own(plans=plans), Pairs()], idle_seconds=0)
+    texts = ["a", "b", "poison", "c"]
+    await stand.said(*texts)
+    for number in range(1, 12):
+        stand.clock.advance(3600)
+        await tier.worker().step()
+        if len(await tier.passes()) < number:
+            break
+        await tier.ended(number)
+    (left,) = (await state_of(stand)).leftovers
+    told = "it raised KeyError; see the log, or switch 'own_broken' off"
+    assert (left.first, left.quarantined, left.cause) == (3, True, told)
+    first = (await tier.passes())[0]
+    assert (first.status, first.detail) == (PassStatus.PARTIAL, f"own_broken: episodes 1 to 4: {told}")
+    read = {word for note in await stand.notes() for word in note.text.split()}
+    assert read == set(texts), "the other operation has read all"
+
+
+class Editing(Pairs):
+    """Asks about each block that somebody has written, and has no new episodes then."""
+
+    name = "editing"
+
+    def plan(self, view: View) -> Sequence[Step]:
+        return [Step(name="edited", data={"label": each}) for each in view.edited]
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        await ask(Prompt(rules="Edit.", data=str(step.data["label"])), Read, most_tokens=9)
+        return []
+
+
+def prose(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:
+    return Unusable("prose") if prompt.rules == "Edit." else Read(text=prompt.data)
+
+
+@pytest.mark.spec("SLEEP-13", "SLEEP-02")
+@pytest.mark.parametrize("turns", [False, True])
+async def test_what_is_never_answered_of_an_edit_is_left_after_some_passes_though_nothing_is_new(
+    stand: Stand, turns: bool
+) -> None:
+    mind = ScriptedMind(prose)
+    tier = Tier(stand, mind, does=[Pairs(), Editing()], idle_seconds=0, frequency_turns=1)
+    await stand.write("human", "Ann", writer=Writer.PERSON)
+    for number in range(1, 12):
+        if turns:
+            await stand.said(f"{number} a", f"{number} b")
+        stand.clock.advance(3600)
+        await tier.worker().step()
+        if len(await tier.passes()) < number:
+            break
+        ended = (await tier.ended(number))[-1]
+        state = await state_of(stand)
+        if ended.status is PassStatus.PARTIAL:
+            assert state.not_before is not None
+            assert (state.not_before - stand.clock.now()).total_seconds() < 60, "new turns are not held back for it"
+            assert state.succeeded_at is None
+    assert sum(each.rules == "Edit." for each in mind.asked) == 4
+    assert (await state_of(stand)).failures == (0 if turns else 4)
+
+
+@pytest.mark.spec("SLEEP-43", "SLEEP-14")
+async def test_steps_that_wait_for_a_model_leave_the_threads_that_all_share_to_others(stand: Stand) -> None:
+    class Threaded(Slow):
+        async def __call__(self, prompt: Prompt, output: type[BaseModel]) -> Read:
+            return await asyncio.to_thread(Read, text=prompt.data)  # as a model does that is opened late
+
+    crowd = ThreadPoolExecutor(1)
+    asyncio.get_running_loop().set_default_executor(crowd)
+    tier = Tier(stand, ScriptedMind(Threaded()))
+    await stand.said("one", "two")
+    await tier.asked()
+    await tier.worker().step()
+    assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
+
+
+@pytest.mark.spec("SLEEP-10")
+async def test_who_cancels_a_pass_ends_its_question(stand: Stand) -> None:
+    slow = Slow()
+    tier = Tier(stand, ScriptedMind(slow))
+    worker = tier.worker()
+    await stand.said("one", "two")
+    run = await tier.asked()
+    await worker.step()
+    await slow.asked.wait()
+    async with stand.store.write() as tx:
+        present = await tx.passes.get(run.id)
+        assert present is not None
+        await tier.tier.cancel(tx, stand.bank, present, by="ann")
+    await worker.step()
+    async with asyncio.timeout(20):
+        while not await errors(stand):
+            await asyncio.sleep(0)
+    assert await errors(stand) == ["dropped"]
+    assert not worker.running
+
+
+async def errors(stand: Stand) -> list[str]:
+    async with stand.store.read() as tx:
+        (run,) = await tx.passes.every()
+        return [each.error for each in await tx.sleep_calls.of_pass(run.id) if each.error]
+
+
+class Whole(Pairs):
+    """Asks once more where a pass looks at the whole bank."""
+
+    def plan(self, view: View) -> Sequence[Step]:
+        self.full = getattr(self, "full", 0) + view.full
+        return super().plan(view)
+
+
+@pytest.mark.spec("SLEEP-04")
+async def test_a_pass_over_the_whole_bank_that_goes_on_does_not_begin_anew(stand: Stand) -> None:
+    whole, slow = Whole(), Slow()
+    tier = Tier(stand, ScriptedMind(slow), does=[whole], idle_seconds=0)
+    await stand.said("one", "two")
+    await tier.asked(full=True)
+    worker = tier.worker()
+    await worker.step()
+    await slow.asked.wait()
+    tier.signals.publish("turn", "ann", {"user": None})
+    await tier.until(lambda found: found[0].status is PassStatus.PENDING)
+    tier.signals.publish("turn", "ann", {"user": None, "ended": True})
+    slow.free.set()
+    stand.clock.advance(60)
+    await worker.step()
+    (run,) = await tier.ended()
+    assert (run.status, run.trigger, whole.full) == (PassStatus.SUCCEEDED, Trigger.HAND, 1)
