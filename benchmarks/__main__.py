@@ -14,6 +14,7 @@ from benchmarks import (
     admission,
     answers_lookup,
     answers_pairs,
+    answers_stale,
     context,
     doc,
     dream_cost,
@@ -69,6 +70,9 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
             folder, answers_lookup.QUICK if quick else answers_lookup.Size()
         ),
         "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.Size(data=questions)),
+        "answers_stale": lambda folder: answers_stale.run(
+            folder, answers_stale.QUICK if quick else answers_stale.Size(data=talks)
+        ),
         "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
     }
 
@@ -82,8 +86,8 @@ def main(
     data: Annotated[
         Path | None,
         typer.Option(
-            help="Conversations in LoCoMo's format, for `recall` and `dream_cost`; or labelled pairs of questions, a "
-            "`.jsonl` file, for `answers_pairs`.",
+            help="Conversations in LoCoMo's format, for `recall`, `dream_cost` and `answers_stale`; or labelled pairs "
+            "of questions, a `.jsonl` file, for `answers_pairs`.",
             exists=True,
             dir_okay=False,
         ),
@@ -103,7 +107,7 @@ def main(
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
             report = uvloop.run(known[name](Path(folder)))
         show(report, console)
-        tiny = quick or (name in ("recall", "answers_pairs") and data is None)
+        tiny = quick or (name in ("recall", "answers_pairs", "answers_stale") and data is None)
         console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
 
 

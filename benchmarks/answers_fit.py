@@ -66,7 +66,7 @@ def fit(given: Sequence[Pair], vectors: WordTable) -> Fitted:
         (part - mean) / scale * strength
         for part, mean, scale, strength in zip(parts, means, scales, strengths, strict=True)
     ]
-    found = _logistic(np.hstack(columns), np.array([pair.same for pair in given], float))
+    found = logistic(np.hstack(columns), np.array([pair.same for pair in given], float))
     ends = np.cumsum([0, *(part.shape[1] for part in parts)])
     weights = [found[start:end] * strength for start, end, strength in zip(ends[:-1], ends[1:], strengths, strict=True)]
     plain = [weight / scale for weight, scale in zip(weights[1:], scales[1:], strict=True)]
@@ -92,7 +92,7 @@ def _rounded(values: Array) -> Sequence[float]:
     return [round(float(each), DIGITS) for each in values]
 
 
-def _logistic(columns: Array, labels: Array) -> Array:
+def logistic(columns: Array, labels: Array) -> Array:
     """Return the weights and, last, the intercept, which has no ridge."""
     rows = np.hstack([columns, np.ones((len(columns), 1))])
     ridge = np.full(rows.shape[1], RIDGE)

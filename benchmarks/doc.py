@@ -11,7 +11,7 @@ NAMES: Final = (
     *("proxy", "holds", "state", "admission", "pulses", "schedules", "inbox", "idle_fleet"),
     *("remember", "remember_peers", "search", "views", "search_peers", "context", "recall"),
     *("pass_overhead", "dream_cost", "dream_losses", "hot_path"),
-    *("answers_lookup", "answers_pairs"),
+    *("answers_lookup", "answers_pairs", "answers_stale"),
 )
 
 

@@ -97,13 +97,18 @@ def talk(seed: int, *, turns: int, of_each: int) -> Talk:
         when = BEGIN + timedelta(days=3 * evening, minutes=minute)
         fact = places.get(at)
         if fact is None:
-            who, text = PEOPLE[at % 2], " ".join(_chat(draw))
+            who, text = PEOPLE[at % 2], small_talk(draw)
         else:
             kind, number, who = fact
             text, question = _told(kind, number, who, when, draw)
             asked.append(question)
         said.append(Turn(at=when, session=f"s{evening}", speaker=who, text=text))
     return Talk(turns=said, questions=asked)
+
+
+def small_talk(draw: random.Random) -> str:
+    """Return what tells nothing that is asked for."""
+    return " ".join(_chat(draw))
 
 
 def _chat(draw: random.Random) -> Iterator[str]:

@@ -13,6 +13,7 @@ from benchmarks import (
     admission,
     answers_lookup,
     answers_pairs,
+    answers_stale,
     context,
     doc,
     dream_cost,
@@ -64,6 +65,7 @@ RUNS: dict[str, Callable[[Path], Awaitable[Report]]] = {
     "hot_path": lambda folder: hot_path.run(folder, hot_path.QUICK),
     "answers_lookup": lambda folder: answers_lookup.run(folder, answers_lookup.QUICK),
     "answers_pairs": lambda folder: answers_pairs.run(folder, answers_pairs.QUICK),
+    "answers_stale": lambda folder: answers_stale.run(folder, answers_stale.QUICK),
 }
 
 
@@ -80,6 +82,7 @@ MARKS = {
     "dream_losses": pytest.mark.spec("SLEEP-71"),
     "answers_lookup": pytest.mark.spec("ANS-09"),
     "answers_pairs": pytest.mark.spec("ANS-09"),
+    "answers_stale": pytest.mark.spec("ANS-04"),
     "hot_path": (pytest.mark.slow, pytest.mark.spec("SLEEP-72")),
     "pass_overhead": pytest.mark.slow,
 }

@@ -19,6 +19,7 @@ from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
+from tests.contract.test_store_answers import answer, frame
 from tests.wake.fleet import CountedIds
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
@@ -123,6 +124,17 @@ async def test_a_copy_of_a_bank_has_the_same_episodes_notes_blocks_and_what_they
     assert (await memory.out(store, "home")).splitlines()[1:13] == lines.splitlines()[1:13]
     assert await memory.take(store, "third", third) == Taken(bank="third", episodes=12, notes=1, versions=3)
     assert await kept(store, "third") == await kept(store, "copy")
+
+
+@pytest.mark.spec("MEM-17")
+async def test_ready_answers_are_no_part_of_an_export(store: Store) -> None:
+    memory = Memory(ManualClock())
+    await fill(store, memory)
+    lines = await memory.out(store, "home")
+    async with store.write() as tx:
+        assert await tx.answers.put([answer("a1", HOME.id)])
+        await tx.answers.see([frame(HOME.id)])
+    assert await memory.out(store, "home") == lines
 
 
 @pytest.mark.spec("MEM-16", "MEM-17")

@@ -8,6 +8,8 @@ from circadia.ids import EpisodeId
 from circadia.memory import forgetting
 from circadia.memory.forgetting import Forgotten, forget
 from circadia.records.bank import Bank
+from circadia.stores.base import Tx
+from tests.contract.test_store_answers import answer, frame, use
 from tests.memory.world import World, span
 
 
@@ -89,6 +91,29 @@ async def test_nothing_to_forget_changes_nothing(world: World) -> None:
     assert await forgotten(world, []) == Forgotten(episodes=0, notes=0, versions=0)
     assert await forgotten(world, [EpisodeId("x")]) == Forgotten(episodes=0, notes=0, versions=0)
     assert await world.present() == before
+
+
+@pytest.mark.spec("MEM-03", "ANS-04")
+async def test_ready_answers_of_the_bank_go_with_their_uses_and_frames(world: World) -> None:
+    other = await world.add_bank("bob")
+    said = (await world.remember("Ann lives in Lyon")).episode.id
+    made = [answer("a1", world.bank.id), answer("a2", other.id)]
+
+    async def kept(tx: Tx, bank: Bank) -> list[int]:
+        found = (await tx.answers.live(bank.id), await tx.answers.uses(bank.id), await tx.answers.frames(bank.id))
+        return [len(each) for each in found]
+
+    async with world.store.write() as tx:
+        for each in made:
+            await tx.answers.put([each])
+            await tx.answers.used([use(f"u_{each.id}", each)])
+            await tx.answers.see([frame(each.bank_id)])
+        await forget(tx, world.bank, [said], dry_run=True)
+        assert await kept(tx, world.bank) == [1, 1, 1]
+        await forget(tx, world.bank, [said])
+        assert await kept(tx, world.bank) == [0, 0, 0]
+        assert await tx.answers.get(world.bank.id, made[0].id) is None
+        assert await kept(tx, other) == [1, 1, 1]
 
 
 @pytest.mark.spec("MEM-03")

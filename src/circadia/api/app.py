@@ -6,6 +6,7 @@ from fastapi import FastAPI
 
 from circadia.api import (
     agents,
+    answers,
     banks,
     blocks,
     chains,
@@ -42,7 +43,7 @@ OPENAPI_PATH: Final = "/api/openapi.json"
 _NOUNS: Final = (
     sleeping, sessions, agents, threads, messages, holds, direct_messages, wakes, chains, inbox, pulses, schedule,
     coordination, wake_stats, banks, episodes, memory_search, memory_transfer, blocks, passes,
-    sleeptime, events, usage,
+    sleeptime, answers, events, usage,
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ import typer
 
 from circadia.cli import (
     agent,
+    answers,
     chain,
     config,
     coordination,
@@ -55,6 +56,7 @@ app.add_typer(coordination.app)
 app.add_typer(holds.app)
 app.add_typer(memory_app, name="memory")
 app.add_typer(sleeptime_app, name="sleeptime")
+app.add_typer(answers.app, name="answers")
 app.add_typer(events.app)
 app.add_typer(usage.app)
 app.add_typer(top.app)

@@ -20,12 +20,13 @@ from circadia.client.answers import (
 from circadia.client.connection import Connection
 from circadia.client.dreaming import SleepCalls
 from circadia.client.memory import MemoryCalls
+from circadia.client.ready_answers import AnswerCalls
 from circadia.client.transfer import TransferCalls
 from circadia.client.waking import WakeCalls
 from circadia.clock import Clock, SystemClock
 
 
-class Client(WakeCalls, MemoryCalls, SleepCalls, TransferCalls):
+class Client(WakeCalls, MemoryCalls, SleepCalls, AnswerCalls, TransferCalls):
     """Speaks to a Circadia server over REST.
 
     Use it as `async with Client("http://127.0.0.1:4114", token) as client`. `timeout` is in seconds, for each call.

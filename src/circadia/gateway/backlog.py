@@ -27,7 +27,9 @@ RETRY_SECONDS: Final = 1.0
 class Backlog(ABC, Generic[T]):
     """A queue in front of the store."""
 
-    def __init__(self, clock: Clock, *, what: str, bound: int, batch: int) -> None:
+    def __init__(
+        self, clock: Clock, *, what: str, bound: int, batch: int, pause_seconds: float = PAUSE_SECONDS
+    ) -> None:
         """`what` names the entries in the log; `bound` is the most that are kept, `batch` what is written at once."""
         self._clock = clock
         self._what = what
@@ -36,8 +38,13 @@ class Backlog(ABC, Generic[T]):
         self._entries: deque[T] = deque()
         self._some = asyncio.Event()
         self._writing = asyncio.Lock()  # protects the order of the entries: one batch after the other
+        self._pause_seconds = pause_seconds
+        self._pausing: asyncio.Future[None] | None = None
         self._stopping = False
+        self._flying = 0
         self.dropped = 0
+        self.taken = 0
+        """Entries that there ever were."""
 
     def put(self, entry: T) -> None:
         """Have the entry written soon."""
@@ -45,6 +52,7 @@ class Backlog(ABC, Generic[T]):
             self._entries.popleft()
             self.dropped += 1
         self._entries.append(entry)
+        self.taken += 1
         self._some.set()
 
     @property
@@ -52,21 +60,36 @@ class Backlog(ABC, Generic[T]):
         """Return how many entries are not written yet."""
         return len(self._entries)
 
+    @property
+    def done(self) -> int:
+        """Return how many entries of all that there ever were are written, or lost."""
+        return self.taken - len(self._entries) - self._flying
+
     def stop(self) -> None:
         """Let `run` end after what it is writing now; a cancellation could leave a batch written and queued again."""
         self._stopping = True
         self._some.set()
+        if self._pausing is not None:
+            self._pausing.cancel()
 
     async def run(self) -> None:
         """Write until `stop` is called."""
         while not self._stopping:
             await self._some.wait()
-            await self._clock.sleep(PAUSE_SECONDS)
+            await self._gather()
             try:
                 await self.flush()
             except StorageUnavailable as error:
                 _logger.warning("cannot write %d %s yet: %s", len(self._entries), self._what, error)
                 await self._clock.sleep(RETRY_SECONDS)
+
+    async def _gather(self) -> None:
+        """Let entries come together, unless it is to end."""
+        self._pausing = asyncio.ensure_future(self._clock.sleep(0 if self._stopping else self._pause_seconds))
+        try:
+            await asyncio.wait((self._pausing,))
+        finally:
+            self._pausing.cancel()
 
     async def flush(self) -> None:
         """Write all entries that there are now; those that come meanwhile gather, or each write would have a few only.
@@ -79,6 +102,7 @@ class Backlog(ABC, Generic[T]):
             while due > 0 and self._entries:
                 batch = [self._entries.popleft() for _ in range(min(due, len(self._entries), self._batch))]
                 due -= len(batch)
+                self._flying = len(batch)
                 try:
                     await self.write(batch)
                 except StorageUnavailable:
@@ -87,6 +111,8 @@ class Backlog(ABC, Generic[T]):
                 except Exception:  # an entry that the database cannot hold must cost neither the others nor the queue
                     _logger.exception("%d %s cannot be written together", len(batch), self._what)
                     await self._write_one_by_one(batch)
+                finally:
+                    self._flying = 0
             if not self._entries:
                 self._some.clear()
 

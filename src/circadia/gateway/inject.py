@@ -4,26 +4,33 @@ A client sends its history again without what was put in. So the fitting part st
 all that a provider can cache, and stays the same while the model works on that turn with tools (MEM-13, MEM-15).
 """
 
+import asyncio
 from collections import OrderedDict
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final
 
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dreamt import Dreamt
 from circadia.gateway.model_call import ModelCall
+from circadia.gateway.ready import Answering, Asked, Lookup, not_shown
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
-from circadia.memory.context import Context, Hit
+from circadia.memory.answers.lookup import Outcome
+from circadia.memory.context import Context, Hit, room
 from circadia.memory.index import Question
 from circadia.memory.tier import Memory
 from circadia.memory.uses import Use, use_of
 from circadia.records.bank import Bank
 from circadia.records.block import Block
+from circadia.records.per_call import per_call
 from circadia.stores.base import Store, Tx
 
 REMEMBERED: Final = 1_000
 """Conversations whose last fitting part is kept, about 5 KB each."""
+AGAIN_SECONDS: Final = 1.0
+"""How long a call waits at most until an answer that was checked is found again; then it is shown as a hint."""
 _ASKED: Final = 2_000
 """Characters from the beginning and from the end of a user turn that are looked for; a file in between is not."""
 
@@ -42,63 +49,130 @@ class _Given:
     texts: set[str] = field(default_factory=set[str])
 
 
-class Injection:
-    """Adds contexts to calls."""
+@per_call
+class Injected:
+    """A call's body with what its bank says to it."""
 
-    def __init__(self, store: Store, memory: Memory, dreamt: Dreamt) -> None:
+    body: bytes
+    """The body; the same if the bank says nothing."""
+    used: Use | None = None
+    """What of a bank's derived memory stands in it."""
+    lookup: Lookup | None = None
+    """What the call gets of the ready answers; with a hit nothing is put into it."""
+
+
+@per_call
+class _Wanted:
+    """What is looked for, for one call."""
+
+    call: ModelCall
+    turn: Turn
+    asks: bool
+    """Whether something may fit its question."""
+    known: frozenset[str]
+    asked: Asked | None
+    hints: bool
+    """Whether there is a place for a hint."""
+    told: list[str]
+    """The line of what passes have changed; not worked out yet as long as it is empty."""
+
+
+@per_call
+class _Made:
+    """What was found."""
+
+    bank: Bank
+    context: Context | None
+    """None where none was wanted."""
+    lookup: Lookup | None
+
+
+class Injection:
+    """Adds contexts to calls, and looks for answers that make one needless."""
+
+    def __init__(self, store: Store, memory: Memory, dreamt: Dreamt, answering: Answering) -> None:
         self._store = store
         self._memory = memory
         self._dreamt = dreamt
+        self._answering = answering
         self._given: OrderedDict[tuple[str, str, str | None], _Given] = OrderedDict()
 
-    async def into(self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes) -> tuple[bytes, Use | None]:
-        """Return the body with the context in it, and what stands in that; the same body if there is nothing to say."""
+    async def into(
+        self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes, asked: Asked | None = None
+    ) -> Injected:
+        """Return the body with the context in it, if the policy wants one, or that there is an answer to what is asked.
+
+        While the model works on a turn with tools, what stands in it stays.
+        """
         key = (turn.agent.id, turn.conversation.id, turn.user)
         given = self._given.get(key)
         works_on = not any(not each.tool for each in prompt.heard)
         repeats = given is not None and works_on and given.question == prompt.question
         policy = call.agent.policy
-        asks = bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
+        asks = policy.inject and bool(prompt.question.strip()) and policy.fitting_tokens > 0 and not repeats
         known = prompt.texts | given.texts if given is not None and call.request.conversation else prompt.texts
-        told: list[str] = []
-
-        async def work(tx: Tx, question: Question | None) -> tuple[Bank, Context] | None:
-            bank = await self._memory.banks.bound(tx, policy, turn.user)
-            if bank is None:
-                return None
-            if not told:  # once, also if this is begun twice
-                told.append(self._dreamt.told(bank) if asks and call.route.generates else "")
-            context = await self._memory.contexts.build(
-                tx,
-                bank,
-                question,
-                stable_tokens=policy.stable_tokens,
-                fitting_tokens=policy.fitting_tokens,
-                known=known,
-                first=told[0],
-            )
-            return bank, context
-
+        wanted = _Wanted(
+            call=call, turn=turn, asks=asks, known=known, asked=None if repeats else asked,
+            hints=asks and prompt.user is not None, told=[],
+        )  # fmt: skip
         if asks:
-            made = await self._memory.retrieval.answered(self._store, _asked(prompt.question), work, explained=False)
+            made = await self._memory.retrieval.answered(
+                self._store, _asked(prompt.question), partial(self._made, wanted), explained=False
+            )
         else:
             async with self._store.read() as tx:
-                made = await work(tx, None)
-        if made is None:
-            return body, None
-        bank, context = made
+                made = await self._made(wanted, tx, None)
+        if made is None or made.context is None:
+            return Injected(body=body, lookup=None if made is None else made.lookup)
+        bank, context = made.bank, made.context
         fitting, hits, blocks = context.fitting, context.hits, context.blocks
         if repeats and given is not None and (given.bank, given.generation) == (bank.id, bank.generation):
             fitting, hits, blocks = given.fitting, given.hits, [*context.blocks, *given.blocks]
         elif asks and call.route.generates:  # what is only counted is not said
             self._keep(key, given if call.request.conversation else None, bank, prompt.question, context)
         if not context.stable and not fitting:
-            return body, None
+            return Injected(body=body, lookup=made.lookup)
         use = None
         if call.route.generates:
             upstream, model = call.provider.upstream.name, call.request.model
             use = use_of(bank, call.agent.id, hits, blocks, known=known, upstream=upstream, model=model)
-        return prompt.with_context(context.stable, fitting), use
+        return Injected(body=prompt.with_context(context.stable, fitting), used=use, lookup=made.lookup)
+
+    async def checked(self, turn: Turn, lookup: Lookup) -> Lookup:
+        """Ask a model whether what is alike in meaning is the same, and return what the call gets then.
+
+        That takes a while, so what was found is looked for again: an answer that has become void is none.
+        """
+        if not await self._answering.same(lookup):
+            return replace(lookup, sure=False)
+        async with asyncio.timeout(AGAIN_SECONDS), self._store.read() as tx:
+            bank = await self._memory.banks.bound(tx, turn.agent.policy, turn.user)
+            again = None if bank is None else await self._answering.found(tx, bank, lookup.asked)
+        if again is None or not again.unchecked or again.ready.match != lookup.ready.match:
+            return lookup
+        return replace(again, outcome=Outcome.HIT)
+
+    async def _made(self, wanted: _Wanted, tx: Tx, question: Question | None) -> _Made | None:
+        """Look for a ready answer, and build a context unless that is served; this may be begun twice for a call."""
+        policy = wanted.turn.agent.policy
+        bank = await self._memory.banks.bound(tx, policy, wanted.turn.user)
+        if bank is None:
+            return None
+        lookup = None if wanted.asked is None else await self._answering.found(tx, bank, wanted.asked)
+        if lookup is not None and lookup.outcome is Outcome.HIT:
+            return _Made(bank=bank, context=None, lookup=lookup)
+        if not policy.inject:
+            return _Made(bank=bank, context=None, lookup=None if lookup is None else not_shown(lookup))
+        if not wanted.told:  # once
+            tells = wanted.asks and wanted.call.route.generates
+            wanted.told.append(self._dreamt.told(bank) if tells else "")
+        (told,) = wanted.told
+        hint = lookup.hint(room(policy.fitting_tokens, told) // 2) if lookup is not None and wanted.hints else ""
+        context = await self._memory.contexts.build(
+            tx, bank, question, stable_tokens=policy.stable_tokens, fitting_tokens=policy.fitting_tokens,
+            known=wanted.known, first="\n".join(filter(None, (told, hint))),
+        )  # fmt: skip
+        return _Made(bank=bank, context=context, lookup=lookup if lookup is None or hint else not_shown(lookup))
 
     def _keep(
         self, key: tuple[str, str, str | None], given: _Given | None, bank: Bank, question: str, context: Context

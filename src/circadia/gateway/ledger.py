@@ -14,13 +14,15 @@ from circadia.ids import CallId
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 
+READY: Final = "ready"
+"""Tier of a call that was given an answer worked out ahead."""
 _UNKNOWN: Final = Usage()
 
 
 class Outcome:
     """What became of one call."""
 
-    __slots__ = ("at", "began", "first", "free", "id", "sent", "span", "status", "too_long")
+    __slots__ = ("at", "began", "first", "free", "id", "ready", "sent", "span", "status", "too_long")
 
     def __init__(self, call_id: CallId, at: datetime, began: float) -> None:
         self.id = call_id
@@ -31,7 +33,9 @@ class Outcome:
         self.span: Span = INVALID_SPAN
         """What traces show of it."""
         self.sent = False
-        """Whether it may have reached the upstream."""
+        """Whether it may have reached the upstream, or was answered without it."""
+        self.ready = False
+        """Whether its answer was ready, so that it never went upstream."""
         self.too_long = False
         """Whether the upstream refused it as longer than the model's context."""
         self.free = False
@@ -75,12 +79,14 @@ def _line(
         status = CallStatus.RESERVED
     else:
         status = CallStatus.DONE if answered(meter, outcome) else CallStatus.FAILED
+    cost = call.provider.prices.price(model, usage, outcome.at) if known and not outcome.ready else None
     return Call(
         id=outcome.id,
         at=outcome.at,
         agent_id=call.agent.id,
         session=call.agent.session,
         agent=call.agent.name,
+        tier=READY if outcome.ready else "hot",
         upstream=call.provider.upstream.name,
         endpoint=call.dialect.endpoint,
         model=model,
@@ -93,7 +99,7 @@ def _line(
         reasoning_tokens=usage.reasoning_tokens,
         reserved_tokens=tokens,
         reserved_nanousd=nanousd,
-        cost_nanousd=call.provider.prices.price(model, usage, outcome.at) if known else None,
+        cost_nanousd=0 if outcome.ready else cost,
         held_seconds=passage.held_seconds,
         first_token_seconds=None if outcome.first is None else outcome.first - outcome.began,
         total_seconds=seconds,

@@ -20,13 +20,12 @@ from circadia.gateway.ledger import Outcome, answered, filled, reserved, settled
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
-from circadia.gateway.reply import Phase, Reply
+from circadia.gateway.reply import OPENED_STREAM, Headers, Phase, Reply
 from circadia.gateway.stream import WholeEvents
-from circadia.gateway.turns import SleepTier, Told, Turn, Turns
+from circadia.gateway.turns import NOTHING, Noted, SleepTier, Turn, Turns
 from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.ids import AgentId, CallId, IdSource
-from circadia.memory.uses import Use
 from circadia.records.agent import Agent, OnWake
 from circadia.records.event import EventType
 from circadia.stores.base import Store
@@ -91,34 +90,52 @@ class Relay:
         if passage.held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
             raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
-        meter, told, used = _UNREAD, None, None
+        meter, noted = _UNREAD, NOTHING
         outcome = Outcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
         if self._traces.on:
             name = call.provider.upstream.name
             outcome.span = self._traces.relayed(call.dialect.endpoint, name, call.request.model, call.headers)
         try:
-            prepared = await self._tier.before(call, turn, body)
+            prepared = await self._tier.before(call, turn, body, held=passage.held)
             call, body = _with_size_of(call, body, prepared.body), prepared.body
-            told, used = prepared.told, prepared.used
+            noted, ready = prepared.noted, prepared.answer
             del prepared
+            if ready is not None:
+                meter = _meter(call, noted)
+                await self._answer(call, ready, reply, meter, outcome, _answer_headers(noted))
+                return
             if budgeted(policy):
                 outcome.at = (await self._budget.reserve(call.agent, reserved(call, turn, passage, outcome))).at
             if passage.held and policy.on_wake is not OnWake.FORWARD:
                 body = call.dialect.with_line(body, notice(passage, await self._unread(call.agent, passage)))
             asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
-            meter = call.dialect.meter(
-                streamed=call.request.streamed, take_usage_out=asking is not None, chain=call.request.chain,
-                words=told is not None,
-            )  # fmt: skip
+            meter = _meter(call, noted, take_usage_out=asking is not None)
             outcome.sent = True
-            await self._pass_on(call, body if asking is None else asking, reply, meter, outcome)
+            sent = body if asking is None else asking
+            await self._pass_on(call, sent, reply, meter, outcome, _answer_headers(noted))
         except UpstreamFailed as error:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
         finally:
-            self._write_down(call, turn, passage, meter, outcome, told, used)
+            self._write_down(call, turn, passage, meter, outcome, noted)
 
-    async def _pass_on(self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None) -> None:
+    async def _answer(
+        self, call: ModelCall, ready: bytes, reply: Reply, meter: Meter, outcome: Outcome, told: Headers
+    ) -> None:
+        """Give an answer that is ready; all else goes on as if the upstream had given it."""
+        meter.feed(ready)
+        meter.end()
+        await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
+        outcome.sent, outcome.ready, outcome.status = True, True, 200
+        if not call.request.streamed:
+            await reply.whole(200, [(b"content-type", b"application/json"), *told], ready)
+            return
+        await reply.start(200, [*OPENED_STREAM, *told])
+        await reply.finish(ready)
+
+    async def _pass_on(
+        self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None, told: Headers = (),
+    ) -> None:  # fmt: skip
         headers = crossing.to_upstream(call.headers)
         again = call.route.dialect != "plain" or call.method == "GET"
         answer: Answer | None = None
@@ -134,9 +151,9 @@ class Relay:
             if reply.phase is Phase.OPENED:
                 await _require_fitting(call, answer, whole)
             if whole is None:
-                await self._pass_stream(call, answer, reply, meter)
+                await self._pass_stream(call, answer, reply, meter, told)
             else:
-                await self._pass_whole(call, answer, whole, reply, meter)
+                await self._pass_whole(call, answer, whole, reply, meter, told)
         except UpstreamFailed as error:
             self._error_event(call, None, error.message)
             raise
@@ -144,7 +161,9 @@ class Relay:
             if answer is not None:  # the caller is gone or the rest is not wanted: end the upstream's work too
                 answer.close()
 
-    async def _pass_whole(self, call: ModelCall, answer: Answer, whole: bytes, reply: Reply, meter: Meter) -> None:
+    async def _pass_whole(
+        self, call: ModelCall, answer: Answer, whole: bytes, reply: Reply, meter: Meter, told: Headers
+    ) -> None:
         if answer.status < 300:
             meter.feed(whole)
             meter.end()
@@ -152,17 +171,17 @@ class Relay:
         else:
             whole = call.provider.upstream.without_key(whole)
         opened = reply.phase is Phase.OPENED
-        headers = [] if opened else crossing.to_caller(answer.headers, length=False)
+        headers = [] if opened else [*crossing.to_caller(answer.headers, length=False), *told]
         await reply.whole(answer.status, headers, whole)
 
-    async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter) -> None:
+    async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter, told: Headers) -> None:
         owned = 0
         last = b""
         events = WholeEvents()
         cell = self._presence.known(call.agent.id) if call.agent.policy.abort_streams else None
         cut = None if cell is None else _cut_by_sleep(cell, answer)
         try:
-            await reply.start(answer.status, crossing.to_caller(answer.headers, length=False))
+            await reply.start(answer.status, [*crossing.to_caller(answer.headers, length=False), *told])
             async for chunk in answer:
                 passed = events.feed(meter.feed(chunk))
                 if len(meter.ids) > owned:
@@ -208,9 +227,8 @@ class Relay:
             return await tx.deliveries.count_unread(agent.id)
 
     def _write_down(
-        self, call: ModelCall, turn: Turn, passage: Passage, meter: Meter, outcome: Outcome, told: Told | None,
-        used: Use | None,
-    ) -> None:  # fmt: skip
+        self, call: ModelCall, turn: Turn, passage: Passage, meter: Meter, outcome: Outcome, noted: Noted
+    ) -> None:
         if not outcome.sent:
             if budgeted(call.agent.policy):  # its caller went while the budget was asked: the place is free again
                 self._budget.release(outcome.id)
@@ -224,15 +242,27 @@ class Relay:
         self._journal.put(line)
         whole = answered(meter, outcome)
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
-        said = None if told is None else meter.said()
+        said = None if noted.told is None else meter.said()
         share = filled(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
-        self._tier.after(call, turn, answered=whole, told=told, said=said, filled=share, used=used)
+        hashes = meter.answer_hashes
+        self._tier.after(call, turn, answered=whole, noted=noted, said=said, hashes=hashes, filled=share)
 
 
 def _asks_for_stream(call: ModelCall) -> bool:
     """Return whether a stored answer is fetched as a stream."""
     query = call.target.partition("?")[2]
     return call.route.dialect == "stored_response" and "stream=true" in query.lower().split("&")
+
+
+def _meter(call: ModelCall, noted: Noted, *, take_usage_out: bool = False) -> Meter:
+    return call.dialect.meter(
+        streamed=call.request.streamed, take_usage_out=take_usage_out, chain=call.request.chain,
+        words=noted.told is not None,
+    )  # fmt: skip
+
+
+def _answer_headers(noted: Noted) -> Headers:
+    return () if noted.lookup is None else noted.lookup.headers
 
 
 def _with_size_of(call: ModelCall, before: bytes, after: bytes) -> ModelCall:

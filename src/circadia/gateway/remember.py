@@ -15,17 +15,20 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
+from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.backlog import Backlog
 from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.prompt import Heard
 from circadia.gateway.headers import one
-from circadia.gateway.inject import Injection
+from circadia.gateway.inject import Injected, Injection
 from circadia.gateway.model_call import ModelCall
-from circadia.gateway.turns import Prepared, Told, Turn
+from circadia.gateway.ready import Answering, Lookup, wanted
+from circadia.gateway.turns import Noted, Prepared, Told, Turn
 from circadia.ids import AgentId
+from circadia.memory.answers.lookup import Outcome
 from circadia.memory.banks import USER
 from circadia.memory.capture import Capturing, Exchange, Utterance
-from circadia.memory.uses import Use, Uses
+from circadia.memory.uses import Uses
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Trust
 from circadia.stores.base import Store
@@ -54,6 +57,19 @@ class Exchanges(Backlog[Exchange]):
         super().__init__(clock, what="exchanges for memory", bound=BOUND, batch=_BATCH)
         self._store = store
         self._capturing = capturing
+        self._last: dict[tuple[str | None, str], int] = {}
+        """Which entry was the last one of a bank's or template's end user, or of a conversation with nobody named."""
+
+    def put(self, entry: Exchange) -> None:
+        """Have the exchange written soon."""
+        if self.done == self.taken:
+            self._last.clear()
+        super().put(entry)
+        self._last[entry.policy.bank, entry.user or entry.session] = self.taken
+
+    def settled(self, policy: AgentPolicy, user: str | None, session: str) -> bool:
+        """Return whether all that this person, or this conversation, has said to the bank is written, or lost."""
+        return self._last.get((policy.bank, user or session), 0) <= self.done
 
     async def write(self, batch: Sequence[Exchange]) -> None:
         """Write exchanges in one transaction."""
@@ -65,12 +81,17 @@ class Exchanges(Backlog[Exchange]):
 class Remembering:
     """The sleep tier's part of a call: memory, where the agent is bound to a bank."""
 
-    def __init__(self, clock: Clock, signals: Signals, injection: Injection, exchanges: Exchanges, uses: Uses) -> None:
+    def __init__(
+        self, clock: Clock, signals: Signals, injection: Injection, exchanges: Exchanges, uses: Uses,
+        answering: Answering, book: AnswerBook,
+    ) -> None:  # fmt: skip
         self._clock = clock
         self._signals = signals
         self._injection = injection
         self._exchanges = exchanges
         self._uses = uses
+        self._answering = answering
+        self._book = book
         self._awaited: OrderedDict[tuple[AgentId, str], tuple[str, str | None]] = OrderedDict()
         """Conversation and end user of answers that are made in the background."""
         self.calls = 0
@@ -78,31 +99,41 @@ class Remembering:
         self.strangers = 0
         """Calls that were neither given anything nor kept since nobody knows for whom they are."""
 
-    async def before(self, call: ModelCall, turn: Turn, body: bytes) -> Prepared:
-        """Return the body with what the agent's bank says to it; the same body if it says nothing, or cannot."""
+    async def before(self, call: ModelCall, turn: Turn, body: bytes, *, held: bool = False) -> Prepared:
+        """Return the body with what the agent's bank says to it, the same if that is nothing; or the answer."""
         policy = call.agent.policy
-        injects, keeps = policy.inject and (policy.stable_tokens or policy.fitting_tokens), _keeps(policy)
-        if policy.bank is None or not (injects or keeps):
+        injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps(policy)
+        if policy.bank is None or not (injects or keeps or wanted(policy)):
             return Prepared(body=body)
         if turn.user is None and (policy.multi_user or USER in policy.bank):
             self.strangers += 1
             return Prepared(body=body)
         self._signals.publish(TURN, policy.bank, {"user": turn.user})
-        told = used = None
+        told = lookup = None
+        given = Injected(body=body)
         try:
             prompt = call.dialect.prompt(body)
             if prompt is None:
                 return Prepared(body=body)
             if keeps:
                 told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now())
-            if injects:
+            late = held or not self._exchanges.settled(policy, turn.user, turn.conversation.id)
+            asked = self._answering.asked(call, turn.user, body, late=late, keeps=keeps)
+            if injects or asked is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
-                    body, used = await self._injection.into(call, turn, prompt, body)
+                    given = await self._injection.into(call, turn, prompt, body, asked)
+            lookup = given.lookup
+            if lookup is not None and lookup.unchecked:
+                lookup = await self._injection.checked(turn, lookup)
+            if lookup is not None and lookup.outcome is Outcome.HIT:
+                hit, lookup = lookup, None  # it is one as soon as its answer is written
+                answer = self._answering.said(hit, body)
+                return Prepared(body=body, noted=Noted(told=told, lookup=hit), answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of memory: no fault of it may keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
-        return Prepared(body=body, told=told, used=used)
+        return Prepared(body=given.body, noted=Noted(told=told, used=given.used, lookup=lookup))
 
     def after(
         self,
@@ -110,14 +141,17 @@ class Remembering:
         turn: Turn,
         *,
         answered: bool,
-        told: Told | None,
+        noted: Noted,
         said: Said | None,
+        hashes: Sequence[str],
         filled: float,
-        used: Use | None,
     ) -> None:
         """Count the call and the completed turn; have what was said written soon, if anything was answered."""
+        told, lookup = noted.told, noted.lookup
         if answered:
-            self._uses.note(used)
+            self._uses.note(noted.used)
+            if lookup is not None:
+                self._note(lookup, hashes, kept=told is not None)
         if call.agent.policy.bank is not None:
             ended = {"user": turn.user, "ended": True, "filled": filled}
             self._signals.publish(TURN, call.agent.policy.bank, ended)
@@ -142,6 +176,14 @@ class Remembering:
             session, user = self._awaited.get((call.agent.id, handle), (handle, None))
             answer = self._answered(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
             self._keep(call, session, user, answer)
+
+    def _note(self, lookup: Lookup, hashes: Sequence[str], *, kept: bool) -> None:
+        try:
+            self._book.note(lookup)
+        except Exception:  # as above
+            _logger.exception("a question is not noted for ready answers")
+        if kept and lookup.asked.whole:
+            self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
     def _keep(self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance]) -> None:
         try:

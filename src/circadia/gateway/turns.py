@@ -7,7 +7,7 @@ response, else the one whose last request is the longest known beginning of this
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Protocol
+from typing import Final, Protocol
 
 from circadia.clock import Clock
 from circadia.gateway.dialects.base import ModelRequest, Said
@@ -15,6 +15,7 @@ from circadia.gateway.dialects.prompt import Heard
 from circadia.gateway.headers import named
 from circadia.gateway.journal import Journal
 from circadia.gateway.model_call import ModelCall
+from circadia.gateway.ready import Lookup
 from circadia.ids import ConversationId, IdSource
 from circadia.memory.uses import Use
 from circadia.records.agent import Agent
@@ -54,22 +55,37 @@ class Told:
 
 
 @per_call
-class Prepared:
-    """A call on its way upstream."""
+class Noted:
+    """What is to be told of a call once it has ended."""
 
-    body: bytes
-    """What goes upstream."""
     told: Told | None = None
     """What is to be kept with the answer; none if nothing is."""
     used: Use | None = None
     """What of a bank's derived memory stands in it; none if nothing does."""
+    lookup: Lookup | None = None
+    """What it got of the ready answers; none if none were looked up."""
+
+
+NOTHING: Final = Noted()
+
+
+@per_call
+class Prepared:
+    """A call on its way upstream, or its answer."""
+
+    body: bytes
+    """What goes upstream."""
+    noted: Noted = NOTHING
+    """What is to be told of it."""
+    answer: bytes | None = None
+    """The whole answer in the provider's shape, where it is ready: then nothing goes upstream."""
 
 
 class SleepTier(Protocol):
     """What may change a call before it goes upstream, and learns how it ended. Neither may fail the call."""
 
-    async def before(self, call: ModelCall, turn: Turn, body: bytes) -> Prepared:
-        """Return what goes upstream."""
+    async def before(self, call: ModelCall, turn: Turn, body: bytes, *, held: bool = False) -> Prepared:
+        """Return what goes upstream; `held` says that the call was made before a sleep."""
         ...
 
     def after(
@@ -78,14 +94,15 @@ class SleepTier(Protocol):
         turn: Turn,
         *,
         answered: bool,
-        told: Told | None,
+        noted: Noted,
         said: Said | None,
+        hashes: Sequence[str],
         filled: float,
-        used: Use | None,
     ) -> None:
         """Learn that the call ended, whether with a whole answer, and what the answer said as far as it came.
 
-        `filled` is the share of its model's context that it filled, where that is known.
+        `hashes` are those of the conversation with the answer. `filled` is the share of its model's context that it
+        filled, where that is known.
         """
         ...
 

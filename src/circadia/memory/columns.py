@@ -35,3 +35,18 @@ class Column:
             self._held = held
         self._held[self._count : needed] = values
         self._count = needed
+
+
+def ranked(scores: Array, count: int) -> Array:
+    """Return where the best of the scores above 0 stand, so many at most, in order; of equal ones the last."""
+    least = np.partition(scores, -count)[-count] if 0 < count < len(scores) else 0.0
+    found = np.flatnonzero(scores >= least if least > 0 else scores > 0)[::-1]
+    return found[np.argsort(-scores[found], kind="stable")[:count]]
+
+
+def highest(scores: Array, depth: int) -> Array:
+    """Return the best rows with a score, so many at most."""
+    rows = np.flatnonzero(scores > 0)
+    if len(rows) > depth:
+        rows = rows[np.argpartition(-scores[rows], depth)[:depth]]
+    return rows

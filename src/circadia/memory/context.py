@@ -117,9 +117,8 @@ class Contexts:
         stable, blocks, left_out = _stable([part for part in parts if part.block.pinned], stable_tokens)
         if question is None:
             return Context(stable=stable, fitting="", blocks=blocks, hits=(), left_out=left_out)
-        budget = fitting_tokens - tokens(HEAD) - 30  # with the fence
+        budget = room(fitting_tokens, first)
         lines = [first] if first else []
-        budget -= tokens(first)
         for part in parts:
             if part.cost <= budget and not part.block.pinned and not part.terms.isdisjoint(question.terms):
                 budget -= part.cost
@@ -188,6 +187,11 @@ def tokens(text: str) -> int:
     return -(-len(text.encode("utf-8", "surrogateescape")) // BYTES_A_TOKEN)
 
 
+def room(fitting_tokens: int, first: str = "") -> int:
+    """Return how many tokens are left of those of a fitting part, with the fence, its head and what stands first."""
+    return fitting_tokens - tokens(HEAD) - 30 - tokens(first)
+
+
 def shown_tokens(item: Excerpt) -> int:
     """Return what a note or an episode takes of a context."""
     return tokens(_line(item)) + 1
@@ -224,9 +228,15 @@ def _mark(text: str) -> str:
 
 def _part(block: Block) -> _Part:
     text = f"## {block.label}{f' ({block.description})' if block.description else ''}\n{block.value}"
-    words = b"" if block.pinned else stored_terms(f"{block.label} {block.description} {block.value}")
+    terms = frozenset[int]() if block.pinned else block_terms(block)
+    return _Part(block=block, text=text, cost=tokens(text) + 1, terms=terms)
+
+
+def block_terms(block: Block) -> frozenset[int]:
+    """Return the words of a block: where it shares one with a question, it stands in the context of that."""
+    words = stored_terms(f"{block.label} {block.description} {block.value}")
     terms: list[int] = np.frombuffer(words, np.uint32).tolist()
-    return _Part(block=block, text=text, cost=tokens(text) + 1, terms=frozenset(terms))
+    return frozenset(terms)
 
 
 def _line(item: Excerpt) -> str:

@@ -57,6 +57,7 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         await tx.passes.blank(bank.id, gone | notes)
         await tx.sleep_calls.forget(bank_id=bank.id)
         await tx.views.drop(bank.id)  # a question may have been said, too
+        await tx.answers.clear(bank.id)
         await tx.banks.bump(bank.id)
     return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
 

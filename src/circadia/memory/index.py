@@ -13,17 +13,19 @@ take in what stands before and after in the same conversation, most of all the q
 import threading
 from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
 from itertools import islice, pairwise, repeat
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
-from circadia.memory.columns import Array, Column
+from circadia.memory.columns import Array, Column, highest, ranked
+from circadia.memory.question import Question, Scored
 from circadia.memory.terms import QUESTION, words
+from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, rarity, touching
 from circadia.memory.vectors import Vectors
 from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.ready_view import Heads
 
 # BM25's constants are those of SQLite's FTS5 and of most of the literature. The others were chosen by
 # `benchmarks/recall.py` on conversations other than those that it measures.
@@ -61,61 +63,6 @@ _COLUMNS: Final[Mapping[str, DTypeLike]] = {
 """What is kept of each row; `before` and `after` are the rows beside it in its conversation."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Question:
-    """What is looked for."""
-
-    text: str = ""
-    """The question itself, if a ready view may answer it."""
-    waits: bool = False
-    """Whether its vectors are on their way, so that only a ready view can answer it yet."""
-    terms: Sequence[int] = ()
-    """Hashes of its words."""
-    vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
-    """Its embedding by embedder, unit length."""
-    names: Collection[str] = ()
-    """Its words, lower case, to see whom it names."""
-    layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
-    """What is searched."""
-    since: float | None = None
-    """From this time on, seconds since 1970."""
-    until: float | None = None
-    """Before this time."""
-    session: str | None = None
-    """In this conversation only."""
-    speaker: str | None = None
-    """Said by them only."""
-    kinds: Collection[str] = ()
-    """Of these kinds only; all if empty."""
-    trusts: Collection[str] = ()
-    """From these sources only; all if empty."""
-    recency: float = 0.0
-    """What something that happens now gets, half of it after `half_life` seconds, and so on."""
-    half_life: float = 30 * 86_400.0
-    """Seconds."""
-    importance: float = 0.0
-    """What the most important gets."""
-    now: float = 0.0
-    """The present, seconds since 1970."""
-    limit: int = 10
-    """How many are returned."""
-    explained: bool = True
-    """Whether each is returned with the parts of its score."""
-
-
-class Scored(NamedTuple):
-    """What was found, with why; a tuple, since a call looks at thirty."""
-
-    layer: Layer
-    """Where it is."""
-    number: int
-    """Its number there."""
-    score: float
-    """The greater, the better; comparable within one search."""
-    parts: Mapping[str, float]
-    """The score's parts by name; `weight` multiplies the sum of the others. Empty if they were not asked for."""
-
-
 class Index:
     """Rows of one bank, from both layers; for threads too, one at a time."""
 
@@ -128,6 +75,8 @@ class Index:
         self._vectors: Final[dict[str, Vectors]] = {}
         self._codes: Final[dict[str, dict[str, int]]] = {}
         self._latest: Final[dict[int, int]] = {}
+        self._ordered: Final = {layer: (Column(np.int64), Column(np.int32)) for layer in Layer}
+        """Numbers of each layer, which ascend, and the rows of them."""
         self._called: Final[dict[str, list[int]]] = {}
         self._words = 0
         # A search may run in a thread on behalf of somebody who has gone; no row is added meanwhile.
@@ -160,16 +109,64 @@ class Index:
     def weigh(self, layer: Layer, weights: Mapping[int, float]) -> None:
         """Take weights by number in place of those that rows have."""
         with self._busy:
-            rows = np.flatnonzero(
-                self._is("layer", (layer,)) & np.isin(self._of("number"), np.fromiter(weights, np.int64))
-            )
-            numbers: list[int] = self._of("number")[rows].tolist()
+            rows, numbers = self._numbered(layer, weights)
             self._of("weight")[rows] = [weights[number] for number in numbers]
+
+    def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
+        """Return the weights by number of those of these rows that are here."""
+        with self._busy:
+            rows, found = self._numbered(layer, numbers)
+            values: list[float] = self._of("weight")[rows].tolist()
+        return dict(zip(found, values, strict=True))
 
     def find(self, question: Question) -> Sequence[Scored]:
         """Return the best rows, best first."""
         with self._busy:
             return self._found(question)
+
+    def since(self, heads: Heads, question: Question) -> Sequence[Later]:
+        """Return which of the rows with greater numbers may be about the question."""
+        with self._busy:
+            keys: list[tuple[Layer, int]] = []
+            later = [np.linspace(0, len(self), min(len(self), SAMPLED), endpoint=False).astype(np.int32)]
+            for layer, head in zip((Layer.EPISODES, Layer.NOTES), heads, strict=True):
+                numbers, rows = (column.values for column in self._ordered[layer])
+                first = int(numbers.searchsorted(head, "right"))
+                there = self._of("weight")[rows[first:]] > 0  # else it was retired since
+                later.append(rows[first:][there])
+                keys += [(layer, number) for number in numbers[first:][there].tolist()]
+            return touching(self.beside(np.concatenate(later), question), len(later[0]), keys) if keys else ()
+
+    def beside(self, rows: Array, question: Question) -> Rows:
+        """Return rows beside a question."""
+        before = self._of("before")[rows]
+        asked = np.append(self._of("question"), False)[before]
+        words, near = np.zeros(len(self) + 1), np.full(len(self) + 1, np.nan)
+        rare = {term: rarity(len(self), len(self._having(term))) for term in question.terms}
+        for term, weight in rare.items():
+            words[self._having(term)] += weight / sum(rare.values())
+        allowed = np.zeros(len(self) + 1, np.bool_)
+        allowed[rows] = allowed[before[asked]] = True
+        for embedder, vector in question.vectors.items():
+            if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
+                found, cosines = held.nearest(vector, len(self), allowed)
+                near[found] = cosines
+        speaks = np.zeros(len(self) + 1, np.bool_)
+        for term in question.subjects:
+            speaks[self._having(term)] = True
+        speaks[rows] |= speaks[before]
+        for term in POINTING if question.subjects else ():
+            speaks[self._having(term)] = True
+        return Rows(
+            words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
+            lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._of("question")[rows],
+            elsewhere=~speaks[rows] & bool(question.subjects),
+        )  # fmt: skip
+
+    def _having(self, term: int) -> Array:
+        """Return the rows that have a word."""
+        posting = self._postings.get(term)
+        return np.frombuffer(b"" if posting is None else posting[0], np.uint32)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
@@ -197,6 +194,8 @@ class Index:
         for name, values in added.items():
             self._columns[name].extend(np.asarray(values))
         self._chain(first, sessions)
+        for column, values in zip(self._ordered[layer], (added["number"], range(first, len(self))), strict=True):
+            column.extend(np.asarray(values))
         self.last[layer] = rows[-1].number
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
         self._embed([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
@@ -211,7 +210,7 @@ class Index:
         if not len(close):
             return []
         score = sum(self._parts(close, words, meaning, question).values()) * self._of("weight")[close]
-        best = _first(score, question.limit)
+        best = ranked(score, question.limit)
         rows = close[best]
         layers = [Layer(each) for each in self._codes["layer"]]
         # As lists at once: one number of an array at a time takes longer than all of the search.
@@ -333,7 +332,7 @@ class Index:
 
     def _close(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         """Return the rows to look at closely: the best by either, with what stands around them."""
-        seeds = np.concatenate([_best(words[:-1], depth), _best(meaning[:-1], depth)])
+        seeds = np.concatenate([highest(words[:-1], depth), highest(meaning[:-1], depth)])
         before, after = self._of("before"), self._of("after")
         next_ = after[seeds]
         close = np.zeros(len(self) + 1, np.bool_)
@@ -350,6 +349,15 @@ class Index:
         long_before = np.where(before == _NONE, _NONE, befores.take(before))
         return share * given.take(before) + LONG_BEFORE * given.take(long_before) + AFTER * given.take(after)
 
+    def _numbered(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
+        """Return the rows of these numbers, and the numbers, of those that are here."""
+        asked = np.fromiter(numbers, np.int64)
+        known, rows = (column.values for column in self._ordered[layer])
+        at = known.searchsorted(asked)
+        here = np.flatnonzero(at < len(known))
+        here = here[known[at[here]] == asked[here]]
+        return rows[at[here]], asked[here].tolist()
+
     def _is(self, name: str, values: Collection[str]) -> Array:
         codes = [self._codes.get(name, {}).get(value, _NONE - 1) for value in values]
         return np.isin(self._of(name), codes)
@@ -365,18 +373,3 @@ class Index:
             if name == "speaker":
                 self._called.setdefault(next(words(value), ""), []).append(code)
         return code
-
-
-def _first(scores: Array, count: int) -> Array:
-    """Return where the best of the scores above 0 stand, so many at most, in order; of equal ones the last."""
-    least = np.partition(scores, -count)[-count] if 0 < count < len(scores) else 0.0
-    found = np.flatnonzero(scores >= least if least > 0 else scores > 0)[::-1]
-    return found[np.argsort(-scores[found], kind="stable")[:count]]
-
-
-def _best(scores: Array, depth: int) -> Array:
-    """Return the best rows with a score, so many at most."""
-    rows = np.flatnonzero(scores > 0)
-    if len(rows) > depth:
-        rows = rows[np.argpartition(-scores[rows], depth)[:depth]]
-    return rows

@@ -13,12 +13,14 @@ from circadia.memory.asked import Askings, described, key_of, normal, stamp_of
 from circadia.memory.columns import Array
 from circadia.memory.index import UNEXPLAINED, Index, Question, Scored
 from circadia.memory.terms import asked_terms, words
+from circadia.memory.touching import Later
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
+from circadia.records.ready_view import Heads
 from circadia.stores.base import Store, Tx
 from circadia.stores.memory import Episodes, Notes
 
@@ -71,6 +73,20 @@ class Seen:
     """The newest version of each, by label; the same sequence as the last time if none was written since."""
     scored: Sequence[Scored]
     """What the question finds, best first."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Since:
+    """A bank as a transaction shows it, beside what it was before."""
+
+    blocks: Sequence[Block]
+    """The newest version of each, by label."""
+    weights: Mapping[Layer, Mapping[int, float]]
+    """Of the rows that were asked for, by number; those that are gone are left out."""
+    later: Sequence[Later]
+    """Rows with greater numbers that may be about the question."""
+    heads: Heads
+    """The greatest numbers that were looked at."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -183,10 +199,7 @@ class Retrieval:
         return held is None or held.generation != bank.generation or not len(held.index)
 
     async def _seen(self, tx: Tx, bank: Bank, question: Question | None) -> Seen:
-        held = self._held.get(bank.id)
-        if held is None or held.generation < bank.generation:
-            held = self._held[bank.id] = _Held(generation=bank.generation, demotions=bank.demotions)
-        self._held.move_to_end(bank.id)
+        held = self._of(bank)
         scored: Sequence[Scored] = ()
         async with held.lock:
             if held.generation == bank.generation:  # else the transaction is older and shows what is gone by now
@@ -196,6 +209,32 @@ class Retrieval:
                 scored = await asyncio.to_thread(held.index.find, question) if apart else held.index.find(question)
         self._make_room()
         return Seen(blocks=held.blocks, scored=scored)
+
+    async def since(
+        self, tx: Tx, bank: Bank, shown: Mapping[Layer, Collection[int]], heads: Heads, question: Question
+    ) -> Since | None:
+        """Return blocks, weights of the rows `shown`, and what came after `heads`, beside the question.
+
+        None if the transaction is so old that something has been forgotten since.
+        """
+        held = self._of(bank)
+        async with held.lock:
+            if held.generation != bank.generation:
+                return None
+            await self._keep_up(tx, bank, held, searched=True)
+            weights = {layer: held.index.weights(layer, numbers) for layer, numbers in shown.items()}
+            last = Heads(held.index.last[Layer.EPISODES], held.index.last[Layer.NOTES])
+            later = held.index.since(heads, question)
+            found = Since(blocks=held.blocks, weights=weights, later=later, heads=last)
+        self._make_room()
+        return found
+
+    def _of(self, bank: Bank) -> _Held:
+        held = self._held.get(bank.id)
+        if held is None or held.generation < bank.generation:
+            held = self._held[bank.id] = _Held(generation=bank.generation, demotions=bank.demotions)
+        self._held.move_to_end(bank.id)
+        return held
 
     async def fetched(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[Found]:
         """Return what was found with its texts; without what is gone by now."""

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass, field
 
+from circadia.memory.answers.shelf import Shelves
 from circadia.memory.banks import Banks
 from circadia.memory.blocks import Blocks
 from circadia.memory.context import Contexts
@@ -28,6 +29,8 @@ class Memory:
     """What goes into prompts."""
     intake: Intake
     """Imports."""
+    shelves: Shelves
+    """Finds ready answers."""
     embedding: Background | None = None
     """What makes vectors; none if searches go by words alone."""
     uses: Uses = field(default_factory=Uses)

@@ -31,7 +31,7 @@ class Call:
     agent: str
     """The agent's name."""
     tier: str = "hot"
-    """`hot`, or `sleep` for a call of the sleep tier."""
+    """`hot`, `ready` for one that was given an answer worked out ahead, or `sleep` for a call of the sleep tier."""
     upstream: str
     """Name of the provider in the configuration."""
     endpoint: str

@@ -41,6 +41,8 @@ class EventType(StrEnum):
     FORGOTTEN = "forgotten"
     PASS = "pass"
     OPERATION_PAUSED = "operation_paused"
+    ANSWERS_FELL_BACK = "answers_fell_back"
+    ANSWERS_TRUSTED = "answers_trusted"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

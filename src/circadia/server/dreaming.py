@@ -23,6 +23,7 @@ from circadia.memory.tier import Memory
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepModelSettings
 from circadia.sleeptime.agents import SleeptimeAgents
+from circadia.sleeptime.ahead import Ahead, Readying
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.grounding import grounded
 from circadia.sleeptime.operations.registry import chosen, loaded
@@ -42,6 +43,8 @@ _logger = logging.getLogger(__name__)
 
 T = TypeVar("T", bound=BaseModel)
 
+Minds = tuple[Mind | None, Mapping[str, Mind]]
+"""The tier's model, and those of single operations."""
 Secret = Callable[[str, str | None], str | None]
 """Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
 
@@ -60,7 +63,7 @@ def sleep_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals
 def sleep_worker(
     tier: Sleeptime,
     settings: Settings,
-    minds: tuple[Mind | None, Mapping[str, Mind]],
+    minds: Minds,
     clock: Clock,
     ids: IdSource,
     store: Store,
@@ -68,18 +71,23 @@ def sleep_worker(
     memory: Memory,
     wakes: Requests | None = None,
     traces: Traces | None = None,
+    ahead: Ahead | None = None,
 ) -> SleepWorker:
-    """Build what runs passes; `minds` are the tier's model and those of single operations.
+    """Build what runs passes; `minds` are the tier's model and those of single operations, `ahead` asks agents'.
 
     Raises:
         ConfigError: an operation of the user's own cannot be loaded.
     """
     operations = partial(chosen, own=loaded(settings.sleeptime.own_operations))
+    readying = None
+    if ahead is not None:
+        readying = Readying(ahead=ahead, shelves=memory.shelves, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES,
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
         ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended, traces=traces or Traces(),
+        readying=readying,
     )  # fmt: skip
     return SleepWorker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 
@@ -90,9 +98,7 @@ def sleep_savings(settings: Settings, clock: Clock, store: Store, memory: Memory
     return Savings(clock, store, memory.uses, lists)
 
 
-def sleep_minds(
-    settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack
-) -> tuple[Mind | None, Mapping[str, Mind]]:
+def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack) -> Minds:
     """Return the tier's model, if there is one, and those of operations that have their own (SLEEP-41).
 
     Raises:

@@ -6,10 +6,14 @@ from dataclasses import replace
 import aiohttp
 
 from circadia.clock import Clock
+from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.dreamt import Dreamt
 from circadia.gateway.inject import Injection
+from circadia.gateway.ready import Answering
 from circadia.gateway.remember import Exchanges, Remembering
 from circadia.ids import IdSource
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.answers.shelf import Shelves
 from circadia.memory.banks import USER, Banks, NewBank
 from circadia.memory.blocks import Blocks
 from circadia.memory.capture import Capturing
@@ -80,6 +84,7 @@ def memory_tier(
     retrieval = Retrieval(clock, questions, max_rows=settings.memory.max_indexed_rows)
     banks = Banks(clock, ids, {name: each.policy() for name, each in settings.banks.items()})
     episodes = Episodes(clock, ids, signals)
+    words = embedder if isinstance(embedder, BundledEmbedder) else BundledEmbedder()
     return Memory(
         banks=banks,
         episodes=episodes,
@@ -87,6 +92,7 @@ def memory_tier(
         retrieval=retrieval,
         contexts=Contexts(retrieval),
         intake=Intake(clock, banks, episodes),
+        shelves=Shelves(clock, retrieval, words, fitted, settings.answers),
     )
 
 
@@ -110,12 +116,13 @@ def made_embedder(
 
 
 def at_gateway(
-    clock: Clock, store: Store, signals: Signals, memory: Memory, dreams: Sleeptime
-) -> tuple[Exchanges, Remembering]:
+    clock: Clock, store: Store, signals: Signals, memory: Memory, dreams: Sleeptime, answering: Answering,
+    book: AnswerBook,
+) -> tuple[Exchanges, Remembering]:  # fmt: skip
     """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
     exchanges = Exchanges(clock, store, Capturing(clock, memory.banks, memory.episodes))
-    injection = Injection(store, memory, Dreamt(signals, dreams))
-    return exchanges, Remembering(clock, signals, injection, exchanges, memory.uses)
+    injection = Injection(store, memory, Dreamt(signals, dreams), answering)
+    return exchanges, Remembering(clock, signals, injection, exchanges, memory.uses, answering, book)
 
 
 async def file_banks(settings: Settings, store: Store, memory: Memory) -> None:

@@ -22,42 +22,39 @@ from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.errors import ConfigError
+from circadia.gateway.ahead import AheadOfCalls
+from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.backlog import Backlog
 from circadia.gateway.bodies import Parking
 from circadia.gateway.budget import Budget
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.registry import dialects
 from circadia.gateway.gate import Gate
 from circadia.gateway.journal import Journal
 from circadia.gateway.mcp_door import OWN, McpDoor
 from circadia.gateway.mcp_http import McpHttp
 from circadia.gateway.mcp_stdio import StdioServers
-from circadia.gateway.model_call import Provider
 from circadia.gateway.model_door import ModelDoor
 from circadia.gateway.owners import Owners
-from circadia.gateway.paths import parse_rules
+from circadia.gateway.ready import Answering
 from circadia.gateway.relay import Relay
 from circadia.gateway.remember import Exchanges
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
 from circadia.gateway.turns import Turns
-from circadia.gateway.upstream import Upstream, provider_headers
-from circadia.gateway.wire import Origin
-from circadia.gateway.wire_dial import tls_context
-from circadia.gateway.wire_pool import Pool
 from circadia.ids import IdSource, RandomIds, hash_token
-from circadia.llm.prices import PriceList
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
-from circadia.server.dreaming import sleep_minds, sleep_savings, sleep_tier, sleep_worker
+from circadia.server.answering import answers_at_gateway
+from circadia.server.dreaming import Minds, sleep_minds, sleep_savings, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
 from circadia.server.gauges import gauges, sleep_gauges
+from circadia.server.providers import opened_providers
 from circadia.server.reload import Reload
 from circadia.server.remembering import at_gateway, file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
-from circadia.settings import PolicySettings, Settings, UpstreamSettings
+from circadia.settings import PolicySettings, Settings
 from circadia.sleeptime.health import SleepHealth
 from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime
@@ -85,6 +82,8 @@ class Server:
     """What is still to be written."""
     exchanges: Exchanges
     """What is still to be remembered."""
+    answers: AnswerBook
+    """What is still to be written of ready answers."""
     stop: Callable[[str], None]
     """Ends all that waits, with a reason: held calls, and streams of events."""
     drain: Callable[[], Coroutine[Any, Any, None]]
@@ -169,15 +168,13 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     threads = Threads(
         clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )  # fmt: skip
-    sessions = Sessions(clock, basis.ids, signals, registry, threads)
-    waits = Waits(clock, store, signals, presence)
+    sessions, waits = Sessions(clock, basis.ids, signals, registry, threads), Waits(clock, store, signals, presence)
     identity = Identity(
         store, signals, admin_token_hash=hash_token(admin_token),
         metrics_token_hash=_hashed(basis, settings.server.metrics_token_env),
     )  # fmt: skip
     metrics, ticker = Metrics(), Ticker(clock)
-    journal = Journal(clock, store, signals, metrics.saw)
-    parking = Parking(basis.data / "held", settings.limits)
+    journal, parking = Journal(clock, store, signals, metrics.saw), Parking(basis.data / "held", settings.limits)
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
     memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
@@ -190,7 +187,11 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         )
     )  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
-    models, exchanges = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams)
+    minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
+    answers = answers_at_gateway(settings, clock, basis.ids, store, memory.shelves, journal, metrics, minds[0])
+    models, exchanges, ahead = await _model_door(
+        stack, basis, identity, gate, presence, journal, memory, dreams, answers
+    )  # fmt: skip
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
@@ -201,25 +202,26 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, counting = _dreamer(stack, basis, dreams, metrics, memory, tier)
+    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
-    await _started(stack, own, stdio, (journal, exchanges), works)
+    await _started(stack, own, stdio, (journal, exchanges, answers[1]), works)
     return Server(
-        app=front, journal=journal, exchanges=exchanges, stop=presence.stop,
+        app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
         waiting=lambda: gate.held_in_all + ticker.waiting, drain=lambda: _drained(worker, dreamer, settings),
     )  # fmt: skip
 
 
 def _dreamer(
-    stack: AsyncExitStack, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier
+    minds: Minds, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier, ahead: AheadOfCalls
 ) -> tuple[SleepWorker, Sequence[SleepHealth | Savings]]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
-    minds = sleep_minds(basis.settings, partial(_secret, basis), clock, stack)
-    worker = sleep_worker(tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces)
+    worker = sleep_worker(
+        tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead
+    )  # fmt: skip
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
     return worker, (health, sleep_savings(basis.settings, clock, store, memory))
@@ -249,50 +251,20 @@ def _hosts(settings: Settings) -> Hosts:
 
 async def _model_door(
     stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: Memory, dreams: Sleeptime,
-) -> tuple[ModelDoor, Exchanges]:  # fmt: skip
+    memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook],
+) -> tuple[ModelDoor, Exchanges, AheadOfCalls]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
-    providers: dict[str, Provider] = {}
-    for name, each in settings.upstreams.items():
-        key = _secret(basis, f"upstreams.{name}", each.key_env)
-        pool = await _pool(name, each, key)
-        stack.push_async_callback(pool.close)
-        providers[name] = Provider(
-            upstream=Upstream(name, each, key, pool, clock, max_answer_bytes=settings.limits.max_answer_bytes),
-            dialects=dialects(each.api),
-            prices=PriceList(base_url=each.base_url, api=each.api),
-            rules=parse_rules(each.paths),
-        )
+    providers = await opened_providers(settings, partial(_secret, basis), clock, stack)
     owners = Owners(clock, store)
     budget = Budget(clock, store)
     turns = Turns(clock, basis.ids, store, journal)
     await turns.load()
-    exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams)
+    exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams, *answers)
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering, basis.traces)
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
     )  # fmt: skip
-    return door, exchanges
-
-
-async def _pool(name: str, settings: UpstreamSettings, key: str | None) -> Pool:
-    """Return the connections to a provider.
-
-    Raises:
-        ConfigError: its address or its key is none.
-    """
-    try:
-        origin = Origin.of(settings.base_url)
-    except ValueError as error:
-        raise ConfigError(f"upstreams.{name}.base_url {error}") from error
-    return Pool(
-        origin,
-        provider_headers(name, settings, key),
-        await asyncio.to_thread(tls_context) if origin.secure else None,
-        max_connections=settings.max_connections,
-        connect_timeout_seconds=settings.connect_timeout_seconds,
-        answer_timeout_seconds=settings.answer_timeout_seconds,
-    )
+    return door, exchanges, AheadOfCalls(clock, store, memory, providers)
 
 
 def _mcp_door(
@@ -303,17 +275,11 @@ def _mcp_door(
         name: McpHttp(name, each, basis.environment, basis.session) for name, each in configured.items() if each.url
     }
     children: dict[str, ASGIApp] = {name: stdio.server(name) for name, each in configured.items() if not each.url}
+    seal = Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest())
     return McpDoor(
-        basis.clock,
-        identity,
-        gate,
-        ticker,
-        Seal(hashlib.sha256(b"circadia mcp sessions\n" + admin_token.encode()).digest()),
-        {OWN: own, **over_http, **children},
-        frozenset(over_http),
-        basis.settings.defaults,
-        basis.settings.limits,
-    )
+        basis.clock, identity, gate, ticker, seal, {OWN: own, **over_http, **children}, frozenset(over_http),
+        basis.settings.defaults, basis.settings.limits,
+    )  # fmt: skip
 
 
 async def _prepare(

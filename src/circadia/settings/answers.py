@@ -1,8 +1,9 @@
 """Section `answers`: questions that are expected next, answered while nobody waits."""
 
+import re
 from typing import Annotated, Final, Literal
 
-from pydantic import Field, StringConstraints
+from pydantic import Field, StringConstraints, field_validator
 
 from circadia.settings.section import Section
 
@@ -51,3 +52,14 @@ class AnswersSettings(Section):
         le=1,
         description="Share of ready answers that is used below which fewer are made; 0: as many as ever.",
     )
+
+    @field_validator("volatile")
+    @classmethod
+    def _must_compile(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
+        for span in spans:
+            if span.startswith("/"):
+                try:
+                    re.compile(span[1:-1])
+                except (re.error, OverflowError, RecursionError) as error:
+                    raise ValueError(f"{span!r} is no regular expression of Python's: {error}") from error
+        return spans

@@ -116,13 +116,15 @@ class Asking:
         self._draw = random.Random(run.id)
         self._traces = traces or Traces()
 
-    async def ask(self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
-        """Return the model's answer, or the one that was paid for before.
+    async def ask(
+        self, operation: str, prompt: Prompt, output: type[T], *, most_tokens: int, mind: Mind | None = None
+    ) -> T:
+        """Return the model's answer, or the one that was paid for before; `mind` is another than the operation's.
 
         Raises:
             Unusable: the model gave none. OverBudget: it was not asked. StorageUnavailable: ask again.
         """
-        mind = self._others.get(operation, self._mind)
+        mind = mind or self._others.get(operation, self._mind)
         key = _key(mind, operation, prompt, output, most_tokens)
         place = (self._run.bank_id, key)
         if place not in self._flying:  # asked by this pass before it yielded, and not answered yet

@@ -8,13 +8,15 @@ from typing import Protocol, TypeVar, runtime_checkable
 from pydantic import BaseModel
 
 from circadia.ids import EpisodeId
-from circadia.llm.mind import Prompt
+from circadia.llm.mind import Mind, Prompt
 from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.records.note import Note
+from circadia.records.sleep_pass import Pass
+from circadia.sleeptime.ahead import Readying
 from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)
@@ -84,6 +86,14 @@ class Ask(Protocol):
         ...
 
 
+class AskAnyone(Protocol):
+    """Asks the tier's model, or another, as `Asking.ask` does for one operation."""
+
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: Mind | None = None) -> T:
+        """Return the answer. Raises Unusable, OverBudget, Yielded."""
+        ...
+
+
 class Operation(Protocol):
     """One kind of sleep-time work: one in `operations/`, or a user's own, which `sleeptime.own_operations` names.
 
@@ -122,6 +132,12 @@ class Ground:
     """Returns if the next step may begin. Raises Yielded: somebody waits."""
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes all vectors that lack. Raises UpstreamFailed."""
+    run: Pass | None = None
+    """The pass that ends."""
+    ask: AskAnyone | None = None
+    """Asks models; none if there is none, or if it does not answer."""
+    readying: Readying | None = None
+    """What answers are made ready with."""
 
 
 @runtime_checkable

@@ -17,7 +17,7 @@ from opentelemetry.trace import Span
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import EpisodeId
-from circadia.llm.mind import Prompt, Unusable
+from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import asked_terms, words
@@ -28,6 +28,7 @@ from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
+from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
 from circadia.sleeptime.effects import BY
 from circadia.sleeptime.operation import Ask, Closing, Ground, Look, Operation, Step, T, View
@@ -48,7 +49,7 @@ BEYOND: Final = 4
 
 NOT_DONE: Final = ("refused", "staged")
 """Counts of a pass that change nothing."""
-KEPT_UP: Final = ("vectors", "views")
+KEPT_UP: Final = ("vectors", "views", "answers", "answers_dropped", "answers_judged")
 """Counts of a pass that only keep up with what is remembered."""
 PATIENCE: Final = 3
 """Passes that may fail in a row since the provider does; then a step that gets no answer is set apart, if others do."""
@@ -85,10 +86,11 @@ class Running:
         retrieval: Retrieval | None = None,
         embed: Callable[[], Awaitable[None]] | None = None,
         traces: Traces | None = None,
+        readying: Readying | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
 
-        `embed` makes vectors that lack.
+        `embed` makes vectors that lack; without `readying` no answer is made ready.
         """
         self._clock = clock
         self._store = store
@@ -99,6 +101,8 @@ class Running:
         self._go_on = go_on
         self._retrieval = retrieval
         self._embed = embed
+        self._readying = readying
+        self._away = False
         self._traces = traces or Traces()
         self._failed: list[str] = []
         self._patient = True
@@ -129,6 +133,7 @@ class Running:
                 run = await self._page(run, bank, page, replace_from=None, upto=upto)
         except _Away as error:
             self._failed.append(str(error))
+            self._away = True
         return self._outcome(await self._closed(run, bank))
 
     async def _closed(self, run: Pass, bank: Bank) -> Pass:
@@ -136,12 +141,15 @@ class Running:
         if run.dry_run or self._retrieval is None:
             return run
         ground = Ground(
-            store=self._store, retrieval=self._retrieval, now=self._clock.now(), go_on=self._go_on, embed=self._embed
+            store=self._store, retrieval=self._retrieval, now=self._clock.now(), go_on=self._go_on,
+            embed=self._embed, run=run, readying=self._readying,
         )  # fmt: skip
+        silent = self._asking is None or self._away
         counts = dict(run.counts)
         for operation in self._operations:
             if isinstance(operation, Closing):
-                for name, number in (await operation.close(bank, ground)).items():
+                ask = None if silent else _Bound(self._asking, operation.name)
+                for name, number in (await operation.close(bank, replace(ground, ask=ask))).items():
                     counts[name] = counts.get(name, 0) + number
         now = replace(run, counts=counts)
         if now != run:
@@ -362,10 +370,10 @@ class _Bound:
         self._asking = asking
         self._operation = operation
 
-    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
+    async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int, mind: Mind | None = None) -> T:
         if self._asking is None:
             raise Unusable("there is no model")
-        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens)
+        return await self._asking.ask(self._operation, prompt, output, most_tokens=most_tokens, mind=mind)
 
 
 def _first(leftover: Leftover) -> int:

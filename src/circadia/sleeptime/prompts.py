@@ -24,12 +24,17 @@ _VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
 
 def prompt(operation: str, view: View, data: str, **limits: int) -> Prompt:
     """Return an operation's question about data of this view; its rules may state limits, by name."""
-    own = _text(operation)
-    for name, limit in limits.items():
-        own = own.replace(f"{{{name}}}", str(limit))
+    return asked(operation, data, view.instructions, **limits)
+
+
+def asked(name: str, data: str, instructions: str = "", **limits: int) -> Prompt:
+    """Return the question of a file about data, with what whoever began the pass wants of it."""
+    own = _text(name)
+    for key, limit in limits.items():
+        own = own.replace(f"{{{key}}}", str(limit))
     rules = [own, _text(SHARED)]
-    if view.instructions:
-        wish = one_line(redacted(view.instructions))[:LONGEST_WISH]
+    if instructions:
+        wish = one_line(redacted(instructions))[:LONGEST_WISH]
         rules.append(f"Whoever began this run asks, as far as these rules allow it: {wish}")
     return Prompt(rules="\n\n".join(rules), data=fenced(data))
 
@@ -38,6 +43,11 @@ def fenced(text: str) -> str:
     """Return a text between marks that it cannot forge: they hold its own hash."""
     mark = hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()[:12]
     return f"<data {mark}>\n{text}\n</data {mark}>"
+
+
+def fixed(name: str, data: str) -> Prompt:
+    """Return a question that no pass asks: the rules of a file, and what they are about."""
+    return Prompt(rules=_text(name), data=fenced(data))
 
 
 def version(name: str) -> int:

@@ -14,6 +14,7 @@ from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.ask import Asking, Flying, Yielded
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.passes import Outcome, Running
@@ -67,6 +68,8 @@ class SleepParts:
     """Makes vectors that lack; none if searches go by words alone."""
     ended: Ended | None = None
     """What else belongs to the end of a pass."""
+    readying: Readying | None = None
+    """What answers are made ready with; none if none are."""
     traces: Traces = field(default_factory=Traces)
     """Spans of what is done."""
 
@@ -163,7 +166,7 @@ class Runs:
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
             lambda: self._go_on(each), retrieval=parts.retrieval, embed=parts.embed,
-            traces=parts.traces,
+            traces=parts.traces, readying=parts.readying,
         )  # fmt: skip
         return await running.work(run, bank)
 

@@ -354,7 +354,7 @@ class SleepWorker:
             await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:
-        """Take out the answers of models that no pass can need any more, and the records of passes of long ago."""
+        """Take out what no pass can need any more: answers of models, records of passes, dropped ready answers."""
         now = self._clock.monotonic()
         if now < self._forget_at:
             return
@@ -362,6 +362,7 @@ class SleepWorker:
         async with self._parts.store.write() as tx:
             await tx.sleep_calls.forget(before)
             await tx.passes.purge(before)
+            await tx.answers.purge(before)
         self._forget_at = now + FORGET_SECONDS
 
 

@@ -2,29 +2,61 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
-from typing import Protocol
+from typing import NamedTuple, Protocol
 
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, Dropped
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped
+
+
+class Entry(NamedTuple):
+    """What a lookup holds of an answer."""
+
+    id: AnswerId
+    scope: AnswerScope
+    phrasings: Sequence[str]
+    confidence: float
+    revision: int
+    dropped: str
+
+
+class Changes(NamedTuple):
+    """What has changed of a bank's answers since somebody looked."""
+
+    answers: Sequence[Entry]
+    """By revision and id; with `whole` by id."""
+    whole: bool
+    """Whether these are all that there are: what else is held of the bank is none any more."""
 
 
 class Answers(Protocol):
     """Ready answers, with what they are made from and what came of them.
 
-    Each change but a use counts in the bank's `answers`, in the same transaction: by that number a process knows that
-    what it holds is all there is.
+    Each change but a use counts in the bank's `answers`, in the same transaction, and stands as `revision` in the rows
+    that it changed: by that number a process knows that what it holds is all there is. Writers come one after the
+    other, so whoever sees a number sees all changes up to it.
+
+    What is dropped stays without its text until it is purged, so that other processes learn of it. The bank keeps the
+    greatest revision that was purged; who was away since an earlier one is told all answers instead of the changes.
+
+    What no database can hold (a text with NUL or a lone surrogate) is left out where several are written.
     """
 
-    async def put(self, new: Sequence[Answer]) -> None:
-        """Store new ones of one bank, with the bank's next `revision`."""
+    async def put(self, new: Sequence[Answer]) -> Collection[AnswerId]:
+        """Store new ones of one bank, with the bank's next `revision`; return those that were.
+
+        One that rests on another `generation` than the bank's is not: something was forgotten while it was made.
+        """
         ...
 
     async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
         """Return it, a dropped one too."""
         ...
 
-    async def changed(self, bank_id: BankId, *, after: int) -> Sequence[Answer]:
-        """Return those of the bank with a greater `revision`, dropped ones too, without text and reasoning."""
+    async def changed(self, bank_id: BankId, *, after: int) -> Changes:
+        """Return those of the bank with a greater `revision`, dropped ones too.
+
+        All that are live instead (`whole`) if `after` is 0, or if more than what was changed since may be gone.
+        """
         ...
 
     async def live(
@@ -33,8 +65,12 @@ class Answers(Protocol):
         """Return those that are not dropped, by id; `after` is the last one of the page before."""
         ...
 
+    async def count_live(self, bank_id: BankId) -> int:
+        """Return how many of the bank are not dropped."""
+        ...
+
     async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
-        """Write other phrasings, with the bank's next `revision`."""
+        """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
         ...
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime) -> Sequence[Answer]:
@@ -42,7 +78,11 @@ class Answers(Protocol):
         ...
 
     async def crowded(self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int) -> Sequence[AnswerId]:
-        """Return what is too much of the bank's live ones, and of each of its agents': those used longest ago."""
+        """Return what is too much of the bank's live ones, and of each of its agents': those used longest ago first.
+
+        One that was never used counts as used when it was made. `most_bytes` are of phrasings, text, reasoning and what
+        they rest on, in UTF-8.
+        """
         ...
 
     async def purge(self, before: datetime) -> None:
@@ -50,7 +90,10 @@ class Answers(Protocol):
         ...
 
     async def used(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
-        """Write uses down, count them with their answers, and return those answers that had none before."""
+        """Write uses down, count them with their answers, and return those live answers that had none before.
+
+        One that is written already, and one of an answer that is not there any more, is left out.
+        """
         ...
 
     async def uses(
@@ -64,7 +107,10 @@ class Answers(Protocol):
         ...
 
     async def see(self, frames: Sequence[AnswerFrame]) -> None:
-        """Write frames over what there is of the same bank and scope; `asked` is added to it."""
+        """Write frames over what there is of the same bank and scope; `asked` is added to it.
+
+        Those of a bank that is gone are left out.
+        """
         ...
 
     async def frames(self, bank_id: BankId) -> Sequence[AnswerFrame]:
@@ -72,7 +118,7 @@ class Answers(Protocol):
         ...
 
     async def count(self, days: Sequence[AnswerDay]) -> None:
-        """Add these counts to those that are there."""
+        """Add these counts to those that are there; those of a bank that is gone are left out."""
         ...
 
     async def days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
@@ -83,6 +129,9 @@ class Answers(Protocol):
         """Return the sums of all counts of all banks by name, and how many answers are live as `live`."""
         ...
 
-    async def clear(self, bank_id: BankId, at: datetime) -> None:
-        """Drop all of the bank as forgotten, with their uses and frames: something was forgotten."""
+    async def clear(self, bank_id: BankId) -> None:
+        """Delete all of the bank, dropped ones too, with their uses and frames: something was forgotten.
+
+        Counts by day stay. Who asks for changes is told that there are none but those that came since.
+        """
         ...

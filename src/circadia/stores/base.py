@@ -14,6 +14,7 @@ from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
+from circadia.stores.answers import Answers
 from circadia.stores.ledger import Calls, Conversations, ProviderIds
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Benefits, Passes, SleepCalls, SleepStates
@@ -320,6 +321,9 @@ class Tx(Protocol):
 
     @property
     def views(self) -> Views: ...
+
+    @property
+    def answers(self) -> Answers: ...
 
     @property
     def passes(self) -> Passes: ...

@@ -50,6 +50,19 @@ class Metrics:
             "circadia_first_token_seconds", "From admission to the first byte of the answer.", ["upstream"],
             registry=self._registry,
         )  # fmt: skip
+        self._answers = Counter(
+            "circadia_answers", "Questions by what they got of the ready answers, and how that was found.",
+            ["outcome", "way"], registry=self._registry,
+        )  # fmt: skip
+        self._lookups = Histogram(
+            "circadia_answer_lookup_seconds", "How long the lookup of a ready answer took.", registry=self._registry,
+            buckets=(0.0001, 0.0002, 0.0005, 0.001, 0.002, 0.005, 0.01, 0.025, 0.05, 0.1),
+        )  # fmt: skip
+
+    def looked_up(self, outcome: str, way: str, seconds: float) -> None:
+        """Count what a call got of the ready answers, and the time that the lookup took."""
+        self._answers.labels(outcome, way).inc()
+        self._lookups.observe(seconds)
 
     def count(self, topic: str, data: Mapping[str, object]) -> None:
         """Count what a signal tells: a wake's decision, a pulse's or a pass' move, a routine's verdict."""

@@ -15,6 +15,7 @@ from pydantic import BaseModel
 from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
 from circadia.memory.terms import STOP_WORDS
+from circadia.sleeptime.answers.phrasing import Predicted, Predictions
 from circadia.sleeptime.operations.compress import Compressed
 from circadia.sleeptime.operations.consolidate import Consolidated, Written
 from circadia.sleeptime.operations.contradictions import Compared, Contradiction
@@ -38,6 +39,9 @@ _ROW: Final = re.compile(r"([enb]\d+)(?: \((?:tool|external)\))?(?: \[([^\]]*)\]
 _SAID: Final = re.compile(r"([^:]*?)(?: \((?:tool|external)\))?: (.*)")
 _DAY: Final = re.compile(r"\[(\d{4}-\d\d-\d\d)\]")
 _PAIR: Final = re.compile(r"(n\d+) with (n\d+)")
+_MONTH: Final = re.compile(
+    r"\b\d{1,2} (?:January|February|March|April|May|June|July|August|September|October|November|December)"
+)
 _WORD: Final = re.compile(r"[A-Za-z][a-z]{4,}")
 
 
@@ -256,10 +260,26 @@ def _edit(blocks: Mapping[str, Sequence[str]], fact: Fact, row: Row) -> BlockEdi
     return BlockEdit(label=next(iter(blocks)), new_text=f"{fact.now}.", ids=[row.key]) if blocks else None
 
 
+def predicted(data: str) -> Predictions:
+    """Return a question for each fact that a block states: as its person would ask it."""
+    lines = [line[2:] for line in data.split("\n") if line.startswith("| ")]
+    asked = {(fact.subject == THE, fact.about): _questions(fact) for line in lines for fact in facts("", line)}
+    return Predictions(questions=[Predicted(phrasings=list(each), confidence=0.6) for each in asked.values()][:10])
+
+
+def _questions(fact: Fact) -> Sequence[str]:
+    if fact.about == "home":
+        return "Where do I live?", "In which city do I live?"
+    asks = "When" if _MONTH.search(fact.value) else "What"
+    of = "the" if fact.subject == THE else "my"
+    return f"{asks} is {of} {fact.about}?", f"Tell me {asks.lower()} {of} {fact.about} is"
+
+
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Consolidated: consolidated,
     Compared: compared,
     Reflected: reflected,
     Compressed: compressed,
     Rethought: rethought,
+    Predictions: predicted,
 }

@@ -3,13 +3,13 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Final
 
 import aiohttp
 
 from circadia.cli.demo import dream_story as story
-from circadia.cli.demo.dream_view import Answered, View, changes, counted, diff
+from circadia.cli.demo.dream_view import Answered, View, ahead, changes, counted, diff
 from circadia.cli.demo.server import Server
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
@@ -94,13 +94,15 @@ class Play:
         await self._show(run, before)
         await self._sleeping(story.AGENT, False)
         columns[AFTER] = await self._ask("reader")
+        if not self.local:
+            await self._ahead()
         await self._second_night(run["id"])
         return columns
 
     async def _join(self) -> None:
         """Make a session: the agent, one that reads learned context only, and one without memory."""
         agents: list[dict[str, Any]] = [
-            {"name": story.AGENT, "bank": story.BANK, "capture": False},
+            {"name": story.AGENT, "bank": story.BANK, "capture": False, "answers": "serve"},
             {"name": "reader", "bank": story.BANK, "capture": False, "fitting_tokens": 0},
             {"name": "plain"},
         ]
@@ -134,7 +136,7 @@ class Play:
         }  # fmt: skip
         began = self.clock.monotonic()
         url = f"{self.server.url}/llm/{UPSTREAM}/v1/chat/completions"
-        headers = {"Authorization": f"Bearer {self.tokens[agent]}"}
+        headers = {"Authorization": f"Bearer {self.tokens[agent]}", "x-circadia-user": story.PERSON}
         try:
             async with self.http.post(url, json=body, headers=headers) as answer:
                 said = await answer.json()
@@ -147,7 +149,7 @@ class Play:
         return Answered(
             question=asked.question, answer=text, right=bool(asked.right) and asked.right.casefold() in text.casefold(),
             input_tokens=used.get("prompt_tokens", 0), output_tokens=used.get("completion_tokens", 0),
-            seconds=self.clock.monotonic() - began,
+            seconds=self.clock.monotonic() - began, ready=answer.headers.get("x-circadia-answer", ""),
         )  # fmt: skip
 
     async def _sleeping(self, agent: str, value: bool) -> None:
@@ -198,6 +200,21 @@ class Play:
         self.view.console.print(diff(before, after))
         self.found["first"] = {
             "status": run["status"], "counts": run["counts"], "spent": run["spent"], "blocks": after,
+        }  # fmt: skip
+
+    async def _ahead(self) -> None:
+        """Ask what was expected, what only sounds like it, and what has changed since."""
+        self.view.say("\n[bold]What the pass expected to be asked, it has answered ahead[/bold]")
+        expected = await self._ask(story.AGENT)
+        near = [await self._answer(story.AGENT, each) for each in story.NEAR]
+        self.view.console.print(ahead([*expected, *near]))
+        await self._tell(story.CHANGE)
+        changed = await self._answer(story.AGENT, story.BUDGET)
+        self.view.console.print(ahead([changed]))
+        self.view.say("  A ready answer that rests on what has changed is void from that moment on.")
+        self.found["ahead"] = {
+            "expected": [asdict(each) for each in expected], "near": [asdict(each) for each in near],
+            "changed": asdict(changed),
         }  # fmt: skip
 
     async def _second_night(self, last: str) -> None:

@@ -105,5 +105,15 @@ QUESTIONS: Final[Sequence[Asked]] = (
     Asked(question="What is my favourite dish?", right="sardines"),
     Asked(question="What is my budget?", right="350"),
 )
+CHANGE: Final[Sequence[Said]] = tuple(_talk(7, "My budget is 400 euros now.", "Noted, 400 euros."))
+"""What makes a ready answer void."""
+NEAR: Final[Sequence[Asked]] = (
+    Asked(question="Where did I live?", right=""),
+    Asked(question="Where do I not live?", right=""),
+    Asked(question="What is Ilse's budget?", right=""),
+)
+"""Questions that sound like those that are expected, and have another answer."""
+BUDGET: Final = Asked(question="What is my budget?", right="400")
+"""Asked again after the change."""
 AWAKE: Final = Asked(question="Who is my editor?", right="")
 """Asked in the middle of the second night."""

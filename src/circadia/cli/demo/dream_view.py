@@ -7,6 +7,7 @@ from typing import Any, Final
 
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -33,6 +34,8 @@ class Answered:
     input_tokens: int
     output_tokens: int
     seconds: float
+    ready: str = ""
+    """What the server says of a ready answer: `hit`, `hint`, `miss`; empty if it looked for none."""
 
 
 class View:
@@ -147,3 +150,17 @@ def compared(columns: Mapping[str, Sequence[Answered]]) -> Table:
             f"{sum(each.seconds for each in rows) / len(rows):.2f}",
         )  # fmt: skip
     return table
+
+
+def ahead(rows: Sequence[Answered]) -> RenderableType:
+    """Return how questions were answered: from what was ready, or by the model."""
+    made = Table(show_edge=False, pad_edge=False)
+    for column in ("question", "ready answer", "answer", "tokens", "ms"):
+        made.add_column(column, justify="right" if column in ("tokens", "ms") else "left")
+    for each in rows:
+        colour = {"hit": "green", "hint": "yellow"}.get(each.ready, "dim")
+        made.add_row(
+            each.question, Text(each.ready or "none looked for", colour), each.answer[:LONGEST],
+            str(each.input_tokens + each.output_tokens), f"{each.seconds * 1000:.0f}",
+        )  # fmt: skip
+    return Padding(made, (0, 0, 0, 2))

@@ -17,6 +17,8 @@ from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, Stre
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
+from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.voice_messages import MessagesVoice
 from circadia.llm.usage import Usage
 
 _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_session_[0-9a-f-]+")
@@ -27,6 +29,7 @@ class Messages:
     """`POST …/messages`."""
 
     endpoint = "messages"
+    voice: Voice | None = MessagesVoice()
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
@@ -78,6 +81,7 @@ class CountTokens(Messages):
     """`POST …/messages/count_tokens`: the same request, which generates nothing; memory's part of it counts too."""
 
     endpoint = "count_tokens"
+    voice: Voice | None = None
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes nothing and is no turn."""

@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from typing import Protocol
 
 from circadia.gateway.dialects.prompt import Prompt
+from circadia.gateway.dialects.voice import Voice
 from circadia.llm.usage import Usage
 from circadia.records.per_call import per_call
 
@@ -81,6 +82,8 @@ class Dialect(Protocol):
     """One endpoint of a provider's API."""
 
     endpoint: str
+    voice: Voice | None
+    """Answers in the provider's place; none where nobody asks in words."""
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says.

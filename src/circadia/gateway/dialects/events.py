@@ -1,7 +1,9 @@
-"""Splitting a byte stream into server-sent events, whatever the chunks (WHATWG HTML, section 9.2.6)."""
+"""Server-sent events: splitting a byte stream into them, whatever the chunks, and writing one (WHATWG HTML, 9.2.6)."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+
+import orjson
 
 # Atomic, so that one CRLF is never taken for two line ends.
 _END = re.compile(rb"(?>\r\n?|\n)(?>\r\n?|\n)")
@@ -72,6 +74,12 @@ def payload(event: bytes) -> bytes:
         elif start == 0:
             return b""
     return b"\n".join(line[5:] for line in event.splitlines() if line.startswith(b"data:"))
+
+
+def written(data: Mapping[str, object], name: str | None = None) -> bytes:
+    """Return an event with a JSON object as its data."""
+    line = b"data: %b\n\n" % orjson.dumps(data)
+    return line if name is None else b"event: %b\n%b" % (name.encode(), line)
 
 
 def _has_end(window: bytes) -> bool:

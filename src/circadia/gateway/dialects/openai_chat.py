@@ -9,19 +9,14 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, prompt_of, texts
+from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.voice_chat import ChatVoice
 from circadia.llm.usage import Usage
 
-_SIDES = {
-    "system": Side.OPERATOR,
-    "developer": Side.OPERATOR,
-    "user": Side.USER,
-    "tool": Side.TOOL,
-    "function": Side.TOOL,
-}
 _CUT = ("length", "content_filter")
 """Reasons to finish before the end."""
 
@@ -30,6 +25,7 @@ class ChatCompletions:
     """`POST …/chat/completions`."""
 
     endpoint = "chat_completions"
+    voice: Voice | None = ChatVoice()
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
@@ -215,7 +211,7 @@ def _prompt(text: str, listed: splice.Place) -> Prompt:
     leading = True
     for place in splice.elements(text, listed.start):
         message = fields.as_object(place.value)
-        side = _SIDES.get(str(message.get("role")), Side.MODEL)
+        side = OPENAI_SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR
         said = texts(message.get("content"))
         slot = partial(end_inside, text, place.start, "text")

@@ -12,6 +12,7 @@ from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.dialects.voice import Voice
 from circadia.llm.usage import Usage
 
 
@@ -19,6 +20,7 @@ class Completions:
     """`POST …/completions`."""
 
     endpoint = "completions"
+    voice: Voice | None = None
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""

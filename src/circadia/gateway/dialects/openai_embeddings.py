@@ -9,6 +9,7 @@ from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import Watched
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.dialects.voice import Voice
 from circadia.llm.usage import Usage
 
 _EDGE_BYTES = 4096
@@ -18,6 +19,7 @@ class Embeddings:
     """`POST …/embeddings`."""
 
     endpoint = "embeddings"
+    voice: Voice | None = None
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes no tokens and is no turn."""

@@ -14,6 +14,8 @@ from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
+from circadia.gateway.dialects.voice import Voice
+from circadia.gateway.dialects.voice_responses import ResponsesVoice
 
 _MESSAGE_TYPES = (None, "message")
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
@@ -23,6 +25,7 @@ class Responses:
     """`POST …/responses`."""
 
     endpoint = "responses"
+    voice: Voice | None = ResponsesVoice()
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""

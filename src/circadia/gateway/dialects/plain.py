@@ -9,12 +9,14 @@ from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Prompt
+from circadia.gateway.dialects.voice import Voice
 
 
 class Plain:
     """Any endpoint of a provider whose errors look like those of `api`."""
 
     endpoint = "plain"
+    voice: Voice | None = None
 
     def __init__(self, api: Literal["openai", "anthropic"]) -> None:
         self._anthropic = api == "anthropic"

@@ -9,7 +9,9 @@ from circadia.gateway import splice
 from circadia.gateway.dialects.fields import as_list, as_object
 from circadia.gateway.splice import Place, Slot
 
-_TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+TEXTS: Final = frozenset({"text", "input_text", "output_text"})
+"""Types of part that are text."""
+"""Types of part that are text."""
 BETWEEN: Final = "\n\n"
 """What sets an addition off from what a text says."""
 
@@ -21,6 +23,16 @@ class Side(Enum):
     USER = "user"
     MODEL = "model"
     TOOL = "tool"
+
+
+OPENAI_SIDES: Final = {
+    "system": Side.OPERATOR,
+    "developer": Side.OPERATOR,
+    "user": Side.USER,
+    "tool": Side.TOOL,
+    "function": Side.TOOL,
+}
+"""Who speaks in which role of OpenAI's chats; all others are the model."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -102,7 +114,7 @@ def texts(content: object) -> str:
     if isinstance(content, str):
         return content
     parts = [as_object(part) for part in as_list(content)]
-    return "\n".join([str(part.get("text")) for part in parts if part.get("type") in _TEXTS and part.get("text")])
+    return "\n".join([str(part.get("text")) for part in parts if part.get("type") in TEXTS and part.get("text")])
 
 
 def end_inside(text: str, start: int, part_type: str) -> Slot | None:

@@ -1,7 +1,7 @@
 """The lookup of a ready answer among those of one bank, agent and end user: exact, then by meaning, with guards."""
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from functools import lru_cache
@@ -58,9 +58,9 @@ class Way(StrEnum):
 class Bars:
     """What is enough, each from 0 to 1."""
 
-    hit: float = 0.6
+    hit: float = 0.75
     """Confidence of the match for a hit; what it lets through `python -m benchmarks answers_pairs` tells."""
-    hint: float = 0.3
+    hint: float = 0.6
     """Confidence of the match for a hint."""
     entry: float = 0.5
     """Confidence of the answer itself; below it is a hint at most."""
@@ -179,14 +179,16 @@ class ReadyAnswers:
         if conversation is not None:
             self._conversations[conversation].discard(row)
 
-    def find(self, question: str, conversation: str | None = None) -> Found:
+    def find(
+        self, question: str, conversation: str | None = None, *, without: Collection[AnswerId] = frozenset()
+    ) -> Found:
         """Look for the answer of a question; `conversation` is the digest of what was said before it.
 
-        The first hit ends the search: a phrasing that is the same, or else the nearest.
+        The first hit ends the search: a phrasing that is the same, or else the nearest. Answers in `without` are none.
         """
         found: list[Match] = []
         words = tokens(question)
-        for match in self._matches(words, conversation, JUDGED):
+        for match in self._matches(words, conversation, JUDGED, without):
             found.append(match)
             if match.outcome is Outcome.HIT:
                 break
@@ -197,14 +199,16 @@ class ReadyAnswers:
         words = tokens(question)
         return _told(words, list(self._matches(words, conversation, EXPLAINED)))
 
-    def _matches(self, words: Sequence[Token], conversation: str | None, most: int) -> Iterator[Match]:
+    def _matches(
+        self, words: Sequence[Token], conversation: str | None, most: int, without: Collection[AnswerId] = ()
+    ) -> Iterator[Match]:
         """Compare what is the same, the surest answer first, then what is near, the nearest first."""
-        exact = self._exact(self._forms.get(normal(words), ()), conversation)
+        rows = self._forms.get(normal(words), ())
+        exact = [match for match in self._exact(rows, conversation) if match.answer not in without]
         yield from exact
         if words:
-            same = {match.answer for match in exact}
-            near = self._alike(meaning(words, self._vectors), conversation, most)
-            yield from (match for match in near if match.answer not in same)
+            left_out = {*without, *(match.answer for match in exact)}
+            yield from self._alike(meaning(words, self._vectors), conversation, most, left_out)
 
     def _exact(self, rows: Sequence[int], conversation: str | None) -> Sequence[Match]:
         found = [
@@ -214,13 +218,19 @@ class ReadyAnswers:
         ]
         return sorted(found, key=_rank)
 
-    def _alike(self, asked: Meaning, conversation: str | None, most: int) -> Iterator[Match]:
+    def _alike(
+        self, asked: Meaning, conversation: str | None, most: int, without: Collection[AnswerId]
+    ) -> Iterator[Match]:
         allowed: Array | None = self._live.values
         if not asked.reading.alone:  # only what was expected in this very conversation can be meant
             allowed = np.zeros(len(self._rows), np.bool_)
             allowed[list(self._conversations.get(conversation or "", ()))] = True
-        elif not self._gone:
+        elif not self._gone and not without:
             allowed = None
+        left_out = [row for each in without if each in self._entries for row in self._entries[each].rows]
+        if allowed is not None and left_out:
+            allowed = allowed.copy()
+            allowed[left_out] = False
         rows, cosines = self._near.nearest(asked.vector, most, allowed)
         near: list[int] = rows[np.argsort(-cosines)][: int((cosines >= NEAR).sum())].tolist()
         for row in near:

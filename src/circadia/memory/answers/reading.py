@@ -9,8 +9,9 @@ from typing import Final, cast
 import Stemmer
 
 from circadia.memory.answers import word_classes as classes
-from circadia.memory.answers.normal import Token
+from circadia.memory.answers.normal import Token, tokens
 from circadia.memory.answers.quantities import quantities
+from circadia.memory.terms import asked_terms
 
 _stem: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
 
@@ -86,6 +87,12 @@ def read(found: Sequence[Token]) -> Reading:
         passive="by" in known and not known.isdisjoint(_BE),
         alone=stands_alone(words),
     )
+
+
+def subjects(text: str) -> Sequence[int]:
+    """Return hashes of the names and numbers in a question, as memory keeps them."""
+    found = tokens(text)
+    return asked_terms(" ".join(word.word for at, word in enumerate(found) if word.number or (word.capital and at)))
 
 
 _BE: Final = frozenset(("is", "are", "was", "were", "be", "been", "being"))

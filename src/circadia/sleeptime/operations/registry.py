@@ -14,6 +14,7 @@ from circadia.sleeptime.operations.consolidate import Consolidate
 from circadia.sleeptime.operations.contradictions import Contradictions
 from circadia.sleeptime.operations.dedupe import Dedupe
 from circadia.sleeptime.operations.extract import Extract
+from circadia.sleeptime.operations.precompute import Precompute
 from circadia.sleeptime.operations.reflect import Reflect
 from circadia.sleeptime.operations.reindex import Reindex
 from circadia.sleeptime.operations.rethink import Rethink
@@ -41,6 +42,7 @@ def chosen(
         **{each.name: each for each in own},
         "rethink": Rethink(max_rethinks=policy.max_rethinks),
         "reindex": Reindex(views=policy.views),
+        "precompute": Precompute(),
     }
     on = {name: each for name, each in every.items() if policy.does(name)}
     for name in wanted:

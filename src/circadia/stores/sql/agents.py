@@ -12,6 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, select, update
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
 from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent, WakeEvent
+from circadia.records.answer import AnswerMode
 from circadia.records.coordination import Coordination, Setting, SettingSource, coordination_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import agents, sessions
@@ -194,6 +195,8 @@ def _policy(stored: bytes) -> AgentPolicy:
             values[name] = tuple(values[name])
     if "on_wake" in values:
         values["on_wake"] = OnWake(values["on_wake"])
+    if "answers" in values:
+        values["answers"] = AnswerMode(values["answers"])
     return AgentPolicy(**values)
 
 

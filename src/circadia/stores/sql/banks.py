@@ -11,6 +11,7 @@ from circadia.errors import Conflict
 from circadia.ids import BankId
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.index_entry import Layer, News
+from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, views
 from circadia.stores.sql.news import news
@@ -20,7 +21,8 @@ from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
 _POLICY: Final = frozenset(field.name for field in fields(BankPolicy))
-_ADD = Statement(Upsert(banks), [column.name for column in banks.c])
+_COLUMNS: Final = [column.name for column in banks.c if column.name in {field.name for field in fields(Bank)}]
+_ADD = Statement(Upsert(banks), _COLUMNS)
 _GET = Statement(select(banks).where(banks.c.id == bindparam("key")))
 _BY_NAME = Statement(select(banks).where(banks.c.name == bindparam("key")))
 _OF_USER = Statement(
@@ -43,13 +45,14 @@ _TOUCH = Statement(
 _EDIT = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edited_at=bindparam("now")))
 _SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 _OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
+_OF_ANSWERS: Final = (answers, answer_uses, answer_frames, answer_days)
 _PASSES = select(passes.c.id).where(passes.c.bank_id == bindparam("bank"))
 _REMOVE = (
     Statement(delete(evidence).where(evidence.c.note_id.in_(_OF_BANK))),
     Statement(delete(pass_changes).where(pass_changes.c.pass_id.in_(_PASSES))),
     *(
         Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
-        for table in (notes, episodes, blocks, views, passes, sleep_states, sleep_calls, benefits)
+        for table in (notes, episodes, blocks, views, passes, sleep_states, sleep_calls, benefits, *_OF_ANSWERS)
     ),
     Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
 )
@@ -64,7 +67,7 @@ class SqlBanks:
 
     async def add(self, bank: Bank) -> None:
         """Store a new one. Raises Conflict if there is one of its name."""
-        values = {**{column.name: getattr(bank, column.name) for column in banks.c}, "policy": asdict(bank.policy)}
+        values = {**{name: getattr(bank, name) for name in _COLUMNS}, "policy": asdict(bank.policy)}
         if not await self._run(lambda connection: _ADD.count(connection, values) == 1):
             raise Conflict(f"there is a bank {bank.name!r} already")
 
@@ -173,6 +176,7 @@ def _bank(row: Row[Any]) -> Bank:
         generation=row.generation,
         demotions=row.demotions,
         vectors=row.vectors,
+        answers=row.answers,
         published=row.published,
         edited_at=row.edited_at,
         skipped=row.skipped,

@@ -32,6 +32,11 @@ def day_of(number: int) -> date:
     return _EPOCH + timedelta(days=number)
 
 
+def number_of(day: date) -> int:
+    """Return the number of a day, as the database keeps days."""
+    return (day - _EPOCH).days
+
+
 class SqlBenefits:
     """Counts, in one transaction."""
 
@@ -40,22 +45,18 @@ class SqlBenefits:
 
     async def add(self, gains: Sequence[Benefit]) -> None:
         """Add these counts to those that are there."""
-        rows = [[_number(each.day) if name == "day" else getattr(each, name) for name in _COLUMNS] for each in gains]
+        rows = [[number_of(each.day) if name == "day" else getattr(each, name) for name in _COLUMNS] for each in gains]
         if rows:
             await self._run(lambda connection: _ADD.many(connection, rows))
 
     async def every(self, bank_id: BankId, *, since: date) -> Sequence[Benefit]:
         """Return a bank's from this day on, by operation and day."""
-        values = {"bank": bank_id, "since": _number(since)}
+        values = {"bank": bank_id, "since": number_of(since)}
         return [_benefit(row) for row in await self._run(lambda connection: _EVERY.all(connection, values))]
 
     async def tokens(self, *, since: date) -> int:
         """Return the tokens that were saved in all banks from this day on."""
-        return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": _number(since)})))
-
-
-def _number(day: date) -> int:
-    return (day - _EPOCH).days
+        return int(await self._run(lambda connection: _TOKENS.scalar(connection, {"since": number_of(since)})))
 
 
 def _benefit(row: Row[Any]) -> Benefit:

@@ -7,6 +7,7 @@ from sqlalchemy import Connection, text
 
 from circadia.stores.base import (
     Agents,
+    Answers,
     Banks,
     Benefits,
     Blocks,
@@ -30,6 +31,7 @@ from circadia.stores.base import (
     Wakes,
 )
 from circadia.stores.sql.agents import SqlAgents
+from circadia.stores.sql.answers import SqlAnswers
 from circadia.stores.sql.banks import SqlBanks
 from circadia.stores.sql.benefits import SqlBenefits
 from circadia.stores.sql.blocks import SqlBlocks
@@ -76,6 +78,7 @@ class SqlTx:
         self.notes: Notes = SqlNotes(runner)
         self.blocks: Blocks = SqlBlocks(runner)
         self.views: Views = SqlViews(runner)
+        self.answers: Answers = SqlAnswers(runner)
         self.passes: Passes = SqlPasses(runner)
         self.sleep_states: SleepStates = SqlSleepStates(runner)
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)

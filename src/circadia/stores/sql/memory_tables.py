@@ -37,6 +37,8 @@ banks = Table(
     Column("published", Integer, nullable=False, server_default=text("0")),
     Column("vectors", Integer, nullable=False, server_default=text("0")),
     Column("edited_at", Instant),
+    Column("answers", Integer, nullable=False, server_default=text("0")),
+    Column("answers_purged", Integer, nullable=False, server_default=text("0")),  # see `Answers.changed`
 )
 Index("banks_template", banks.c.template)
 

@@ -134,12 +134,13 @@ def numbered(table: Table) -> Statement:
     return Statement(select(table).where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
 
 
-def identified(table: Table) -> Statement:
-    """Return what finds rows of any bank by their ids; `by_ids` runs it.
+def identified(table: Table, columns: Sequence[str] = ()) -> Statement:
+    """Return what finds rows of any bank, or these columns of them, by their ids; `by_ids` runs it.
 
     With a bank, too, SQLite would go through all rows of it.
     """
-    return Statement(select(table).where(_is_one_of(table.c.id)))
+    found = select(*(table.c[name] for name in columns)) if columns else select(table)
+    return Statement(found.where(_is_one_of(table.c.id)))
 
 
 def embedded(table: Table) -> Statement:

@@ -1,0 +1,103 @@
+"""Whether a ready answer is void when it must be, and only then: labelled turns, and a bank that is written to.
+
+The conversations are not part of this repository: `python -m benchmarks answers_stale --data PATH` takes them in
+LoCoMo's format. Those of the fit part made the weights of `circadia.memory.touching`; what is told is of the others.
+"""
+
+import asyncio
+import json
+from collections.abc import Sequence
+from contextlib import AsyncExitStack
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Final
+
+from benchmarks.interleaved import Interleaved, Outcomes
+from benchmarks.later_turns import SURVIVAL, Asked, asked, cosine_alone, fit, fits, shipped
+from benchmarks.recall import TINY, conversation_of
+from benchmarks.report import Goal, Report, number
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.stores.sqlite import open_sqlite
+
+LEAST_SURVIVAL: Final = 90
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Size:
+    """How much is measured."""
+
+    data: Path | None = None
+    """The conversations; none takes a tiny made-up one."""
+    operations: int = 100_000
+    """Writes and lookups."""
+    answers: int = 200
+    """That are ready, or made anew."""
+
+
+QUICK: Final = Size(operations=400, answers=20)
+
+
+async def run(folder: Path, size: Size) -> Report:
+    """Measure, in a folder of its own."""
+    embedder = BundledEmbedder()
+    raw = TINY if size.data is None else json.loads(await asyncio.to_thread(size.data.read_text, "utf-8"))
+    fitted, given = list[Asked](), list[Asked]()
+    for conversation in map(conversation_of, raw):
+        found = await asked(conversation, embedder)
+        (fitted if fits(conversation) else given).extend(found)
+    async with AsyncExitStack() as stack:
+        stores = [await open_sqlite(folder / "circadia.db") for _ in range(2)]
+        for store in stores:
+            stack.push_async_callback(store.close)
+        told = await (await Interleaved.made(stores[0], stores[1], embedder, size.answers)).run(size.operations)
+    return _report(size, fitted or given, given or fitted, told)
+
+
+def _report(size: Size, fitted: Sequence[Asked], given: Sequence[Asked], told: Outcomes) -> Report:
+    ours = shipped(given)
+    same, (_, theirs) = cosine_alone(given, fitted, ours.survival)[0], cosine_alone(given, fitted, SURVIVAL)
+    weights, floor, ceiling = fit(fitted)
+    rows = [("Circadia", ours), ("cosine alone, where as many others survive", same)]
+    rows.append((f"cosine alone, bar at {SURVIVAL} % of the fit part", theirs))
+    return Report(
+        name="answers_stale",
+        title=f"Turns that came after the answer to one of {len(given):,} questions: evidence must void it, others not",
+        columns=["rule", "evidence that voids it", "other turns that leave it"],
+        rows=[[name, f"{number(each.recall)} %", f"{number(each.survival)} %"] for name, each in rows],
+        goals=[
+            *(
+                [
+                    Goal(
+                        what="other single turns that leave an answer", limit=LEAST_SURVIVAL, unit="%",
+                        found=ours.survival, bound="at least",
+                    )
+                ]
+                if size.data is not None
+                else []
+            ),
+            Goal(what="stale answers among interleaved operations", limit=0, unit="answers", found=told.stale),
+            Goal(
+                what="answers that survive unrelated writes, interleaved", limit=LEAST_SURVIVAL, unit="%",
+                found=told.survival, bound="at least",
+            ),
+        ],
+        notes=[
+            f"{told.operations:,} interleaved operations took {told.seconds:,.0f} s: {told.lookups:,} lookups in one "
+            f"process' services, {told.writes:,} writes in another's, of which {told.related:,} concerned some answer. "
+            f"{told.expected:,} lookups were for an answer that what was written left alone, and {told.found:,} found "
+            f"it; {told.void:,} were for one that was not, and {told.stale:,} found one.",
+            "A lookup may find an answer if no write since it was made names its subject, is of what stood in its "
+            "prompt, or of all prompts; that is kept beside the database, from the writes. All subjects are asked for "
+            f"in the same words, and an answer lives through {number(told.lived)} writes before it is made anew.",
+            "The other turns are of the same two people and often about the same thing, and a rule that lets nine of "
+            "ten be still loses an answer after some turns of such a talk.",
+            f"The fit part gives the weights {', '.join(f'{each:.1f}' for each in weights)}, and bars from "
+            f"{floor:.1f} to {ceiling:.1f}.",
+            *(
+                ["There was no data, so the turns are a few made-up ones: they show only that it runs."]
+                if size.data is None
+                else [f"The turns are the test part of {size.data.name}; a hash of each conversation decides."]
+            ),
+        ],
+        figures={"shares": {name: asdict(each) for name, each in rows}, "interleaved": asdict(told)},
+    )  # fmt: skip

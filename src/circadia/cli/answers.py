@@ -1,0 +1,243 @@
+"""`circadia answers list`, `explain`, `test`, `stats` and `drop`: questions that are expected, answered ahead."""
+
+from collections.abc import Sequence
+from typing import Annotated, Any, Final
+
+import typer
+from rich.text import Text
+
+from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.folder import Data
+from circadia.cli.memory.banks import Bank, User, Yes
+from circadia.cli.output import AsJson, console, dollars, instant, lasted, local_time, note, print_json, shown, table
+from circadia.cli.paging import gathered
+from circadia.client import Client
+from circadia.client.ready_answers import AnswerStatsAnswer, ReadyAnswerAnswer, TestedAnswer
+from circadia.clock import SystemClock
+from circadia.errors import InvalidRequest
+
+app = typer.Typer(no_args_is_help=True, help="Questions that are expected next, answered ahead.")
+
+Answer = Annotated[str, typer.Argument(metavar="ANSWER", help="Id of a ready answer.")]
+OfAgent = Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Those of this agent only.")]
+
+_LETTERS: Final = 70
+_COLOURS: Final = {"hit": "green", "hint": "yellow", "miss": "red"}
+_DAYS: Final = ("day", "served", "hints", "misses", "made", "used", "wasted", "wasted tokens", "right", "wrong")
+
+
+@app.callback()
+def answers() -> None:
+    """Questions that are expected next, answered ahead."""
+
+
+@app.command("list", epilog="Example: circadia answers list support --agent helper")
+def list_(
+    bank: Bank,
+    agent: OfAgent = None,
+    limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 100,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the ready answers of a bank, and which of them stand."""
+
+    async def read(client: Client) -> dict[str, Any]:
+        return await gathered(
+            lambda place, count: client.list_answers(bank, agent=agent, after=place, limit=count, user=user),
+            key="answers",
+            limit=limit,
+            cursor="after",
+        )
+
+    found = ask(url, token, data, read)
+    if as_json:
+        print_json(found)
+        return
+    rows: Sequence[ReadyAnswerAnswer] = found["answers"]
+    if not rows:
+        note("no answer is ready; passes make them where an agent with a bank has been asked something")
+        return
+    now = SystemClock().now()
+    lines = [
+        (
+            each["id"],
+            each["agent"],
+            each["end_user"],
+            _short(each["question"]),
+            _short(each["text"]),
+            f"{each['confidence']:.2f}",
+            each["uses"],
+            lasted((instant(each["expires_at"]) - now).total_seconds()),
+            Text("yes", "green") if each["stands"] else Text(shown(each["why_not"]), "red"),
+        )
+        for each in rows
+    ]
+    columns = ("answer", "agent", "for", "question", "text", "likely", "uses", "holds", "stands")
+    console().print(table(columns, lines, numbers=("likely", "uses")))
+    if found["after"] is not None:
+        note(f"more than {limit}; --limit shows them")
+
+
+@app.command(epilog="Example: circadia answers explain support ans_01a2…")
+def explain(
+    bank: Bank,
+    answer: Answer,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show a ready answer: its phrasings, what it rests on, what it took, and whether it stands."""
+    found = ask(url, token, data, lambda client: client.show_answer(bank, answer, user=user))
+    if as_json:
+        print_json(found)
+        return
+    blocks = ", ".join(f"{label} (version {version})" for label, version in found["blocks"].items())
+    rows = [
+        ("question", found["question"]),
+        ("other wordings", "\n".join(found["phrasings"][1:]) or "none"),
+        ("answer", found["text"]),
+        ("reasoning", found["reasoning"] or "none was told"),
+        ("for", f"{found['agent']}, {found['end_user'] or 'whoever asks'}"),
+        ("likely", f"{found['confidence']:.2f}"),
+        ("stands", "yes" if found["stands"] else f"no: {found['why_not']}"),
+        ("rests on", f"{blocks or 'no block'}; {len(found['notes'])} notes, {len(found['episodes'])} episodes"),
+        ("made", f"{local_time(found['made_at'])} by {found['pass_id'] or 'nobody known'}"),
+        ("holds until", local_time(found["expires_at"])),
+        ("took", f"{found['tokens']:,} tokens, {_price(found['usd'])}, {found['seconds']:.1f} s"),
+        ("uses", f"{found['uses']}" + ("" if found["used_at"] is None else f", last {local_time(found['used_at'])}")),
+    ]
+    console().print(table((found["id"], ""), rows))
+
+
+@app.command("test", epilog="Example: circadia answers test support helper 'When do you open on Sunday?'")
+def try_(
+    bank: Bank,
+    agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose call it would be.")],
+    question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
+    end_user: Annotated[
+        str | None, typer.Option("--for", metavar="NAME", help="The end user for whom the agent would be asked.")
+    ] = None,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Tell what would become of a question, and why; nothing is asked, counted or changed."""
+    found = ask(
+        url, token, data, lambda client: client.try_answers(bank, agent, question, end_user=end_user, user=user)
+    )
+    if as_json:
+        print_json(found)
+    else:
+        _show_test(found)
+
+
+@app.command(epilog="Example: circadia answers stats support --days 30")
+def stats(
+    bank: Bank,
+    days: Annotated[int, typer.Option("--days", min=1, max=366, metavar="N", help="So many days back.")] = 14,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show how often ready answers were of use, were right, and went to waste."""
+    found = ask(url, token, data, lambda client: client.answer_stats(bank, days=days, user=user))
+    if as_json:
+        print_json(found)
+    else:
+        _show_stats(found)
+
+
+@app.command(epilog="Example: circadia answers drop support ans_01a2…")
+def drop(
+    bank: Bank,
+    answer: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="Id of a ready answer.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All of the bank, or of the agent that is named.")] = False,
+    agent: OfAgent = None,
+    yes: Yes = False,
+    user: User = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Drop a ready answer, or all: they are found no more from the next call on."""
+    if (answer is None) != every or (agent is not None and not every):
+        raise InvalidRequest("name one answer, or say --all (with --agent for those of one agent)")
+    if answer is not None:
+        ask(url, token, data, lambda client: client.drop_answer(bank, answer, user=user))
+        dropped = {"bank": bank, "dropped": 1}
+    else:
+        if not (yes or as_json or typer.confirm(f"Drop all ready answers of {shown(agent or bank)}?")):
+            raise typer.Abort
+        dropped = dict(ask(url, token, data, lambda client: client.drop_answers(bank, agent=agent, user=user)))
+    if as_json:
+        print_json(dropped)
+    else:
+        note(f"{dropped['dropped']} dropped")
+
+
+def _show_test(found: TestedAnswer) -> None:
+    said = Text(found["outcome"], _COLOURS.get(found["outcome"], ""))
+    console().print(Text.assemble("lookup: ", said, f"; {shown(found['agent'])} is in mode {found['mode']}"))
+    if not found["frames"]:
+        note("no call of this agent for this end user has passed the gateway yet, so nothing is ready for it")
+        return
+    if not found["trusted"]:
+        note("too many sampled answers were wrong: nothing is served until they are right again")
+    if not found["alone"]:
+        note("the question cannot be understood without what was said before")
+    if found["answer"] is not None:
+        console().print(Text(shown(found["answer"]["text"])))
+    lines = [
+        (
+            Text(each["outcome"], _COLOURS.get(each["outcome"], "")),
+            f"{each['confidence']:.2f}",
+            each["way"],
+            _short(each["phrasing"]),
+            "\n".join([*each["objections"], *([each["why_not"]] if each["why_not"] else [])]),
+            each["answer"],
+        )
+        for each in found["matches"]
+    ]
+    if lines:
+        columns = ("outcome", "sure", "way", "compared with", "against it", "answer")
+        console().print(table(columns, lines, numbers=("sure",)))
+    else:
+        note("no expected question is near")
+
+
+def _show_stats(found: AnswerStatsAnswer) -> None:
+    rows = [
+        ("ready", found["live"]),
+        ("answered", _share(found["hit_rate"])),
+        ("given a hint", _share(found["hint_rate"])),
+        ("right, of those sampled", _share(found["precision"])),
+        ("used, of those made", _share(found["used_share"])),
+        ("wasted", f"{found['wasted_tokens']:,} tokens"),
+    ]
+    console().print(table((shown(found["bank"]), ""), rows))
+    if found["days"]:
+        lines = [tuple(each[name.replace(" ", "_")] for name in _DAYS) for each in map(dict, found["days"])]
+        console().print(table(_DAYS, lines, numbers=_DAYS[1:]))
+
+
+def _share(value: float | None) -> str:
+    return "–" if value is None else f"{value:.1%}"
+
+
+def _price(usd: float | None) -> str:
+    return "price unknown" if usd is None else dollars(usd)
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= _LETTERS else f"{line[:_LETTERS]}…"

@@ -1,0 +1,145 @@
+"""What the endpoints of ready answers return, as dictionaries, and the client's methods on them."""
+
+from typing import TypedDict
+
+from circadia.client.connection import Connection
+
+
+class ReadyAnswerAnswer(TypedDict):
+    """An anticipated answer."""
+
+    id: str
+    agent: str
+    end_user: str | None
+    frame: str
+    question: str
+    phrasings: list[str]
+    confidence: float
+    text: str
+    reasoning: str
+    stands: bool
+    why_not: str
+    blocks: dict[str, int]
+    notes: list[int]
+    episodes: list[int]
+    pass_id: str | None
+    made_at: str
+    expires_at: str
+    tokens: int
+    usd: float | None
+    seconds: float
+    uses: int
+    used_at: str | None
+
+
+class AnswerPageAnswer(TypedDict):
+    """Ready answers of a bank, and where the next page begins."""
+
+    bank: str
+    answers: list[ReadyAnswerAnswer]
+    after: str | None
+
+
+class TestedMatchAnswer(TypedDict):
+    """A phrasing that was compared with a question."""
+
+    answer: str
+    phrasing: str
+    way: str
+    outcome: str
+    confidence: float
+    objections: list[str]
+    why_not: str
+
+
+class TestedAnswer(TypedDict):
+    """What would become of a question."""
+
+    bank: str
+    agent: str
+    mode: str
+    trusted: bool
+    outcome: str
+    answer: ReadyAnswerAnswer | None
+    alone: bool
+    matches: list[TestedMatchAnswer]
+    frames: int
+
+
+class AnswerDayAnswer(TypedDict):
+    """Counts of one day."""
+
+    day: str
+    served: int
+    hints: int
+    misses: int
+    made: int
+    used: int
+    wasted: int
+    wasted_tokens: int
+    right: int
+    wrong: int
+
+
+class AnswerStatsAnswer(TypedDict):
+    """What came of a bank's ready answers."""
+
+    bank: str
+    live: int
+    hit_rate: float | None
+    hint_rate: float | None
+    precision: float | None
+    used_share: float | None
+    wasted_tokens: int
+    days: list[AnswerDayAnswer]
+
+
+class DroppedAnswer(TypedDict):
+    """How many were dropped."""
+
+    bank: str
+    dropped: int
+
+
+class AnswerCalls:
+    """One method for each endpoint of ready answers. Banks are named as in memory's methods."""
+
+    _http: Connection
+
+    async def list_answers(
+        self,
+        bank: str,
+        *,
+        agent: str | None = None,
+        after: str | None = None,
+        limit: int = 100,
+        user: str | None = None,
+    ) -> AnswerPageAnswer:
+        """Return ready answers, those of an agent only if one is given; the answer's `after` is for the next page."""
+        query = {"agent": agent, "after": after, "limit": str(limit), "user": user}
+        return await self._http.call("GET", "banks", bank, "answers", query=query)
+
+    async def show_answer(self, bank: str, answer: str, *, user: str | None = None) -> ReadyAnswerAnswer:
+        """Return a ready answer with what it rests on."""
+        return await self._http.call("GET", "banks", bank, "answers", answer, query={"user": user})
+
+    async def try_answers(
+        self, bank: str, agent: str, question: str, *, end_user: str | None = None, user: str | None = None
+    ) -> TestedAnswer:
+        """Tell what would become of a question, and why; nothing is asked, counted or changed."""
+        body = {"agent": agent, "question": question, "end_user": end_user}
+        return await self._http.call("POST", "banks", bank, "answers", "test", body=body, query={"user": user})
+
+    async def answer_stats(self, bank: str, *, days: int = 14, user: str | None = None) -> AnswerStatsAnswer:
+        """Tell how often ready answers were of use, were right, and went to waste."""
+        return await self._http.call(
+            "GET", "banks", bank, "answers", "stats", query={"days": str(days), "user": user}
+        )  # fmt: skip
+
+    async def drop_answer(self, bank: str, answer: str, *, user: str | None = None) -> None:
+        """Drop a ready answer."""
+        await self._http.call("DELETE", "banks", bank, "answers", answer, query={"user": user})
+
+    async def drop_answers(self, bank: str, *, agent: str | None = None, user: str | None = None) -> DroppedAnswer:
+        """Drop all ready answers of a bank, or those of one agent."""
+        return await self._http.call("DELETE", "banks", bank, "answers", query={"agent": agent, "user": user})

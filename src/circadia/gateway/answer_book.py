@@ -1,0 +1,189 @@
+"""Writes down, behind the calls, what was asked, in which frame, and what ready answers were used for (ANS-07)."""
+
+from collections import OrderedDict
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime, timedelta
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import StorageUnavailable
+from circadia.gateway.answer_trust import Trust
+from circadia.gateway.backlog import Backlog
+from circadia.gateway.ready import Lookup
+from circadia.ids import AnswerId, BankId, IdSource
+from circadia.memory.answers.lookup import Outcome
+from circadia.records.agent import Agent
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse
+from circadia.records.bank import Bank
+from circadia.records.benefit import Benefit
+from circadia.records.per_call import per_call
+from circadia.stores.base import Store, Tx
+
+OPERATION: Final = "precompute"
+"""Who is credited with what served answers save."""
+BOUND: Final = 10_000
+"""Questions that wait to be written while the database is away, some kilobytes each at most."""
+BATCH: Final = 200
+PAUSE_SECONDS: Final = 2.0
+"""Time that they gather."""
+EVERY: Final = timedelta(minutes=1)
+"""A frame that is known is written so often at most."""
+FRAMES: Final = 10_000
+"""Frames of which it is kept when they were written."""
+WAITING: Final = 100
+"""Frames that wait to be written, beyond which others are left for their next question."""
+LONGEST_FRAME: Final = 262_144
+"""Characters of a frame; in a longer one nothing is asked ahead."""
+
+NO_WAY: Final = "none"
+"""In the place of how an answer was found, where none was."""
+
+Saw = Callable[[str, str, float], None]
+"""Counts a lookup: what the call got, by which way it was found, and how many seconds that took."""
+
+
+@per_call
+class Noted:
+    """What is to be written of one question."""
+
+    bank: BankId
+    """Where it was looked up."""
+    generation: int
+    """The bank's by then: once it has moved, what was said before must not be written any more."""
+    agent: Agent
+    """Who was asked."""
+    outcome: Outcome
+    """What the call got."""
+    at: datetime
+    """When."""
+    use: AnswerUse | None = None
+    """The use, if what was found is surely an answer to it."""
+    answer: Answer | None = None
+    """The answer that was served, without its words."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Seen:
+    """When a frame was written last, and how many questions came in it since."""
+
+    at: datetime
+    asked: int = 0
+
+
+class AnswerBook(Backlog[Noted]):
+    """What nobody waits for."""
+
+    def __init__(self, clock: Clock, ids: IdSource, store: Store, trust: Trust, saw: Saw) -> None:
+        super().__init__(
+            clock, what="questions for ready answers", bound=BOUND, batch=BATCH, pause_seconds=PAUSE_SECONDS
+        )
+        self._ids = ids
+        self._store = store
+        self._trust = trust
+        self._saw = saw
+        self._seen: OrderedDict[tuple[BankId, AnswerScope], _Seen] = OrderedDict()
+        self._frames: dict[tuple[BankId, AnswerScope], tuple[int, AnswerFrame]] = {}
+        """Those that are to be written, with the generation of their bank by then."""
+
+    def note(self, lookup: Lookup) -> None:
+        """Have it written soon."""
+        match, now = lookup.ready.match, self._clock.now()
+        found = match is not None and lookup.outcome is not Outcome.MISS
+        self._saw(lookup.outcome.value, match.way.value if match is not None and found else NO_WAY, lookup.seconds)
+        self._see(lookup, now)
+        served = lookup.ready.answer if lookup.outcome is Outcome.HIT else None
+        self.put(
+            Noted(
+                bank=lookup.bank.id, generation=lookup.bank.generation, agent=lookup.asked.call.agent,
+                outcome=lookup.outcome, at=now, use=self._use(lookup, now) if found and lookup.sure else None,
+                answer=None if served is None else replace(served, text="", reasoning=""),
+            )
+        )  # fmt: skip
+
+    async def write(self, batch: Sequence[Noted]) -> None:
+        """Write them, and the frames that were seen, in one transaction."""
+        frames, self._frames = self._frames, {}
+        try:
+            async with self._store.write() as tx:
+                named = {each.bank for each in batch} | {bank_id for bank_id, _ in frames}
+                banks = {each: bank for each in named if (bank := await tx.banks.get(each)) is not None}
+                seen = [frame for (bank, _), (was, frame) in frames.items() if _stands(banks.get(bank), was)]
+                if seen:
+                    await tx.answers.see(seen)
+                await self._write(tx, banks, [each for each in batch if each.bank in banks])
+        except StorageUnavailable:
+            self._frames = {**frames, **self._frames}
+            raise
+
+    async def _write(self, tx: Tx, banks: Mapping[BankId, Bank], batch: Sequence[Noted]) -> None:
+        days = {(each.bank, each.at.date()): AnswerDay(bank_id=each.bank, day=each.at.date()) for each in batch}
+        saved = dict[tuple[BankId, date], Benefit]()
+        uses = [each.use for each in batch if each.use is not None and _stands(banks.get(each.bank), each.generation)]
+        first = set(await tx.answers.used(uses)) if uses else set[AnswerId]()
+        for each in batch:
+            key = (each.bank, each.at.date())
+            new = each.use is not None and each.use.answer_id in first
+            if each.use is not None and new:
+                first.discard(each.use.answer_id)
+            days[key] = _counted(days[key], each.outcome, new=new)
+            if each.answer is not None:
+                saved[key] = _credited(saved.get(key), each.answer, each.at.date())
+        await tx.answers.count(list(days.values()))
+        if saved:
+            await tx.benefits.add(list(saved.values()))
+        for (bank_id, _), agent in {(each.bank, each.agent.id): each.agent for each in batch}.items():
+            if agent.policy.answers is AnswerMode.SERVE:
+                await self._trust.look(tx, banks[bank_id], agent)
+
+    def _use(self, lookup: Lookup, now: datetime) -> AnswerUse | None:
+        answer, match = lookup.ready.answer, lookup.ready.match
+        if answer is None or match is None:
+            return None
+        return AnswerUse(
+            id=self._ids.new("use"), bank_id=lookup.bank.id, answer_id=answer.id, scope=lookup.asked.scope,
+            question=lookup.asked.framed.question, phrasing=match.phrasing, way=match.way.value,
+            served=lookup.outcome is Outcome.HIT, at=now,
+        )  # fmt: skip
+
+    def _see(self, lookup: Lookup, now: datetime) -> None:
+        """Have the frame written if it is new, or was written a while ago."""
+        key = (lookup.bank.id, lookup.asked.scope)
+        seen = self._seen.get(key)
+        if seen is not None:
+            seen.asked += 1
+            if timedelta() <= now - seen.at < EVERY:
+                return
+        frame = lookup.asked.frame(lookup.bank, now, 1 if seen is None else seen.asked)
+        if frame is None or len(frame.body) > LONGEST_FRAME or len(self._frames) >= WAITING:
+            return
+        self._frames[key] = (lookup.bank.generation, frame)
+        self._seen[key] = _Seen(at=now)
+        self._seen.move_to_end(key)
+        if len(self._seen) > FRAMES:
+            self._seen.popitem(last=False)
+
+
+def _stands(bank: Bank | None, generation: int) -> bool:
+    return bank is not None and bank.generation == generation
+
+
+def _counted(day: AnswerDay, outcome: Outcome, *, new: bool) -> AnswerDay:
+    return replace(
+        day, served=day.served + (outcome is Outcome.HIT), hints=day.hints + (outcome is Outcome.HINT),
+        misses=day.misses + (outcome is Outcome.MISS), used=day.used + new,
+    )  # fmt: skip
+
+
+def _credited(before: Benefit | None, answer: Answer, day: date) -> Benefit:
+    """Add what a served answer took when it was worked out: its call was spared that."""
+    if before is None:
+        before = Benefit(
+            bank_id=answer.bank_id, operation=OPERATION, day=day, uses=0, saved_tokens=0, saved_seconds=0.0,
+            saved_nanousd=0, unpriced_tokens=0,
+        )  # fmt: skip
+    return replace(
+        before, uses=before.uses + 1, saved_tokens=before.saved_tokens + answer.tokens,
+        saved_seconds=before.saved_seconds + answer.seconds, saved_nanousd=before.saved_nanousd + (answer.nanousd or 0),
+        unpriced_tokens=before.unpriced_tokens + (answer.tokens if answer.nanousd is None else 0),
+    )  # fmt: skip

@@ -1,0 +1,85 @@
+"""Asks a model, while the caller waits, whether two questions ask for the same (ANS-02)."""
+
+import asyncio
+import logging
+from dataclasses import replace
+from typing import Final, Protocol
+
+from pydantic import BaseModel
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError
+from circadia.gateway.journal import Journal
+from circadia.ids import AgentId, CallId, IdSource
+from circadia.llm.mind import Mind, Unusable
+from circadia.llm.usage import Usage
+from circadia.records.agent import Agent
+from circadia.records.call import Call, CallStatus
+from circadia.sleeptime.ask import ENDPOINT
+from circadia.sleeptime.prompts import fixed
+
+_logger = logging.getLogger(__name__)
+
+TIMEOUT_SECONDS: Final = 2.0
+"""How long a caller waits for it; then the answer is shown as a hint."""
+MOST_TOKENS: Final = 200
+"""Of the model's answer."""
+
+
+class Check(Protocol):
+    """Tells whether two questions ask for the same."""
+
+    async def same(self, agent: Agent, asked: str, known: str) -> bool:
+        """Return whether they do; not, if nobody can tell within `TIMEOUT_SECONDS`. It never raises an error."""
+        ...
+
+
+class Same(BaseModel):
+    """What the model says."""
+
+    same: bool
+
+
+class MindCheck:
+    """Asks the tier's model. Each asking is a line of the usage ledger, as those of passes are."""
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, journal: Journal, mind: Mind, *, timeout_seconds: float = TIMEOUT_SECONDS
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._journal = journal
+        self._mind = mind
+        self._timeout = timeout_seconds
+
+    async def same(self, agent: Agent, asked: str, known: str) -> bool:
+        """Return whether they do."""
+        line = Call(
+            id=CallId(self._ids.new("call")), at=self._clock.now(), agent_id=AgentId(""), session="", agent="",
+            tier="sleep", upstream=self._mind.upstream, endpoint=ENDPOINT, model=self._mind.name,
+            status=CallStatus.FAILED,
+        )  # fmt: skip
+        began, used, same = self._clock.monotonic(), None, False
+        prompt = fixed("same_question", f"first: {asked}\nsecond: {known}")
+        try:
+            async with asyncio.timeout(self._timeout):
+                told, used = await self._mind.ask(prompt, Same, most_tokens=MOST_TOKENS)
+            line, same = replace(line, status=CallStatus.DONE), told.same
+        except Unusable as error:
+            used = error.used
+            _logger.warning("a ready answer for %r is not checked: %s", agent.reference, error.cause)
+        except (CircadiaError, TimeoutError) as error:
+            _logger.warning("a ready answer for %r is not checked: %s", agent.reference, str(error) or "too slow")
+        except Exception:  # the boundary of a check: the call goes upstream, with a hint
+            _logger.exception("a ready answer for %r is not checked", agent.reference)
+        self._journal.put(self._ended(line, used, self._clock.monotonic() - began))
+        return same
+
+    def _ended(self, line: Call, used: Usage | None, seconds: float) -> Call:
+        if used is None:
+            return replace(line, total_seconds=seconds)
+        return replace(
+            line, total_seconds=seconds, input_tokens=used.input_tokens, output_tokens=used.output_tokens,
+            cached_tokens=used.cached_tokens, reasoning_tokens=used.reasoning_tokens,
+            cost_nanousd=self._mind.price(used),
+        )  # fmt: skip

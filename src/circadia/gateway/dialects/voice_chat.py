@@ -1,0 +1,157 @@
+"""Answering in the place of OpenAI's chat completions."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final, cast
+
+import orjson
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects import fields, framing
+from circadia.gateway.dialects.events import written
+from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.dialects.framing import Bar, Item, Kept, wants
+from circadia.gateway.dialects.prompt import OPENAI_SIDES, Side, texts
+from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.dialects.voice import Answered, Framed
+from circadia.llm.usage import Usage
+
+OPENAI_UNCHANGING: Final = {
+    "stream": "how the answer is sent",
+    "stream_options": "how the answer is sent",
+    "user": "who asks; the end user is part of the scope",
+    "safety_identifier": "who asks; the end user is part of the scope",
+    "metadata": "labels in the provider's own lists",
+    "store": "whether the provider keeps the answer",
+    "prompt_cache_key": "where the provider keeps what it has read",
+    "prompt_cache_options": "how the provider keeps what it has read",
+    "prompt_cache_retention": "how long the provider keeps what it has read",
+    "service_tier": "how soon the answer comes, and its price",
+}
+"""Keys that never change an answer of OpenAI's."""
+UNCHANGING: Final = OPENAI_UNCHANGING | {"prediction": "a guess that only makes the answer come sooner"}
+"""Those of chat completions."""
+OPENAI_UNASKED: Final = frozenset(
+    {"stream", "stream_options", "user", "safety_identifier", "metadata", "store", "prompt_cache_options",
+     "top_logprobs", "moderation"}
+)  # fmt: skip
+"""Keys that a question asked ahead goes without: the form of an answer, and whose it is."""
+_KEPT: Final = Kept(
+    operators="messages",
+    system=None,
+    unchanging=UNCHANGING,
+    unasked=OPENAI_UNASKED | {"prediction", "n", "logprobs"},
+)
+_NOTHING: Final = {
+    "prompt_tokens": 0,
+    "completion_tokens": 0,
+    "total_tokens": 0,
+    "prompt_tokens_details": {"cached_tokens": 0, "audio_tokens": 0},
+    "completion_tokens_details": {
+        "reasoning_tokens": 0,
+        "audio_tokens": 0,
+        "accepted_prediction_tokens": 0,
+        "rejected_prediction_tokens": 0,
+    },
+}
+_WHOLE: Final = (None, "stop", "eos")
+_CALLED: Final = ("tool_calls", "function_call")
+_MORE: Final = ("tool_calls", "function_call", "refusal", "audio", "annotations", "images")
+"""Members of a message that say that it is more than words; annotations cite what a search has found."""
+_THOUGHTS: Final = ("reasoning_content", "reasoning")
+"""Where servers that show what the model thought put it; OpenAI does not."""
+
+
+class ChatVoice:
+    """Speaks as `POST …/chat/completions`."""
+
+    def frame(self, body: bytes, volatile: Volatile) -> Framed | None:
+        """Return what the body asks, and in which frame."""
+        try:
+            request = fields.load(body)
+            messages = fields.objects(request, "messages")
+        except InvalidRequest:
+            return None
+        items = [Item(OPENAI_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
+        return framing.framed(request, items, volatile, _KEPT, _bars(request))
+
+    def asked(self, frame_body: str, question: str) -> bytes:
+        """Return the body that asks the question in the frame."""
+        return framing.asked(frame_body, "messages", question)
+
+    def answered(self, whole: bytes) -> Answered | None:
+        """Return what the first choice says."""
+        answer = framing.parsed(whole)
+        choices = fields.as_list(answer.get("choices"))
+        choice = fields.as_object(choices[0]) if choices else {}
+        message = fields.as_object(choice.get("message"))
+        if not message:
+            return None
+        finished = choice.get("finish_reason")
+        return Answered(
+            text=texts(message.get("content")),
+            reasoning=fields.as_text(message.get("reasoning_content"))
+            or fields.as_text(message.get("reasoning"))
+            or "",
+            called=finished in _CALLED or any(message.get(key) for key in _MORE),
+            cut=finished not in (*_WHOLE, *_CALLED),
+            usage=completions_usage(answer.get("usage")) or Usage(),
+        )
+
+    def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+        """Return a chat completion."""
+        message: dict[str, object] = {"role": "assistant", "content": text, "refusal": None, "annotations": []}
+        choice = {"index": 0, "message": message, "logprobs": None, "finish_reason": "stop"}
+        told = {"object": "chat.completion", "created": int(at.timestamp()), "model": model}
+        return orjson.dumps({"id": f"chatcmpl-{id}", **told, "choices": [choice], "usage": _NOTHING})
+
+    def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:
+        """Return the chunks of a chat completion."""
+        told = {"object": "chat.completion.chunk", "created": int(at.timestamp()), "model": model}
+        head = {"id": f"chatcmpl-{id}", **told}
+        counted = {"usage": None} if usage else {}
+        stream = [
+            written(
+                {**head, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}], **counted}
+            )
+            for delta, end in _deltas(text)
+        ]
+        if usage:
+            stream.append(written({**head, "choices": [], "usage": _NOTHING}))
+        return b"".join([*stream, b"data: [DONE]\n\n"])
+
+
+def tool_choice_bars(choice: object) -> Iterator[Bar]:
+    """Yield what keeps a call with this `tool_choice` of OpenAI's, or `function_call`, from being answered for."""
+    if isinstance(choice, dict):  # one tool, or those that are allowed
+        said = fields.as_object(cast("object", choice))
+        free = "auto" in (said.get("mode"), fields.as_object(said.get("allowed_tools")).get("mode"))
+    else:
+        free = choice in (None, "auto", "none")
+    if not free:
+        yield Bar("it forces the call of a tool", ahead=False)
+
+
+def _deltas(text: str) -> Iterator[tuple[dict[str, object], str | None]]:
+    yield {"role": "assistant", "content": "", "refusal": None}, None
+    for piece in framing.pieces(text):
+        yield {"content": piece}, None
+    yield {}, "stop"
+
+
+def _bars(request: dict[str, object]) -> Iterator[Bar]:
+    yield from tool_choice_bars(request.get("tool_choice"))
+    yield from tool_choice_bars(request.get("function_call"))
+    yield from framing.tool_bars(request.get("tools"))
+    if wants(request, "audio") or wants(request, "modalities", ["text"]):
+        yield Bar("it asks for more than text", ahead=False)
+    if wants(request, "n", 1):
+        yield Bar("it asks for several answers")
+    if wants(request, "logprobs") or wants(request, "top_logprobs", 0):
+        yield Bar("it asks for probabilities")
+    if wants(request, "prediction"):
+        yield Bar("it gives a prediction")
+    if wants(request, "moderation"):
+        yield Bar("it asks for moderation")
+    if wants(request, "store"):
+        yield Bar("the provider is to keep the answer")

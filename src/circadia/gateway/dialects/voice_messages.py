@@ -1,0 +1,126 @@
+"""Answering in the place of Anthropic's messages."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects import fields, framing
+from circadia.gateway.dialects.events import written
+from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.dialects.framing import Bar, Item, Kept, wants
+from circadia.gateway.dialects.prompt import Side, texts
+from circadia.gateway.dialects.usage import messages_usage
+from circadia.gateway.dialects.voice import Answered, Framed
+from circadia.llm.usage import Usage
+
+UNCHANGING: Final = {
+    "stream": "how the answer is sent",
+    "metadata": "who asks; the end user is part of the scope",
+    "service_tier": "how soon the answer comes, and its price",
+    "billing_policy": "who pays",
+    "cache_control": "what the provider keeps of what it has read",
+    "diagnostics": "why the provider had to read something anew",
+    "fallback_credit_token": "what an earlier refusal paid for",
+    "thread": "what was said before, which is no part of a frame",
+}
+"""Keys that never change an answer of Anthropic's."""
+_KEPT: Final = Kept(
+    operators="messages",
+    system="system",
+    unchanging=UNCHANGING,
+    unasked=frozenset({"stream", "metadata", "diagnostics", "fallback_credit_token", "thread"}),
+)
+_SIDES: Final = {"user": Side.USER, "system": Side.OPERATOR}
+_NOTHING: Final = {
+    "input_tokens": 0,
+    "cache_creation_input_tokens": 0,
+    "cache_read_input_tokens": 0,
+    "output_tokens": 0,
+}
+_WHOLE: Final = "end_turn"
+_CALLED: Final = ("tool_use", "pause_turn", "refusal")
+_WORDS: Final = ("text", "thinking", "redacted_thinking")
+
+
+class MessagesVoice:
+    """Speaks as `POST …/messages`."""
+
+    def frame(self, body: bytes, volatile: Volatile) -> Framed | None:
+        """Return what the body asks, and in which frame."""
+        try:
+            request = fields.load(body)
+            messages = fields.objects(request, "messages")
+        except InvalidRequest:
+            return None
+        items = [Item(_SIDES.get(str(message.get("role")), Side.MODEL), message) for message in messages]
+        return framing.framed(request, items, volatile, _KEPT, _bars(request))
+
+    def asked(self, frame_body: str, question: str) -> bytes:
+        """Return the body that asks the question in the frame."""
+        return framing.asked(frame_body, "messages", question)
+
+    def answered(self, whole: bytes) -> Answered | None:
+        """Return what the message says."""
+        answer = framing.parsed(whole)
+        if answer.get("type") != "message":
+            return None
+        blocks = [fields.as_object(block) for block in fields.as_list(answer.get("content"))]
+        stopped = answer.get("stop_reason")
+        thoughts = [fields.as_text(block.get("thinking")) for block in blocks if block.get("type") == "thinking"]
+        return Answered(
+            text=texts(blocks),
+            reasoning="\n\n".join(filter(None, thoughts)),
+            called=stopped in _CALLED
+            or any(block.get("type") not in _WORDS or bool(block.get("citations")) for block in blocks),
+            cut=stopped != _WHOLE and stopped not in _CALLED,
+            usage=messages_usage(answer.get("usage")) or Usage(),
+        )
+
+    def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+        """Return a message."""
+        content = [{"type": "text", "text": text, "citations": None}]
+        return orjson.dumps(_message(id, model) | {"content": content, "stop_reason": _WHOLE})
+
+    def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:
+        """Return the events of a message; these tell their usage unasked."""
+        return b"".join([written({"type": kind, **more}, kind) for kind, more in _events(text, _message(id, model))])
+
+
+def _message(id: str, model: str) -> dict[str, object]:
+    return {
+        "id": f"msg_{id}",
+        "type": "message",
+        "role": "assistant",
+        "model": model,
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": _NOTHING,
+    }
+
+
+def _events(text: str, message: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    yield "message_start", {"message": message}
+    yield "content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}
+    for piece in framing.pieces(text):
+        yield "content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": piece}}
+    yield "content_block_stop", {"index": 0}
+    yield "message_delta", {"delta": {"stop_reason": _WHOLE, "stop_sequence": None}, "usage": {"output_tokens": 0}}
+    yield "message_stop", {}
+
+
+def _bars(request: dict[str, object]) -> Iterator[Bar]:
+    if fields.as_object(request.get("tool_choice")).get("type") not in (None, "auto", "none"):
+        yield Bar("it forces the call of a tool", ahead=False)
+    yield from framing.tool_bars(request.get("tools"))
+    if wants(request, "mcp_servers", []):
+        yield Bar("the provider calls a remote MCP server for it", ahead=False)
+    if wants(request, "container"):
+        yield Bar("it works in a container", ahead=False)
+    if wants(request, "compaction"):
+        yield Bar("it asks for a summary of what was said", ahead=False)
+    if wants(request, "thread"):
+        yield Bar("the provider keeps its conversation")

@@ -1,0 +1,196 @@
+"""Answering in the place of OpenAI's responses."""
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from circadia.errors import InvalidRequest
+from circadia.gateway.dialects import fields, framing
+from circadia.gateway.dialects.events import written
+from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.dialects.framing import Bar, Item, Kept, wants
+from circadia.gateway.dialects.prompt import OPENAI_SIDES, Side, texts
+from circadia.gateway.dialects.usage import responses_usage
+from circadia.gateway.dialects.voice import Answered, Framed
+from circadia.gateway.dialects.voice_chat import OPENAI_UNASKED, OPENAI_UNCHANGING, tool_choice_bars
+from circadia.llm.usage import Usage
+
+UNCHANGING: Final = OPENAI_UNCHANGING | {
+    "background": "when the answer is fetched",
+    "previous_response_id": "what was said before, which is no part of a frame",
+    "conversation": "what was said before, which is no part of a frame",
+}
+"""Keys that never change an answer of the responses API."""
+_KEPT: Final = Kept(
+    operators="input",
+    system="instructions",
+    unchanging=UNCHANGING,
+    unasked=OPENAI_UNASKED | {"background", "previous_response_id", "conversation"},
+    # What nobody asked is not to be found among what the provider keeps.
+    fixed={"store": False},
+)
+_NOTHING: Final = {
+    "input_tokens": 0,
+    "input_tokens_details": {"cached_tokens": 0, "cache_write_tokens": 0},
+    "output_tokens": 0,
+    "output_tokens_details": {"reasoning_tokens": 0},
+    "total_tokens": 0,
+}
+_PROBABILITIES: Final = "message.output_text.logprobs"
+
+
+class ResponsesVoice:
+    """Speaks as `POST …/responses`."""
+
+    def frame(self, body: bytes, volatile: Volatile) -> Framed | None:
+        """Return what the body asks, and in which frame."""
+        try:
+            request = fields.load(body)
+            items = _items(request)
+        except InvalidRequest:
+            return None
+        return framing.framed(request, items, volatile, _KEPT, _bars(request))
+
+    def asked(self, frame_body: str, question: str) -> bytes:
+        """Return the body that asks the question in the frame."""
+        return framing.asked(frame_body, "input", question)
+
+    def answered(self, whole: bytes) -> Answered | None:
+        """Return what the messages of the output say."""
+        answer = framing.parsed(whole)
+        status = answer.get("status")
+        if answer.get("object") != "response" or status not in ("completed", "incomplete"):
+            return None
+        output = [fields.as_object(item) for item in fields.as_list(answer.get("output"))]
+        messages = [item for item in output if item.get("type") == "message"]
+        thoughts = [item for item in output if item.get("type") == "reasoning"]
+        said = [texts(item.get("content")) for item in messages]
+        return Answered(
+            text="\n\n".join(filter(None, said)),
+            reasoning="\n\n".join(filter(None, map(_thought, thoughts))),
+            called=len(messages) + len(thoughts) < len(output) or any(map(_is_more, messages)),
+            cut=status == "incomplete",
+            usage=responses_usage(answer.get("usage")) or Usage(),
+        )
+
+    def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
+        """Return a response that the provider does not keep."""
+        return orjson.dumps(_completed(text, id, model, int(at.timestamp())))
+
+    def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:
+        """Return the events of a response; these tell their usage unasked."""
+        steps = enumerate(_events(text, id, model, int(at.timestamp())))
+        return b"".join(
+            [written({"type": kind, **more, "sequence_number": number}, kind) for number, (kind, more) in steps]
+        )
+
+
+def _items(request: dict[str, object]) -> list[Item]:
+    """Return the items that count for the request's chain.
+
+    Raises:
+        InvalidRequest: there is no list of items, and no text.
+    """
+    given = request.get("input")
+    if isinstance(given, str):
+        return [Item(Side.USER, {"role": "user", "content": given})]
+    items = [] if given is None else fields.objects(request, "input")
+    return [Item(_side(item), item) for item in items if item.get("type") != "reasoning"]
+
+
+def _side(item: dict[str, object]) -> Side:
+    kind = item.get("type")
+    if kind in (None, "message"):
+        return OPENAI_SIDES.get(str(item.get("role")), Side.MODEL)
+    told = str(kind).endswith("_output") or kind == "mcp_approval_response"
+    return Side.TOOL if told else Side.MODEL
+
+
+def _thought(item: dict[str, object]) -> str:
+    """Return what an item of reasoning tells: the model's own words if the provider shows them, else the summary."""
+    parts = fields.as_list(item.get("content")) or fields.as_list(item.get("summary"))
+    return "\n\n".join([str(text) for part in parts if (text := fields.as_object(part).get("text"))])
+
+
+def _is_more(message: dict[str, object]) -> bool:
+    """Return whether a message is more than words: a refusal, or words that cite what a tool has found."""
+    parts = [fields.as_object(part) for part in fields.as_list(message.get("content"))]
+    return any(part.get("type") != "output_text" or bool(part.get("annotations")) for part in parts)
+
+
+def _response(id: str, model: str, created: int) -> dict[str, object]:
+    return {
+        "id": f"resp_{id}",
+        "object": "response",
+        "created_at": created,
+        "status": "in_progress",
+        "background": False,
+        "error": None,
+        "incomplete_details": None,
+        "instructions": None,
+        "max_output_tokens": None,
+        "metadata": {},
+        "model": model,
+        "output": [],
+        "parallel_tool_calls": True,
+        "previous_response_id": None,
+        "reasoning": {"effort": None, "summary": None},
+        "store": False,
+        "temperature": None,
+        "text": {"format": {"type": "text"}},
+        "tool_choice": "auto",
+        "tools": [],
+        "top_p": None,
+        "truncation": "disabled",
+        "usage": None,
+        "user": None,
+    }
+
+
+def _part(text: str) -> dict[str, object]:
+    return {"type": "output_text", "text": text, "annotations": [], "logprobs": []}
+
+
+def _item(id: str, text: str) -> dict[str, object]:
+    base = {"id": f"msg_{id}", "type": "message", "role": "assistant"}
+    return {**base, "status": "completed", "content": [_part(text)]}
+
+
+def _completed(text: str, id: str, model: str, created: int) -> dict[str, object]:
+    done = {"status": "completed", "completed_at": created, "output": [_item(id, text)], "usage": _NOTHING}
+    return _response(id, model, created) | done
+
+
+def _events(text: str, id: str, model: str, created: int) -> Iterator[tuple[str, dict[str, object]]]:
+    begun = _response(id, model, created)
+    yield "response.created", {"response": begun}
+    yield "response.in_progress", {"response": begun}
+    item = _item(id, text)
+    yield "response.output_item.added", {"output_index": 0, "item": item | {"status": "in_progress", "content": []}}
+    where: dict[str, object] = {"item_id": item["id"], "output_index": 0, "content_index": 0}
+    yield "response.content_part.added", where | {"part": _part("")}
+    for piece in framing.pieces(text):
+        yield "response.output_text.delta", where | {"delta": piece, "logprobs": []}
+    yield "response.output_text.done", where | {"text": text, "logprobs": []}
+    yield "response.content_part.done", where | {"part": _part(text)}
+    yield "response.output_item.done", {"output_index": 0, "item": item}
+    yield "response.completed", {"response": _completed(text, id, model, created)}
+
+
+def _bars(request: dict[str, object]) -> Iterator[Bar]:
+    yield from tool_choice_bars(request.get("tool_choice"))
+    yield from framing.tool_bars(request.get("tools"))
+    if fields.as_object(request.get("prompt")).get("variables"):
+        yield Bar("its prompt template is filled with what nobody sees here", ahead=False)
+    if wants(request, "previous_response_id") or wants(request, "conversation"):
+        yield Bar("the provider keeps its conversation")
+    if request.get("store") is not False:
+        yield Bar("the provider is to keep the answer")
+    if wants(request, "background"):
+        yield Bar("it is answered in the background")
+    if wants(request, "top_logprobs", 0) or _PROBABILITIES in fields.as_list(request.get("include")):
+        yield Bar("it asks for probabilities")
+    if wants(request, "moderation"):
+        yield Bar("it asks for moderation")

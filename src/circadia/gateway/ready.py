@@ -1,0 +1,277 @@
+"""Decides what a call gets of the answers that are ready: the answer, a hint in its context, or nothing (ANS-03).
+
+An answer is served only where all that it could depend on is known: the frame that it was made in, and the bank. So
+what was said before in the conversation must stand in the bank, where it voids what it touches: each message of it has
+passed here, as plain text, and is written down. Else, and where the question is held, has files or results of tools, or
+wants what no ready answer has, it is a hint at most.
+"""
+
+import hashlib
+import logging
+import re
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from datetime import datetime
+from typing import Final
+
+import orjson
+
+from circadia.clock import Clock
+from circadia.errors import CircadiaError
+from circadia.gateway.answer_check import Check
+from circadia.gateway.answer_trust import Trust
+from circadia.gateway.dialects.fields import as_object
+from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.dialects.voice import Framed
+from circadia.gateway.headers import as_text, one
+from circadia.gateway.model_call import ModelCall
+from circadia.ids import AgentId, IdSource
+from circadia.memory.answers.lookup import Outcome, Way
+from circadia.memory.answers.shelf import MISS, Ready, Shelves
+from circadia.memory.context import tokens
+from circadia.records.agent import AgentPolicy
+from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
+from circadia.records.bank import Bank, Capture
+from circadia.records.per_call import per_call
+from circadia.stores.base import Tx
+
+_logger = logging.getLogger(__name__)
+
+ANSWER: Final = b"x-circadia-answer"
+ANSWER_ID: Final = b"x-circadia-answer-id"
+LONGEST: Final = 2_000
+"""Characters of a question that is looked for; a longer one is never expected in these words."""
+REASONING: Final = 400
+"""Characters of the reasoning that a hint tells."""
+HISTORIES: Final = 20_000
+"""Conversations that are known to stand in their bank, about 200 bytes each; a forgotten one gets hints."""
+_CHANGING: Final = frozenset((b"anthropic-beta", b"anthropic-version", b"openai-beta"))
+"""Headers that change an answer."""
+_QUERY: Final = re.compile(r"((api-version|beta)=[A-Za-z0-9_.-]*(&|$))*")
+"""What of a target is kept: what else a caller writes there may be a secret."""
+_FRESH: Final = frozenset(("no-cache", "no-store"))
+_HINT: Final = (
+    "- A question that was expected, and its answer as it was worked out ahead. What is asked now may be something "
+    "else: use it only as far as it fits."
+)
+
+
+@per_call
+class Asked:
+    """A question that a call asks, as ready answers see it."""
+
+    call: ModelCall
+    """The call."""
+    scope: AnswerScope
+    """Whose question, asked how."""
+    framed: Framed
+    """What the call says."""
+    user: str | None
+    """Who asks."""
+    whole: bool
+    """Whether all that was said in the conversation, this included, is plain text and stands in the bank, or soon."""
+    serves: bool
+    """Whether its answer may be a ready one."""
+
+    def frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
+        """Return what `asked` such questions were asked in, to be asked ahead; none if they must not be."""
+        call = self.call
+        if not self.framed.body or not _QUERY.fullmatch(call.target.partition("?")[2]):
+            return None
+        return AnswerFrame(
+            bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
+            dialect=call.route.dialect, model=call.request.model or "", body=self.framed.body,
+            headers=as_text(_changing(call.headers)), at=at, asked=asked,
+        )  # fmt: skip
+
+
+@per_call
+class Lookup:
+    """What was found for a question, and what its call gets of that."""
+
+    asked: Asked
+    """The question."""
+    bank: Bank
+    """Where it was looked for."""
+    ready: Ready
+    """What was found."""
+    outcome: Outcome
+    """What the call gets."""
+    sure: bool
+    """Whether the answer is one of this very question, by all that was asked about it."""
+    unchecked: bool = False
+    """Whether it would be served if a model said that both questions ask the same."""
+    seconds: float
+    """How long it took."""
+
+    @property
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return what the caller is told of it."""
+        told = [(ANSWER, self.outcome.value.encode())]
+        if self.outcome is not Outcome.MISS and self.ready.answer is not None:
+            told.append((ANSWER_ID, self.ready.answer.id.encode()))
+        return told
+
+    def hint(self, room: int) -> str:
+        """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
+        answer = self.ready.answer
+        if self.outcome is not Outcome.HINT or answer is None:
+            return ""
+        for reasoning in (answer.reasoning, ""):
+            text = _hint(answer, reasoning)
+            if tokens(text) + 1 <= room:
+                return text
+        return ""
+
+
+class Histories:
+    """Conversations that stand in their bank as they were, by the hash of all that was said in them."""
+
+    def __init__(self) -> None:
+        self._known: OrderedDict[tuple[AgentId, str | None, str], None] = OrderedDict()
+
+    def holds(self, agent: AgentId, user: str | None, said: str) -> bool:
+        """Return whether it is one."""
+        return (agent, user, said) in self._known
+
+    def add(self, agent: AgentId, user: str | None, said: Iterable[str]) -> None:
+        """Keep one, by each hash that its next call may come with."""
+        for each in said:
+            self._known[agent, user, each] = None
+            self._known.move_to_end((agent, user, each))
+        while len(self._known) > HISTORIES:
+            self._known.popitem(last=False)
+
+
+class Answering:
+    """Looks ready answers up, and decides."""
+
+    def __init__(
+        self, clock: Clock, ids: IdSource, shelves: Shelves, trust: Trust, volatile: Volatile, check: Check | None
+    ) -> None:
+        self._clock = clock
+        self._ids = ids
+        self._shelves = shelves
+        self._trust = trust
+        self._volatile = volatile
+        self._check = check
+        self.histories: Final = Histories()
+
+    def asked(self, call: ModelCall, user: str | None, body: bytes, *, late: bool, keeps: bool) -> Asked | None:
+        """Return the question of a call for which ready answers are looked up; none if none are.
+
+        `late` says that something was said that the bank does not know, or the model is to be told; `keeps`, that the
+        agent's conversations are written to the bank.
+        """
+        policy, voice = call.agent.policy, call.dialect.voice
+        if voice is None or not wanted(policy) or not call.route.generates or _fresh(call.headers):
+            return None
+        try:
+            framed = voice.frame(body, self._volatile)
+        except Exception:  # the boundary of ready answers: no fault of theirs may cost a call its memory
+            _logger.exception("a call of %r is not read for ready answers", call.agent.reference)
+            return None
+        if framed is None or not framed.question.strip() or call.request.model is None:
+            return None
+        before = framed.conversation(call.request.chain)
+        known = keeps and before is not None and self.histories.holds(call.agent.id, user, before)
+        known = known or framed.before == 0
+        return Asked(
+            call=call, framed=framed, user=user, whole=framed.plain and known,
+            scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed)),
+            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not late,
+        )  # fmt: skip
+
+    async def found(self, tx: Tx, bank: Bank, asked: Asked) -> Lookup:
+        """Look an answer up, in a reading transaction.
+
+        A hint is to be put into the context; where that has no room for it, the call gets nothing.
+        """
+        began = self._clock.monotonic()
+        serves, ready = False, MISS
+        try:
+            if bank.answers and len(asked.framed.question) <= LONGEST:
+                ready = await self._shelves.find(tx, bank, asked.scope, asked.framed.question)
+                serves = ready.outcome is Outcome.HIT and await self._serves(tx, bank, asked)
+        except CircadiaError:
+            raise
+        except Exception:  # as above
+            _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
+            serves, ready = False, MISS
+        unchecked = serves and self._check is not None and ready.match is not None and ready.match.way is Way.MEANING
+        outcome = Outcome.HINT if ready.outcome is Outcome.HIT and (unchecked or not serves) else ready.outcome
+        return Lookup(
+            asked=asked, bank=bank, ready=ready, outcome=outcome, sure=ready.outcome is Outcome.HIT,
+            unchecked=unchecked, seconds=self._clock.monotonic() - began,
+        )  # fmt: skip
+
+    async def same(self, lookup: Lookup) -> bool:
+        """Return whether a model says that what is asked is what the answer was made for; not, if it says nothing."""
+        match, agent = lookup.ready.match, lookup.asked.call.agent
+        assert self._check is not None
+        assert match is not None
+        return await self._check.same(agent, lookup.asked.framed.question, match.phrasing)
+
+    def said(self, lookup: Lookup, body: bytes) -> bytes:
+        """Return the ready answer as the provider would have sent it, whole or as a stream, as the body asks."""
+        call, answer = lookup.asked.call, lookup.ready.answer
+        voice = call.dialect.voice
+        assert voice is not None
+        assert answer is not None
+        name = self._ids.new("ready").partition("_")[2]
+        model, now = call.request.model or "", self._clock.now()
+        if not call.request.streamed:
+            return voice.whole(answer.text, id=name, model=model, at=now)
+        return voice.events(answer.text, id=name, model=model, at=now, usage=_wants_usage(body))
+
+    async def _serves(self, tx: Tx, bank: Bank, asked: Asked) -> bool:
+        """Return whether a sure answer is served: also not where the bank does not keep what was said before."""
+        if not asked.serves or (asked.framed.before and bank.policy.capture is Capture.EXPLICIT):
+            return False
+        return await self._trust.holds(tx, bank, asked.scope.agent_id)
+
+
+def wanted(policy: AgentPolicy) -> bool:
+    """Return whether ready answers are looked up for an agent: not if there is no place for a hint, and no more."""
+    hints = policy.inject and policy.fitting_tokens > 0
+    return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
+
+
+def not_shown(lookup: Lookup) -> Lookup:
+    """Return the lookup of a hint that could not be given."""
+    return replace(lookup, outcome=Outcome.MISS)
+
+
+def _hint(answer: Answer, reasoning: str) -> str:
+    parts = [_HINT, f"question: {answer.phrasings[0]}"]
+    if reasoning:
+        cut = reasoning if len(reasoning) <= REASONING else f"{reasoning[:REASONING]} […]"
+        parts.append(f"how it was found: {cut}")
+    parts.append(f"answer: {answer.text}")
+    # Set in, as a context's other lines are, so that none of it looks like the beginning of another's.
+    return "\n    ".join(line for part in parts for line in part.splitlines())
+
+
+def _fresh(headers: Iterable[tuple[bytes, bytes]]) -> bool:
+    """Return whether the caller wants an answer that nobody has kept (RFC 9111, 5.2.1)."""
+    said = one(headers, b"cache-control")
+    return said is not None and not _FRESH.isdisjoint(each.strip().lower() for each in said.split(","))
+
+
+def _changing(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
+    return sorted(header for header in headers if header[0] in _CHANGING)
+
+
+def _digest(call: ModelCall, framed: Framed) -> str:
+    told = hashlib.sha256(framed.digest.encode())
+    for part in (call.provider.upstream.name, call.route.dialect, call.target):
+        told.update(b"\0" + part.encode("utf-8", "surrogateescape"))
+    for name, value in _changing(call.headers):
+        told.update(b"\0" + name + b"\0" + value)
+    return told.hexdigest()
+
+
+def _wants_usage(body: bytes) -> bool:
+    """Return whether a request for a stream asks for its usage."""
+    return as_object(as_object(orjson.loads(body)).get("stream_options")).get("include_usage") is True

@@ -1,0 +1,65 @@
+"""What a bank is searched for, and what a search tells."""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from circadia.memory.columns import Array
+from circadia.records.index_entry import Layer
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Question:
+    """What is looked for."""
+
+    text: str = ""
+    """The question itself, if a ready view may answer it."""
+    waits: bool = False
+    """Whether its vectors are on their way, so that only a ready view can answer it yet."""
+    terms: Sequence[int] = ()
+    """Hashes of its words."""
+    vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    """Its embedding by embedder, unit length."""
+    subjects: Sequence[int] = ()
+    """Hashes of names and numbers in it, to see what later row may be about it; none if it has none."""
+    names: Collection[str] = ()
+    """Its words, lower case, to see whom it names."""
+    layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)
+    """What is searched."""
+    since: float | None = None
+    """From this time on, seconds since 1970."""
+    until: float | None = None
+    """Before this time."""
+    session: str | None = None
+    """In this conversation only."""
+    speaker: str | None = None
+    """Said by them only."""
+    kinds: Collection[str] = ()
+    """Of these kinds only; all if empty."""
+    trusts: Collection[str] = ()
+    """From these sources only; all if empty."""
+    recency: float = 0.0
+    """What something that happens now gets, half of it after `half_life` seconds, and so on."""
+    half_life: float = 30 * 86_400.0
+    """Seconds."""
+    importance: float = 0.0
+    """What the most important gets."""
+    now: float = 0.0
+    """The present, seconds since 1970."""
+    limit: int = 10
+    """How many are returned."""
+    explained: bool = True
+    """Whether each is returned with the parts of its score."""
+
+
+class Scored(NamedTuple):
+    """What was found, with why; a tuple, since a call looks at thirty."""
+
+    layer: Layer
+    """Where it is."""
+    number: int
+    """Its number there."""
+    score: float
+    """The greater, the better; comparable within one search."""
+    parts: Mapping[str, float]
+    """The score's parts by name; `weight` multiplies the sum of the others. Empty if they were not asked for."""

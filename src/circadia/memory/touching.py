@@ -1,0 +1,104 @@
+"""Whether what came later is about a question, so that an answer to it no longer stands (ANS-04).
+
+A row is weighed by the words that it shares with the question, the rare ones most; by how much nearer it is in meaning
+than the bank's rows are on average; by both of the question before it, which it may answer; and a question says less
+than a statement. It touches if it is above the bar: what most rows of this bank weigh, within two bounds, so that where
+all are about one thing only what is about it most touches, and where nothing is, a little is enough.
+
+A row that lacks each name and number of the question, as its speaker and the row before it do, and that has no word
+which may stand for one of them, such as `she` or `all`, is about something else: banks are full of the same told of
+others.
+
+Weights and bounds are those that `python -m benchmarks answers_stale --data PATH` fits, rounded.
+"""
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+
+from circadia.memory.columns import Array
+from circadia.memory.terms import asked_terms
+from circadia.records.index_entry import Layer
+
+NONE: Final = -1
+RARE: Final = 5.0
+"""Rows without any of the words that are added to those of the bank, so that in a small one a word is rare, too."""
+SAMPLED: Final = 2_000
+"""Rows of the bank that the bar is taken from."""
+USUAL: Final = 0.25
+"""Cosine of a question with a row that is about something else, where there are no rows to tell."""
+FEW: Final = 20.0
+"""Rows that this counts as much as."""
+SURVIVE: Final = 0.905
+"""Share of the rows of a bank that are below the bar."""
+WEIGHTS: Final = (4.7, 7.1, 2.7, 3.2, 0.5, -0.8)
+"""Of the columns of `Rows`, in order."""
+FLOOR: Final = 1.1
+"""No bar is lower."""
+CEILING: Final = 2.0
+"""No bar is higher."""
+_POINTING: Final = """
+i me my mine we us our ours you your yours he him his she her hers they them their theirs it its this that these those
+myself yourself himself herself themselves user users customer client everybody everyone all both each every any
+"""
+POINTING: Final = frozenset(term for word in _POINTING.split() for term in asked_terms(word))
+"""Words that may stand for a name."""
+
+
+class Rows(NamedTuple):
+    """Rows beside a question."""
+
+    words: Array
+    """Which share of the question's words they have, by how rare those are."""
+    near: Array
+    """Cosine; not a number of those without a vector."""
+    lent_words: Array
+    """The same of the question before them, in their conversation; 0 without."""
+    lent_near: Array
+    """Its cosine; not a number without."""
+    answers: Array
+    """Whether a question stands before them."""
+    asks: Array
+    """Whether they are questions."""
+    elsewhere: Array
+    """Whether they cannot speak of what the question names."""
+
+
+class Later(NamedTuple):
+    """A row that came later and may touch the question."""
+
+    layer: Layer
+    number: int
+    least: float | None
+    """Cosine above which it does; none if it does, by the vector that it has."""
+
+
+def rarity(rows: int, having: int) -> float:
+    """Return how much a word counts that so many of the rows have: the square of BM25's."""
+    return math.log1p((rows + RARE - having + 0.5) / (having + 0.5)) ** 2
+
+
+def features(rows: Rows, usual: float) -> Array:
+    """Return what is weighed, a row each; `usual` is the cosine of any row."""
+    near, lent = (np.nan_to_num(each - usual) for each in (rows.near, rows.lent_near))
+    return np.column_stack([rows.words, near, rows.lent_words, lent, rows.answers, rows.asks]).astype(np.float64)
+
+
+def usual_cosine(near: Array) -> float:
+    """Return the mean, or what is usual if they are few."""
+    known = near[~np.isnan(near)]
+    return (float(known.sum()) + FEW * USUAL) / (len(known) + FEW)
+
+
+def touching(rows: Rows, sampled: int, keys: Sequence[tuple[Layer, int]]) -> Sequence[Later]:
+    """Return which rows may touch; the first are a sample of the bank, the others, with these keys, came later."""
+    usual = usual_cosine(rows.near[:sampled])
+    weighed = features(rows, usual) @ np.array(WEIGHTS)
+    weighed[rows.elsewhere] = -np.inf
+    bar = min(max(float(np.quantile(weighed[:sampled], SURVIVE, method="lower")), FLOOR), CEILING)
+    weighed, unread = weighed[sampled:], np.isnan(rows.near[sampled:])
+    least = usual + (bar - weighed) / WEIGHTS[1]
+    may = np.flatnonzero((weighed > bar) | (unread & (least < 1)))
+    return [Later(*keys[at], None if weighed[at] > bar else float(least[at])) for at in may.tolist()]

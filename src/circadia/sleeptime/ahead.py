@@ -1,0 +1,80 @@
+"""Answering ahead: what a pass asks of whoever knows an agent's provider, model, prompt and tools."""
+
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Protocol
+
+from pydantic import BaseModel
+
+from circadia.clock import Clock
+from circadia.ids import IdSource
+from circadia.llm.mind import Mind, Prompt
+from circadia.memory.answers.shelf import Shelves
+from circadia.records.agent import Agent
+from circadia.records.answer import AnswerFrame, Rests
+from circadia.records.bank import Bank
+from circadia.settings.answers import AnswersSettings
+from circadia.stores.base import Tx
+
+
+class AnsweredAhead(BaseModel):
+    """What an agent's model says to a question that nobody has asked yet."""
+
+    text: str
+    """Its words."""
+    reasoning: str = ""
+    """What it told of how it came to them."""
+    called: bool = False
+    """Whether it called a tool, or refused."""
+    cut: bool = False
+    """Whether a limit or a filter cut it off."""
+    tokens: int = 0
+    """Input and output tokens that it took."""
+    nanousd: int | None = None
+    """Their price in billionths of a US dollar; none if it is not known."""
+    seconds: float = 0.0
+    """How long it took."""
+    at: datetime
+    """When."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Draft:
+    """A question as it would go to an agent's model now."""
+
+    mind: Mind
+    """The agent's model; it answers with `AnsweredAhead` only."""
+    prompt: Prompt
+    """`data` is the body of the call, with the bank's context; `rules` tell where it goes."""
+    most_tokens: int
+    """What it may write at most."""
+    rests: Rests
+    """What of the bank the context rests on, as it was when it was built."""
+
+
+class Ahead(Protocol):
+    """Puts questions as an agent's own calls would: the gateway does, which sleep-time work knows nothing of."""
+
+    async def agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
+        """Return whose frame it is; none if the agent is gone, off, or may not reach bank, provider or model now."""
+        ...
+
+    async def draft(self, bank: Bank, frame: AnswerFrame, question: str) -> Draft | None:
+        """Return the question in the frame with what the bank says to it; none where `agent` is none."""
+        ...
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Readying:
+    """What answers are made ready with."""
+
+    ahead: Ahead
+    """Puts questions."""
+    shelves: Shelves
+    """Finds what is ready, and tells whether it still stands."""
+    settings: AnswersSettings
+    """How many, and for how long."""
+    clock: Clock
+    """Time."""
+    ids: IdSource
+    """Ids of answers."""

@@ -1,0 +1,51 @@
+"""For whom answers are made ready: the scopes of a bank in which somebody has asked lately."""
+
+from collections import defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Final
+
+from circadia.ids import AgentId
+from circadia.records.agent import Agent
+from circadia.records.answer import AnswerFrame
+from circadia.records.bank import Bank
+from circadia.sleeptime.ahead import Ahead
+from circadia.stores.base import Tx
+
+LATELY: Final = timedelta(days=3)
+"""Who has not asked for so long is not expected to ask next."""
+REPLACED: Final = timedelta(days=1)
+"""A scope in which so much longer ago was asked than in another of the same person has a prompt that is over."""
+SCOPES: Final = 3
+"""Scopes of an agent that are looked at, those with the last calls."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Asked:
+    """An agent with its scopes."""
+
+    agent: Agent
+    """The agent."""
+    frames: Sequence[AnswerFrame]
+    """Of its scopes, the one with the most questions first."""
+
+
+async def asked_lately(tx: Tx, bank: Bank, ahead: Ahead, now: datetime) -> Sequence[Asked]:
+    """Return the bank's agents whose answers may be made ready, those who were asked last first."""
+    agents: dict[AgentId, Agent] = {}
+    frames: defaultdict[AgentId, list[AnswerFrame]] = defaultdict(list)
+    newest: dict[tuple[AgentId, str], datetime] = {}
+    for frame in await tx.answers.frames(bank.id):  # the one with the last call first
+        scope = frame.scope
+        last = newest.setdefault((scope.agent_id, scope.end_user), frame.at)
+        stale = frame.at <= now - LATELY or frame.at <= last - REPLACED
+        if stale or len(frames[scope.agent_id]) == SCOPES:
+            continue
+        agent = await ahead.agent(tx, bank, frame)
+        if agent is not None:
+            agents[scope.agent_id] = agent
+            frames[scope.agent_id].append(frame)
+    return [
+        Asked(agent=agent, frames=sorted(frames[key], key=lambda each: -each.asked)) for key, agent in agents.items()
+    ]

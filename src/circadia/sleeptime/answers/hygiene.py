@@ -1,0 +1,75 @@
+"""Takes out ready answers that are over, that stand no more, and that there is no room for (ANS-05)."""
+
+from collections.abc import Collection, Sequence
+from datetime import datetime
+from typing import Final
+
+from circadia.ids import AnswerId, BankId
+from circadia.records.answer import Answer, AnswerDay, Dropped
+from circadia.records.bank import Bank
+from circadia.settings.answers import AnswersSettings
+from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.operation import Ground
+from circadia.stores.base import Tx
+
+PAGE: Final = 100
+"""Answers that are looked at in one transaction."""
+_BYTES: Final = 1_000_000
+"""Of a megabyte."""
+
+
+async def tidied(bank: Bank, ground: Ground, readying: Readying) -> int:
+    """Drop what is over or void, page after page, and then what is too much; return how many were dropped.
+
+    Raises:
+        Yielded: somebody waits.
+    """
+    dropped = 0
+    after: AnswerId | None = None
+    while True:
+        await ground.go_on()
+        now = readying.clock.now()
+        async with ground.store.read() as tx:
+            present = await tx.banks.get(bank.id)
+            page = [] if present is None else list(await tx.answers.live(bank.id, after=after, limit=PAGE))
+            over = [each.id for each in page if each.expires_at <= now]
+            void = [
+                each.id
+                for each in page
+                if present is not None and each.id not in over and not await _stands(tx, present, each, readying)
+            ]
+        if over or void:
+            async with ground.store.write() as tx:
+                dropped += len(await drop(tx, bank.id, over, Dropped.EXPIRED, now))
+                dropped += len(await drop(tx, bank.id, void, Dropped.VOID, now))
+        if len(page) < PAGE:
+            break
+        after = page[-1].id
+    async with ground.store.write() as tx:
+        return dropped + len(await trimmed(tx, bank.id, readying.settings, readying.clock.now()))
+
+
+async def trimmed(tx: Tx, bank_id: BankId, settings: AnswersSettings, at: datetime) -> Sequence[Answer]:
+    """Drop what is more than the bank, or one of its agents, may have; what was used longest ago goes first."""
+    crowded = await tx.answers.crowded(
+        bank_id, most=settings.max_entries, most_bytes=int(settings.max_megabytes * _BYTES),
+        most_an_agent=settings.max_per_agent,
+    )  # fmt: skip
+    return await drop(tx, bank_id, crowded, Dropped.CROWDED, at)
+
+
+async def drop(tx: Tx, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime) -> Sequence[Answer]:
+    """Drop answers, count those that nobody ever used as waste (ANS-08), and return them as they were."""
+    if not ids:
+        return ()
+    gone = await tx.answers.drop(bank_id, ids, why, at)
+    wasted = [each for each in gone if not each.uses]
+    if wasted:
+        tokens = sum(each.tokens for each in wasted)
+        await tx.answers.count([AnswerDay(bank_id=bank_id, day=at.date(), wasted=len(wasted), wasted_tokens=tokens)])
+    return gone
+
+
+async def _stands(tx: Tx, bank: Bank, answer: Answer, readying: Readying) -> bool:
+    agent = await tx.agents.get(answer.scope.agent_id)
+    return agent is not None and agent.deleted_at is None and not await readying.shelves.standing(tx, bank, answer)

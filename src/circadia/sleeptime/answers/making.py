@@ -1,0 +1,159 @@
+"""Answers expected questions ahead, each as the agent's own call would be answered, and keeps what may be served."""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import timedelta
+from typing import Final
+
+from circadia.ids import AgentId, AnswerId
+from circadia.llm.mind import Unusable
+from circadia.memory.answers.lookup import Outcome, Way
+from circadia.records.agent import Agent
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame
+from circadia.sleeptime.ahead import AnsweredAhead, Draft
+from circadia.sleeptime.answers.bench import Bench, usable
+from circadia.sleeptime.answers.frames import Asked
+from circadia.sleeptime.answers.hygiene import PAGE, trimmed
+from circadia.sleeptime.answers.phrasing import Question
+from circadia.sleeptime.answers.predict import Material, material, predicted
+from circadia.sleeptime.ask import OverBudget
+
+OLD: Final = timedelta(hours=1)
+"""An answer that was paid for before this is asked for anew: the world has moved on, though the bank has not."""
+
+
+class Making:
+    """Makes answers for one agent after the other; an upstream that does not answer is asked no more."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self._silent: set[str] = set()
+        self.made = 0
+
+    async def of(self, asked: Asked, most: int) -> None:
+        """Answer what is expected of an agent, `most` questions in all its scopes; `made` counts what is ready.
+
+        Raises:
+            OverBudget: there is no room for more. Yielded: somebody waits. Unusable: the tier's model is at fault.
+        """
+        left = most
+        for at, frame in enumerate(asked.frames):
+            share = -(-left // (len(asked.frames) - at))
+            if share and frame.upstream not in self._silent:
+                left -= await self._in_scope(asked.agent, frame, share)
+
+    async def _in_scope(self, agent: Agent, frame: AnswerFrame, share: int) -> int:
+        """Answer what is expected in one scope; return for how many questions that was tried.
+
+        What was made since the last call of the scope counts: nobody has asked since, so nothing else is expected.
+        """
+        bench = self._bench
+        ready = [each for each in await self._live(agent.id) if each.scope == frame.scope]
+        own = sum(each.pass_id == bench.run.id for each in ready)
+        before = sum(each.pass_id != bench.run.id and each.made_at >= frame.at for each in ready)
+        if before + own >= share:
+            return own
+        await bench.ground.go_on()
+        async with bench.ground.store.read() as tx:
+            found = await material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
+        expected = await self._expected(agent, found, ready)
+        tried = own
+        for question in expected:
+            if tried + before >= share or frame.upstream in self._silent:
+                break
+            fresh = await self._not_ready(frame, question)
+            if fresh is None:
+                continue
+            await bench.ground.go_on()
+            tried += 1
+            self.made += await self._made(frame, fresh)
+        return tried
+
+    async def _expected(self, agent: Agent, found: Material, ready: Sequence[Answer]) -> Sequence[Question]:
+        """Return what is expected; nothing if the tier's model makes nothing of this in particular."""
+        bench, run = self._bench, self._bench.run
+        try:
+            return await predicted(
+                found, agent, ready, bench.readying, bench.ask, instructions=run.instructions, own=run.id
+            )
+        except Unusable as error:
+            if error.passing:
+                raise
+            return ()
+
+    async def _live(self, agent_id: AgentId) -> Sequence[Answer]:
+        """Return the agent's answers, without their texts."""
+        found: list[Answer] = []
+        while True:
+            after = found[-1].id if found else None
+            async with self._bench.ground.store.read() as tx:
+                page = await tx.answers.live(self._bench.bank.id, agent_id=agent_id, after=after, limit=PAGE)
+            found += [replace(each, text="", reasoning="") for each in page]
+            if len(page) < PAGE:
+                return found
+
+    async def _not_ready(self, frame: AnswerFrame, question: Question) -> Question | None:
+        """Return the question without the phrasings that have an answer; none if its first has, or none is left."""
+        bench = self._bench
+        kept: list[str] = []
+        async with bench.ground.store.read() as tx:
+            bank = await tx.banks.get(bench.bank.id)
+            if bank is None:
+                return None
+            for phrasing in question.phrasings:
+                found = await bench.readying.shelves.explain(tx, bank, frame.scope, phrasing)
+                same = any(each.match.way is Way.EXACT and not each.why_not for each in found.compared)
+                if found.outcome is not Outcome.HIT and not same:
+                    kept.append(phrasing)
+                elif not kept:
+                    return None
+        return replace(question, phrasings=kept)
+
+    async def _made(self, frame: AnswerFrame, question: Question) -> bool:
+        """Answer one question; return whether the answer is ready."""
+        bench = self._bench
+        draft = await bench.readying.ahead.draft(bench.bank, frame, question.phrasings[0])
+        if draft is None:
+            return False
+        try:
+            answered = await self._answered(draft)
+        except OverBudget as error:
+            if not error.alone:
+                raise
+            return False
+        except Unusable as error:
+            if error.passing:
+                self._silent.add(frame.upstream)
+            return False
+        return usable(answered) and await self._kept(frame, question, draft, answered)
+
+    async def _answered(self, draft: Draft) -> AnsweredAhead:
+        bench = self._bench
+        answered = await bench.ask(draft.prompt, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
+        if answered.at > bench.run.created_at - OLD:
+            return answered
+        anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {bench.run.id}")
+        return await bench.ask(anew, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
+
+    async def _kept(self, frame: AnswerFrame, question: Question, draft: Draft, answered: AnsweredAhead) -> bool:
+        """Store the answer if it still stands, and its agent may still have it, in the transaction that stores it."""
+        bench, readying = self._bench, self._bench.readying
+        answer = Answer(
+            id=AnswerId(readying.ids.new("ans")), bank_id=bench.bank.id, scope=frame.scope,
+            phrasings=question.phrasings, confidence=question.confidence, text=answered.text,
+            reasoning=answered.reasoning, rests=draft.rests, pass_id=bench.run.id, made_at=answered.at,
+            expires_at=answered.at + timedelta(hours=readying.settings.ttl_hours), tokens=answered.tokens,
+            nanousd=answered.nanousd, seconds=answered.seconds,
+        )  # fmt: skip
+        now = readying.clock.now()
+        async with bench.ground.store.write() as tx:
+            bank = await tx.banks.get(bench.bank.id)
+            if bank is None or await readying.ahead.agent(tx, bank, frame) is None:
+                return False
+            if answer.expires_at <= now or await readying.shelves.standing(tx, bank, answer):
+                return False
+            if not await tx.answers.put([answer]):
+                return False
+            await tx.answers.count([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
+            await trimmed(tx, bank.id, readying.settings, now)
+        return True

@@ -1,0 +1,160 @@
+"""Looks whether ready answers were right for those who got them: some uses are answered afresh (ANS-07).
+
+Which ones a hash of their ids says, so that a pass that is run again takes the same. Each costs a call of the agent's
+model, and mostly one of the tier's; what fails judges nothing.
+"""
+
+import hashlib
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Final
+
+from pydantic import BaseModel
+
+from circadia.llm.mind import Unusable
+from circadia.memory.answers.lookup import Way
+from circadia.memory.redaction import redacted
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, Dropped
+from circadia.settings.answers import AnswersSettings
+from circadia.sleeptime.ahead import AnsweredAhead
+from circadia.sleeptime.answers.bench import Bench, usable
+from circadia.sleeptime.answers.hygiene import drop
+from circadia.sleeptime.ask import OverBudget
+from circadia.sleeptime.prompts import asked
+from circadia.sleeptime.wording import plain
+from circadia.stores.base import Tx
+
+MOST: Final = 5
+"""Uses that one pass looks at."""
+LOOKED_AT: Final = 200
+"""Newest uses that they are taken from."""
+LONGEST: Final = 6_000
+"""Characters of an answer that the tier's model compares; of longer ones nothing is judged by it."""
+_DRAWN: Final = 2**64
+_IN_FIGURES: Final = "-+.,%$€£/:"
+
+
+class Alike(BaseModel):
+    """Whether two answers answer a question alike."""
+
+    same: bool
+
+
+def drawn(uses: Sequence[AnswerUse], judged: Sequence[AnswerUse], settings: AnswersSettings) -> Sequence[AnswerUse]:
+    """Return the uses to look at, of those that nobody has looked at: the newest, one of each answer.
+
+    As long as too few were `judged` to tell anything, at least one is taken.
+    """
+    if not settings.sample_share:
+        return ()
+    taken = [each for each in uses if _hash(each) < settings.sample_share * _DRAWN]
+    if not taken and len(judged) < settings.least_samples:
+        taken = sorted(uses, key=_hash)[:1]
+    newest: dict[str, AnswerUse] = {}
+    for each in sorted(taken, key=lambda use: (use.at, use.id), reverse=True):
+        newest.setdefault(each.answer_id, each)
+    return list(newest.values())[:MOST]
+
+
+class Sampling:
+    """Judges uses of one bank."""
+
+    def __init__(self, bench: Bench) -> None:
+        self._bench = bench
+        self.done = 0
+
+    async def judge(self) -> None:
+        """Look at some uses; `done` counts those that were judged.
+
+        Raises:
+            OverBudget: there is no room for more. Yielded: somebody waits.
+        """
+        bench = self._bench
+        async with bench.ground.store.read() as tx:
+            frames = {each.scope: each for each in await tx.answers.frames(bench.bank.id)}
+            waiting = await tx.answers.uses(bench.bank.id, judged=False, limit=LOOKED_AT)
+            settings = bench.readying.settings
+            judged = await tx.answers.uses(bench.bank.id, judged=True, limit=settings.least_samples)
+            live = [each for each in waiting if each.scope in frames and await self._answer(tx, each) is not None]
+        for use in drawn(live, judged, settings):
+            await bench.ground.go_on()
+            self.done += await self._judged(use, frames[use.scope])
+
+    async def _answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
+        """Return the answer of a use if it still stands: what has changed meanwhile tells nothing of what was."""
+        bench = self._bench
+        bank, answer = await tx.banks.get(bench.bank.id), await tx.answers.get(bench.bank.id, use.answer_id)
+        if bank is None or answer is None or answer.dropped or use.phrasing not in answer.phrasings:
+            return None
+        return None if await bench.readying.shelves.standing(tx, bank, answer) else answer
+
+    async def _judged(self, use: AnswerUse, frame: AnswerFrame) -> bool:
+        """Answer one use's question afresh and compare; return whether it was judged."""
+        bench = self._bench
+        async with bench.ground.store.read() as tx:
+            answer = await self._answer(tx, use)
+        if answer is None:
+            return False
+        try:
+            right = await self._right(use, frame, answer)
+        except OverBudget as error:
+            if not error.alone:
+                raise
+            return False
+        except Unusable:
+            return False
+        return right is not None and await self._written(use, right)
+
+    async def _right(self, use: AnswerUse, frame: AnswerFrame, answer: Answer) -> bool | None:
+        """Return whether the question has the same answer when it is asked now; none if nobody can tell.
+
+        Raises:
+            Unusable, OverBudget, Yielded: no model has answered.
+        """
+        bench = self._bench
+        draft = await bench.readying.ahead.draft(bench.bank, frame, use.question)
+        if draft is None:
+            return None
+        anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nafresh for {use.id}")
+        fresh = await bench.ask(anew, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
+        if not usable(fresh):
+            return None
+        if _plain(fresh.text) == _plain(answer.text):
+            return True
+        if max(len(fresh.text), len(answer.text)) > LONGEST:
+            return None
+        texts = {"Question": use.question, "First answer": answer.text, "Second answer": fresh.text}
+        data = "\n\n".join(f"## {head}\n{_shown(text)}" for head, text in texts.items())
+        return (await bench.ask(asked("compare", data), Alike, most_tokens=100)).same
+
+    async def _written(self, use: AnswerUse, right: bool) -> bool:
+        """Write the verdict, and take out what was wrong: the phrasing, if only that, or else the answer."""
+        bench, now = self._bench, self._bench.readying.clock.now()
+        async with bench.ground.store.write() as tx:
+            answer = await self._answer(tx, use)
+            if answer is None:
+                return False
+            await tx.answers.judge(bench.bank.id, use.id, right=right, at=now)
+            day = AnswerDay(bank_id=bench.bank.id, day=now.date(), right=int(right), wrong=int(not right))
+            await tx.answers.count([day])
+            if not right and use.way == Way.EXACT and use.phrasing != answer.phrasings[0]:
+                kept = [each for each in answer.phrasings if each != use.phrasing]
+                await tx.answers.phrase(bench.bank.id, answer.id, kept)
+            elif not right:
+                await drop(tx, bench.bank.id, [answer.id], Dropped.WRONG, now)
+        return True
+
+
+def _hash(use: AnswerUse) -> int:
+    return int.from_bytes(hashlib.sha256(use.id.encode()).digest()[:8], "big")
+
+
+def _plain(text: str) -> str:
+    """Return the words and figures of a text, without case and the marks around them."""
+    kept = "".join(each if each.isalnum() or each in _IN_FIGURES else " " for each in text.casefold())
+    return " ".join(word for each in kept.split() if (word := each.lstrip(".,:/").rstrip(".,:/-")))
+
+
+def _shown(text: str) -> str:
+    """Return a text set in, so that no line of it looks like a heading."""
+    return "\n".join(f"| {line}" for line in plain(redacted(text)).split("\n"))

@@ -1,0 +1,76 @@
+"""Precompute: expected questions are answered ahead, as the agents themselves would (ANS-01, SLEEP-28).
+
+At the end of a pass, once all that it derived is published: what is ready and holds no more goes, some uses are judged,
+and for each agent that was asked lately the likeliest questions are answered. It proposes nothing, and there is nothing
+to undo: an answer is valid for one state of its bank only, and is never found in another.
+"""
+
+import logging
+from collections.abc import Mapping, Sequence
+from contextlib import suppress
+
+from circadia.errors import UpstreamFailed
+from circadia.llm.mind import Unusable
+from circadia.records.answer import AnswerDay
+from circadia.records.bank import Bank
+from circadia.records.change import Change
+from circadia.sleeptime.answers.backoff import WINDOW, affordable
+from circadia.sleeptime.answers.bench import Bench
+from circadia.sleeptime.answers.frames import Asked, asked_lately
+from circadia.sleeptime.answers.hygiene import tidied
+from circadia.sleeptime.answers.making import Making
+from circadia.sleeptime.answers.sampling import Sampling
+from circadia.sleeptime.ask import OverBudget, Yielded
+from circadia.sleeptime.operation import Ask, Ground, Step, View
+
+_logger = logging.getLogger(__name__)
+
+
+class Precompute:
+    """Ready answers."""
+
+    name = "precompute"
+    asks = True
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return none: it has nothing to propose."""
+        return []
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return none."""
+        return []
+
+    async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
+        """Do it as far as nobody waits and the budget goes; what is left waits for a pass."""
+        readying, ask, run = ground.readying, ground.ask, ground.run
+        if readying is None or ask is None or run is None:
+            return {}
+        bench = Bench(bank=bank, ground=ground, readying=readying, ask=ask, run=run)
+        sampling, making, dropped = Sampling(bench), Making(bench), 0
+        with suppress(Yielded):
+            try:
+                agents = await _agents(bench)
+                dropped = await tidied(bank, ground, readying)
+                await sampling.judge()
+                most = affordable(readying.settings, await _days(bench)) if agents else 0
+                for agent in agents:
+                    await making.of(agent, most)
+            except (OverBudget, Unusable, UpstreamFailed) as error:
+                _logger.info("no more answers are made ready in bank %r for now: %s", bank.name, error)
+        counts = {"answers": making.made, "answers_dropped": dropped, "answers_judged": sampling.done}
+        return {name: number for name, number in counts.items() if number}
+
+
+async def _agents(bench: Bench) -> Sequence[Asked]:
+    """Return for whom answers may be made."""
+    async with bench.ground.store.read() as tx:
+        bank = await tx.banks.get(bench.bank.id)
+        now = bench.readying.clock.now()
+        return () if bank is None else await asked_lately(tx, bank, bench.readying.ahead, now)
+
+
+async def _days(bench: Bench) -> Sequence[AnswerDay]:
+    """Return the counts by which it is told how many are made."""
+    since = (bench.readying.clock.now() - WINDOW).date()
+    async with bench.ground.store.read() as tx:
+        return await tx.answers.days(bench.bank.id, since=since)

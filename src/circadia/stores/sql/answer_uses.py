@@ -1,0 +1,165 @@
+"""What came of ready answers: their uses, and counts of them by day."""
+
+from collections.abc import Collection, Mapping, Sequence
+from datetime import date, datetime
+from typing import Any, Final
+
+from sqlalchemy import Connection, Row, bindparam, func, select, update
+
+from circadia.ids import AgentId, AnswerId, BankId
+from circadia.records.answer import AnswerDay, AnswerScope, AnswerUse
+from circadia.stores.sql.answer_tables import answer_days, answer_uses, answers
+from circadia.stores.sql.benefits import day_of, number_of
+from circadia.stores.sql.memory_tables import banks
+from circadia.stores.sql.searchable import by_ids, identified
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_COLUMNS: Final = tuple(column.name for column in answer_uses.c)
+_ADD: Final = Statement(Upsert(answer_uses), _COLUMNS)
+_IDENTIFIED: Final = identified(answer_uses)
+_ANSWERS: Final = identified(answers, ("id", "bank_id", "uses", "used_at", "touched_at", "dropped"))
+_BANKS: Final = identified(banks, ("id",))
+_USED: Final = Statement(
+    update(answers)
+    .where(answers.c.id == bindparam("of_id"))
+    .values({name: bindparam(f"new_{name}") for name in ("uses", "used_at", "touched_at")}),
+    ("of_id", "new_uses", "new_used_at", "new_touched_at"),
+)
+_OF_BANK: Final = (
+    select(answer_uses)
+    .where(answer_uses.c.bank_id == bindparam("bank"), answer_uses.c.judged == bindparam("looked_at"))
+    .order_by(answer_uses.c.id.desc())
+    .limit(bindparam("most"))
+)
+_USES: Final = Statement(_OF_BANK)
+_USES_OF_AGENT: Final = Statement(_OF_BANK.where(answer_uses.c.agent_id == bindparam("agent")))
+_JUDGE: Final = Statement(
+    update(answer_uses)
+    .where(answer_uses.c.id == bindparam("of_id"), answer_uses.c.bank_id == bindparam("bank"))
+    .values(judged=bindparam("looked_at"), right=bindparam("new_right"), judged_at=bindparam("now"))
+)
+_COUNTS: Final = tuple(column.name for column in answer_days.c if column.name not in ("bank_id", "day"))
+_COUNT: Final = Statement(
+    Upsert(answer_days, keys=("bank_id", "day"), more=_COUNTS), [column.name for column in answer_days.c]
+)
+_DAYS: Final = Statement(
+    select(answer_days)
+    .where(answer_days.c.bank_id == bindparam("bank"), answer_days.c.day >= bindparam("since"))
+    .order_by(answer_days.c.day)
+)
+_TOTALS: Final = Statement(
+    select(
+        *(func.coalesce(func.sum(answer_days.c[name]), 0).label(name) for name in _COUNTS),
+        select(func.count()).select_from(answers).where(answers.c.dropped == "").scalar_subquery().label("live"),
+    )
+)
+
+
+def storable(*texts: str) -> bool:
+    """Return whether each database can keep these texts: PostgreSQL takes no NUL, and neither a lone surrogate."""
+    return not any("\0" in each or any("\ud800" <= part <= "\udfff" for part in each) for each in texts)
+
+
+def there(connection: Connection, ids: Collection[BankId]) -> Collection[str]:
+    """Return those of the banks that are there: what is written behind the calls may come after their end."""
+    return {row.id for row in by_ids(connection, _BANKS, set(ids))}
+
+
+def add(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
+    """Do what `Answers.used` tells."""
+    known = {row.id: row for row in by_ids(connection, _ANSWERS, {each.answer_id for each in uses})}
+    written = {row.id for row in by_ids(connection, _IDENTIFIED, {each.id for each in uses})}
+    new: dict[str, AnswerUse] = {}
+    for use in uses:
+        answer = known.get(use.answer_id)
+        if answer is not None and answer.bank_id == use.bank_id and storable(use.question, use.phrasing):
+            new.setdefault(use.id, use)
+    fresh = [each for each in new.values() if each.id not in written]
+    _ADD.many(connection, [list(_values(each).values()) for each in fresh])
+    times: dict[AnswerId, list[datetime]] = {}
+    for use in fresh:
+        if not known[use.answer_id].dropped:  # else it is counted as what it was when it was dropped
+            times.setdefault(use.answer_id, []).append(use.at)
+    rows: list[Sequence[object]] = []
+    for answer_id, at in times.items():
+        row = known[answer_id]
+        last = max(at)
+        used_at = last if row.used_at is None else max(row.used_at, last)
+        rows.append((answer_id, row.uses + len(at), used_at, max(row.touched_at, last)))
+    _USED.many(connection, rows)
+    return [each for each in times if not known[each].uses]
+
+
+def newest(
+    connection: Connection, bank_id: BankId, agent_id: AgentId | None, judged: bool | None, limit: int
+) -> list[AnswerUse]:
+    """Do what `Answers.uses` tells."""
+    statement = _USES if agent_id is None else _USES_OF_AGENT
+    values = {"bank": bank_id, "agent": agent_id, "most": limit}
+    kinds = (True, False) if judged is None else (judged,)
+    rows = [row for kind in kinds for row in statement.all(connection, {**values, "looked_at": kind})]
+    rows.sort(key=lambda row: row.id, reverse=True)
+    return [_use(row) for row in rows[:limit]]
+
+
+def judge(connection: Connection, bank_id: BankId, use_id: str, right: bool, at: datetime) -> None:
+    """Do what `Answers.judge` tells."""
+    values = {"of_id": use_id, "bank": bank_id, "looked_at": True, "new_right": right, "now": at}
+    _JUDGE.count(connection, values)
+
+
+def count(connection: Connection, days: Sequence[AnswerDay]) -> None:
+    """Do what `Answers.count` tells."""
+    known = there(connection, [each.bank_id for each in days])
+    rows = [
+        (each.bank_id, number_of(each.day), *(getattr(each, name) for name in _COUNTS))
+        for each in days
+        if each.bank_id in known
+    ]
+    _COUNT.many(connection, rows)
+
+
+def days(connection: Connection, bank_id: BankId, since: date) -> list[AnswerDay]:
+    """Do what `Answers.days` tells."""
+    rows = _DAYS.all(connection, {"bank": bank_id, "since": number_of(since)})
+    return [
+        AnswerDay(bank_id=BankId(row.bank_id), day=day_of(row.day), **{name: getattr(row, name) for name in _COUNTS})
+        for row in rows
+    ]
+
+
+def totals(connection: Connection) -> Mapping[str, int]:
+    """Do what `Answers.totals` tells."""
+    row = _TOTALS.first(connection)
+    return {name: int(getattr(row, name)) for name in (*_COUNTS, "live")}
+
+
+def scope_of(row: Row[Any]) -> AnswerScope:
+    """Return whose question a row is, asked how."""
+    return AnswerScope(agent_id=AgentId(row.agent_id), end_user=row.end_user, frame=row.frame)
+
+
+def _values(use: AnswerUse) -> Mapping[str, object]:
+    known = {"judged": use.right is not None}
+    return {name: _value(use, name) if name not in known else known[name] for name in _COLUMNS}
+
+
+def _value(use: AnswerUse, name: str) -> object:
+    return getattr(use.scope if name in ("agent_id", "end_user", "frame") else use, name)
+
+
+def _use(row: Row[Any]) -> AnswerUse:
+    return AnswerUse(
+        id=row.id,
+        bank_id=BankId(row.bank_id),
+        answer_id=AnswerId(row.answer_id),
+        scope=scope_of(row),
+        question=row.question,
+        phrasing=row.phrasing,
+        way=row.way,
+        served=row.served,
+        at=row.at,
+        right=row.right,
+        judged_at=row.judged_at,
+    )

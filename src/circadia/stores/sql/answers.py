@@ -1,0 +1,381 @@
+"""Ready answers."""
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import replace
+from datetime import date, datetime
+from typing import Any, Final
+
+from sqlalchemy import BigInteger, Connection, Row, bindparam, case, delete, func, literal_column, or_, select, update
+
+from circadia.ids import AgentId, AnswerId, BankId, PassId
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped, Rests
+from circadia.records.ready_view import Heads
+from circadia.stores.answers import Changes, Entry
+from circadia.stores.sql import answer_uses as uses_of
+from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answers
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.memory_tables import banks
+from circadia.stores.sql.searchable import by_ids, identified
+from circadia.stores.sql.short import Short
+from circadia.stores.sql.statement import Statement
+from circadia.stores.sql.upsert import Upsert
+
+_SCOPE: Final = ("agent_id", "end_user", "frame")
+_COLUMNS: Final = tuple(column.name for column in answers.c)
+_ADD: Final = Statement(answers.insert(), _COLUMNS)
+_OF_BANK: Final = answers.c.bank_id == bindparam("bank")
+_LIVE: Final = answers.c.dropped == ""
+_GET: Final = Statement(select(answers).where(answers.c.id == bindparam("of_id")))
+_IDENTIFIED: Final = identified(answers)
+_STATE: Final = Statement(
+    select(banks.c.generation, banks.c.answers_purged).where(banks.c.id == bindparam("bank"))
+)  # fmt: skip
+_NEXT: Final = Statement(
+    update(banks)
+    .where(banks.c.id == bindparam("bank"))
+    .values(answers=banks.c.answers + 1)
+    .returning(banks.c.answers)
+)  # fmt: skip
+_ENTRIES: Final = select(
+    *(answers.c[name] for name in ("id", *_SCOPE, "phrasings", "confidence", "revision", "dropped"))
+).where(_OF_BANK)
+_CHANGED: Final = Statement(
+    _ENTRIES.where(answers.c.revision > bindparam("after")).order_by(answers.c.revision, answers.c.id)
+)
+_ALL: Final = Statement(_ENTRIES.where(_LIVE).order_by(answers.c.id))
+_PAGE: Final = (
+    select(answers)
+    .where(_OF_BANK, _LIVE, answers.c.id > bindparam("after"))
+    .order_by(answers.c.id)
+    .limit(bindparam("most"))
+)
+_LIVE_OF_BANK: Final = Statement(_PAGE)
+_LIVE_OF_AGENT: Final = Statement(_PAGE.where(answers.c.agent_id == bindparam("agent")))
+_COUNT_LIVE: Final = Statement(select(func.count()).select_from(answers).where(_OF_BANK, _LIVE))
+_PHRASE: Final = Statement(
+    update(answers)
+    .where(answers.c.id == bindparam("of_id"))
+    .values({name: bindparam(f"new_{name}") for name in ("phrasings", "size", "revision")})
+)
+_DROP: Final = Statement(
+    update(answers)
+    .where(answers.c.id == bindparam("of_id"))
+    .values(
+        dropped=bindparam("why"), dropped_at=bindparam("now"), revision=bindparam("new_revision"),
+        phrasings=literal_column("'[]'"), text=literal_column("''"), reasoning=literal_column("''"),
+        size=literal_column("0"),
+    ),
+    ("of_id", "why", "now", "new_revision"),
+)  # fmt: skip
+_PURGED: Final = Statement(
+    select(answers.c.bank_id, answers.c.revision).where(answers.c.dropped_at < bindparam("before"))
+)  # fmt: skip
+_MARK: Final = Statement(
+    update(banks)
+    .where(banks.c.id == bindparam("bank"), banks.c.answers_purged < bindparam("last"))
+    .values(answers_purged=bindparam("last")),
+    ("bank", "last"),
+)
+_PURGE: Final = (
+    Statement(delete(answers).where(answers.c.dropped_at < bindparam("before"))),
+    Statement(delete(answer_uses).where(answer_uses.c.at < bindparam("before"))),
+    Statement(delete(answer_frames).where(answer_frames.c.at < bindparam("before"))),
+)
+_CLEAR: Final = (
+    Statement(
+        update(banks)
+        .where(banks.c.id == bindparam("bank"), banks.c.answers > 0)
+        .values(answers=banks.c.answers + 1, answers_purged=banks.c.answers + 1)
+    ),
+    *(
+        Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
+        for table in (answers, answer_uses, answer_frames)
+    ),
+)
+_FRAME: Final = tuple(column.name for column in answer_frames.c)
+_FRAME_KEYS: Final = ("bank_id", *_SCOPE)
+_SEE: Final = Statement(
+    Upsert(
+        answer_frames,
+        keys=_FRAME_KEYS,
+        new=[name for name in _FRAME if name not in (*_FRAME_KEYS, "asked")],
+        more=("asked",),
+    ),
+    _FRAME,
+)
+_FRAMES: Final = Statement(
+    select(answer_frames)
+    .where(answer_frames.c.bank_id == bindparam("bank"))
+    .order_by(answer_frames.c.at.desc())
+)  # fmt: skip
+
+
+def _crowded() -> Statement:
+    """Return what finds those for which there is no room, with what is used last counted first.
+
+    What an agent has too many of takes no room from the others.
+    """
+    most, most_bytes, own = (bindparam(name, type_=BigInteger) for name in ("most", "most_bytes", "most_an_agent"))
+    order = (answers.c.touched_at.desc(), answers.c.id.desc())
+    place = func.row_number().over(partition_by=answers.c.agent_id, order_by=order).label("place")
+    found = select(answers.c.id, answers.c.touched_at, answers.c.size, place).where(_OF_BANK, _LIVE).subquery()
+    newest = (found.c.touched_at.desc(), found.c.id.desc())
+    fits = found.c.place <= own
+    ranked = select(
+        found.c.id,
+        found.c.touched_at,
+        found.c.place,
+        func.sum(case((fits, 1), else_=0)).over(order_by=newest).label("before"),
+        func.sum(case((fits, found.c.size), else_=0)).over(order_by=newest).label("bytes"),
+    ).subquery()
+    surplus = or_(ranked.c.place > own, ranked.c.before > most, ranked.c.bytes > most_bytes)
+    return Statement(select(ranked.c.id).where(surplus).order_by(ranked.c.touched_at, ranked.c.id))
+
+
+_CROWDED: Final = _crowded()
+
+
+class SqlAnswers:
+    """Ready answers, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def put(self, new: Sequence[Answer]) -> Collection[AnswerId]:
+        """Store new ones of one bank, with its next `revision`; return those that were."""
+        return await self._run(lambda connection: _put(connection, new)) if new else ()
+
+    async def get(self, bank_id: BankId, answer_id: AnswerId) -> Answer | None:
+        """Return it, a dropped one too."""
+        row = await self._run(Short(lambda connection: _GET.first(connection, {"of_id": answer_id})))
+        return _answer(row) if row is not None and row.bank_id == bank_id else None
+
+    async def changed(self, bank_id: BankId, *, after: int) -> Changes:
+        """Return those of the bank with a greater `revision`, or all."""
+        return await self._run(lambda connection: _changed(connection, bank_id, after))
+
+    async def live(
+        self, bank_id: BankId, *, agent_id: AgentId | None = None, after: AnswerId | None = None, limit: int = 100
+    ) -> Sequence[Answer]:
+        """Return those that are not dropped, by id."""
+        values = {"bank": bank_id, "agent": agent_id, "after": after or "", "most": limit}
+        statement = _LIVE_OF_BANK if agent_id is None else _LIVE_OF_AGENT
+        return [_answer(row) for row in await self._run(lambda connection: statement.all(connection, values))]
+
+    async def count_live(self, bank_id: BankId) -> int:
+        """Return how many of the bank are not dropped."""
+        return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id}))
+
+    async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
+        """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
+        await self._run(lambda connection: _phrase(connection, bank_id, answer_id, phrasings))
+
+    async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime) -> Sequence[Answer]:
+        """Drop those that are not yet, blank phrasings, text and reasoning; return them as they were."""
+        return await self._run(lambda connection: _drop(connection, bank_id, ids, why, at)) if ids else ()
+
+    async def crowded(self, bank_id: BankId, *, most: int, most_bytes: int, most_an_agent: int) -> Sequence[AnswerId]:
+        """Return what is too much of the bank's live ones, and of each of its agents': those used longest ago first."""
+        values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
+        return [AnswerId(row.id) for row in await self._run(lambda connection: _CROWDED.all(connection, values))]
+
+    async def purge(self, before: datetime) -> None:
+        """Delete what was dropped before then, in all banks, and frames and uses that are older."""
+        await self._run(lambda connection: _purge(connection, before))
+
+    async def used(self, uses: Sequence[AnswerUse]) -> Collection[AnswerId]:
+        """Write uses down, count them with their answers, and return those answers that had none before."""
+        return await self._run(lambda connection: uses_of.add(connection, uses)) if uses else ()
+
+    async def uses(
+        self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None, limit: int = 100
+    ) -> Sequence[AnswerUse]:
+        """Return the newest first; with `judged`, those that were looked at, or were not."""
+        return await self._run(lambda connection: uses_of.newest(connection, bank_id, agent_id, judged, limit))
+
+    async def judge(self, bank_id: BankId, use_id: str, *, right: bool, at: datetime) -> None:
+        """Write what somebody found who looked at a use."""
+        await self._run(lambda connection: uses_of.judge(connection, bank_id, use_id, right, at))
+
+    async def see(self, frames: Sequence[AnswerFrame]) -> None:
+        """Write frames over what there is of the same bank and scope; `asked` is added to it."""
+        if frames:
+            await self._run(lambda connection: _see(connection, frames))
+
+    async def frames(self, bank_id: BankId) -> Sequence[AnswerFrame]:
+        """Return those of the bank, the one with the last call first."""
+        rows = await self._run(lambda connection: _FRAMES.all(connection, {"bank": bank_id}))
+        return [_frame(row) for row in rows]
+
+    async def count(self, days: Sequence[AnswerDay]) -> None:
+        """Add these counts to those that are there."""
+        if days:
+            await self._run(lambda connection: uses_of.count(connection, days))
+
+    async def days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
+        """Return the bank's counts from this day on, by day."""
+        return await self._run(lambda connection: uses_of.days(connection, bank_id, since))
+
+    async def totals(self) -> Mapping[str, int]:
+        """Return the sums of all counts of all banks by name, and how many answers are live as `live`."""
+        return await self._run(uses_of.totals)
+
+    async def clear(self, bank_id: BankId) -> None:
+        """Delete all of the bank, with their uses and frames."""
+        await self._run(lambda connection: [each.count(connection, {"bank": bank_id}) for each in _CLEAR])
+
+
+def _put(connection: Connection, new: Sequence[Answer]) -> Collection[AnswerId]:
+    bank = _STATE.first(connection, {"bank": new[0].bank_id})
+    fresh = [
+        each
+        for each in new
+        if bank is not None
+        and each.rests.generation == bank.generation
+        and uses_of.storable(each.text, each.reasoning, *each.phrasings)
+    ]
+    if not fresh:
+        return ()
+    revision = _NEXT.scalar(connection, {"bank": new[0].bank_id})
+    _ADD.many(connection, [_values(replace(each, revision=revision)) for each in fresh])
+    return [each.id for each in fresh]
+
+
+def _changed(connection: Connection, bank_id: BankId, after: int) -> Changes:
+    bank = _STATE.first(connection, {"bank": bank_id})
+    whole = not after or bank is None or after < bank.answers_purged
+    rows = (_ALL if whole else _CHANGED).all(connection, {"bank": bank_id, "after": after})
+    scopes: dict[Any, AnswerScope] = {}  # there are few, and each answer has one
+    entries: list[Entry] = []
+    for row in rows:
+        key = (row.agent_id, row.end_user, row.frame)
+        scope = scopes.get(key) or scopes.setdefault(key, uses_of.scope_of(row))
+        entries.append(Entry(row.id, scope, tuple(row.phrasings), row.confidence, row.revision, row.dropped))
+    return Changes(entries, whole)
+
+
+def _phrase(connection: Connection, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
+    row = _GET.first(connection, {"of_id": answer_id})
+    if row is None or row.bank_id != bank_id or row.dropped:
+        return
+    new = [each for each in phrasings if uses_of.storable(each)]
+    size = _size(new, row.text, row.reasoning, row.rests)
+    revision = _NEXT.scalar(connection, {"bank": bank_id})
+    values = {"of_id": answer_id, "new_phrasings": new, "new_size": size, "new_revision": revision}
+    _PHRASE.count(connection, values)
+
+
+def _drop(
+    connection: Connection, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime
+) -> Sequence[Answer]:
+    found = by_ids(connection, _IDENTIFIED, list(dict.fromkeys(ids)))
+    rows = [row for row in found if row.bank_id == bank_id and not row.dropped]
+    if rows:
+        revision = _NEXT.scalar(connection, {"bank": bank_id})
+        _DROP.many(connection, [(row.id, why.value, at, revision) for row in rows])
+    return [_answer(row) for row in rows]
+
+
+def _purge(connection: Connection, before: datetime) -> None:
+    values = {"before": before}
+    last: dict[str, int] = {}
+    for row in _PURGED.all(connection, values):
+        last[row.bank_id] = max(row.revision, last.get(row.bank_id, 0))
+    _MARK.many(connection, list(last.items()))
+    for each in _PURGE:
+        each.count(connection, values)
+
+
+def _see(connection: Connection, frames: Sequence[AnswerFrame]) -> None:
+    there = uses_of.there(connection, [each.bank_id for each in frames])
+    rows = [
+        [_of(each, name) for name in _FRAME]
+        for each in frames
+        if each.bank_id in there
+        and uses_of.storable(each.target, each.model, each.body, *(part for header in each.headers for part in header))
+    ]
+    _SEE.many(connection, rows)
+
+
+def _of(frame: AnswerFrame, name: str) -> object:
+    if name == "headers":
+        return list(map(list, frame.headers))
+    return getattr(frame.scope if name in _SCOPE else frame, name)
+
+
+def _values(answer: Answer) -> Sequence[object]:
+    rests = _kept(answer.rests)
+    made = {
+        "phrasings": list(answer.phrasings),
+        "rests": rests,
+        "touched_at": answer.used_at or answer.made_at,
+        "size": _size(answer.phrasings, answer.text, answer.reasoning, rests),
+        **{name: getattr(answer.scope, name) for name in _SCOPE},
+    }
+    return [made[name] if name in made else getattr(answer, name) for name in _COLUMNS]
+
+
+def _kept(rests: Rests) -> Mapping[str, object]:
+    return {
+        "blocks": dict(rests.blocks),
+        "shown": list(rests.shown),
+        "notes": {str(number): weight for number, weight in rests.notes.items()},
+        "episodes": {str(number): weight for number, weight in rests.episodes.items()},
+        "heads": list(rests.heads),
+        "generation": rests.generation,
+    }
+
+
+def _size(phrasings: Sequence[str], text: str, reasoning: str, rests: Mapping[str, object]) -> int:
+    return sum(len(each.encode()) for each in (*phrasings, text, reasoning, json.dumps(rests, ensure_ascii=False)))
+
+
+def _answer(row: Row[Any]) -> Answer:
+    return Answer(
+        id=AnswerId(row.id),
+        bank_id=BankId(row.bank_id),
+        scope=uses_of.scope_of(row),
+        phrasings=tuple(row.phrasings),
+        confidence=row.confidence,
+        text=row.text,
+        reasoning=row.reasoning,
+        rests=_rests(row.rests),
+        pass_id=None if row.pass_id is None else PassId(row.pass_id),
+        made_at=row.made_at,
+        expires_at=row.expires_at,
+        tokens=row.tokens,
+        nanousd=row.nanousd,
+        seconds=row.seconds,
+        uses=row.uses,
+        used_at=row.used_at,
+        revision=row.revision,
+        dropped=row.dropped,
+        dropped_at=row.dropped_at,
+    )
+
+
+def _rests(kept: Mapping[str, Any]) -> Rests:
+    return Rests(
+        blocks=kept["blocks"],
+        shown=tuple(kept["shown"]),
+        notes={int(number): weight for number, weight in kept["notes"].items()},
+        episodes={int(number): weight for number, weight in kept["episodes"].items()},
+        heads=Heads(*kept["heads"]),
+        generation=kept["generation"],
+    )
+
+
+def _frame(row: Row[Any]) -> AnswerFrame:
+    return AnswerFrame(
+        bank_id=BankId(row.bank_id),
+        scope=uses_of.scope_of(row),
+        upstream=row.upstream,
+        target=row.target,
+        dialect=row.dialect,
+        model=row.model,
+        body=row.body,
+        headers=tuple((name, value) for name, value in row.headers),
+        at=row.at,
+        asked=row.asked,
+    )

@@ -1,0 +1,380 @@
+"""What each store promises of ready answers, of what they are made from, and of what came of them."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import replace
+from datetime import date, timedelta
+from typing import Any
+
+import pytest
+
+from circadia.ids import AgentId, AnswerId, BankId, PassId
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped, Rests
+from circadia.records.ready_view import Heads
+from circadia.stores.answers import Entry
+from circadia.stores.base import Store
+from tests.contract.conftest import Opener
+from tests.contract.rows import at
+from tests.contract.sleep_rows import banks_of
+
+ADA = AnswerScope(agent_id=AgentId("agt_ada"), end_user="ann", frame="f1")
+BOB = AnswerScope(agent_id=AgentId("agt_bob"), frame="f1")
+RESTS = Rests(
+    blocks={"human": 3, "größe": 1}, shown=("human",), notes={7: 1.0}, episodes={2: 0.1 + 0.2, 2**40: 0.0},
+    heads=Heads(2**40, 9), generation=0,
+)  # fmt: skip
+DAY = date(2026, 3, 29)
+
+
+def answer(key: str, bank: BankId, scope: AnswerScope = ADA, *, seconds: float = 0, **more: Any) -> Answer:
+    made = Answer(
+        id=AnswerId(key), bank_id=bank, scope=scope, phrasings=("Où vit Ann?", "Where does Ann live?"), confidence=0.7,
+        text="In Lyon \U0001f600", reasoning="She said so.", rests=RESTS, pass_id=PassId("p1"), made_at=at(seconds),
+        expires_at=at(seconds + 3600), tokens=2**40, nanousd=2**41, seconds=0.25,
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def use(key: str, of: Answer, *, seconds: float = 0, **more: Any) -> AnswerUse:
+    made = AnswerUse(
+        id=key, bank_id=of.bank_id, answer_id=of.id, scope=of.scope, question="where's Ann?", phrasing="Où vit Ann?",
+        way="meaning", served=True, at=at(seconds),
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+def frame(bank: BankId, scope: AnswerScope = ADA, *, seconds: float = 0, **more: Any) -> AnswerFrame:
+    made = AnswerFrame(
+        bank_id=bank, scope=scope, upstream="openai", target="/v1/chat/completions?a=b", dialect="chat", model="m",
+        body='{"messages": []}', headers=(("anthropic-beta", "x"),), at=at(seconds),
+    )  # fmt: skip
+    return replace(made, **more)
+
+
+async def put(store: Store, *new: Answer) -> None:
+    async with store.write() as tx:
+        for each in new:
+            assert await tx.answers.put([each]) == [each.id]
+
+
+async def counted(store: Store, bank: BankId) -> int:
+    """Return how many changes the bank has counted."""
+    async with store.read() as tx:
+        found = await tx.banks.get(bank)
+        assert found is not None
+        return found.answers
+
+
+async def ids(store: Store, bank: BankId, **more: Any) -> list[str]:
+    async with store.read() as tx:
+        return [each.id for each in await tx.answers.live(bank, **more)]
+
+
+def entry(of: Answer) -> Entry:
+    return Entry(of.id, of.scope, of.phrasings, of.confidence, of.revision, of.dropped)
+
+
+def blank(found: Answer, why: Dropped, seconds: float, revision: int) -> Answer:
+    values: dict[str, Any] = {"dropped": why.value, "dropped_at": at(seconds), "revision": revision}
+    return replace(found, text="", reasoning="", phrasings=(), **values)
+
+
+@pytest.mark.spec("ANS-04", "ANS-05")
+async def test_an_answer_is_kept_as_it_was_given_and_each_change_is_told_by_its_number(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    one, two = answer("a1", team), answer("a2", team, BOB, pass_id=None, nanousd=None, reasoning="")
+    async with store.write() as tx:
+        assert await tx.answers.put([one, two]) == ["a1", "a2"]
+        assert await tx.answers.put([]) == ()
+    one, two = replace(one, revision=1), replace(two, revision=1)
+    await put(store, answer("b1", other))
+    async with store.read() as tx:
+        assert await tx.answers.get(team, one.id) == one
+        assert await tx.answers.get(other, one.id) is None
+        assert await tx.answers.live(team) == [one, two]
+        assert await tx.answers.changed(team, after=0) == ([entry(one), entry(two)], True)
+        assert await tx.answers.changed(team, after=1) == ([], False)
+        assert await tx.answers.changed(BankId("none"), after=1) == ([], True)
+    async with store.write() as tx:
+        await tx.answers.phrase(team, one.id, ["Where?"])
+        assert await tx.answers.drop(team, [two.id, AnswerId("b1"), AnswerId("none")], Dropped.VOID, at(5)) == [two]
+        assert await tx.answers.drop(team, [two.id], Dropped.EXPIRED, at(6)) == []
+        await tx.answers.phrase(team, two.id, ["a dropped one has none"])
+        await tx.answers.phrase(other, one.id, ["another bank's"])
+    one, gone = replace(one, phrasings=("Where?",), revision=2), blank(two, Dropped.VOID, 5, 3)
+    async with store.read() as tx:
+        assert await tx.answers.changed(team, after=1) == ([entry(one), entry(gone)], False)
+        assert await tx.answers.changed(team, after=2) == ([entry(gone)], False)
+        assert await tx.answers.changed(team, after=0) == ([entry(one)], True)
+        assert await tx.answers.get(team, two.id) == gone
+        assert await tx.answers.live(team) == [one]
+    assert (await counted(store, team), await counted(store, other)) == (3, 1)
+
+
+@pytest.mark.spec("ANS-04")
+async def test_who_was_away_until_dropped_ones_were_purged_is_told_all_that_there_are(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    made = [answer(f"a{number}", team) for number in range(4)]
+    await put(store, *made)  # 1 to 4
+    await put(store, answer("b0", other))
+    async with store.write() as tx:
+        await tx.answers.drop(team, [AnswerId("a0")], Dropped.VOID, at(10))  # 5
+        await tx.answers.drop(team, [AnswerId("a1")], Dropped.EXPIRED, at(20))  # 6
+        await tx.answers.purge(at(15))
+    async with store.read() as tx:
+        assert await tx.answers.get(team, AnswerId("a0")) is None
+        missed = await tx.answers.changed(team, after=4)
+        assert ([each.id for each in missed.answers], missed.whole) == (["a2", "a3"], True)
+        seen = await tx.answers.changed(team, after=5)
+        assert ([(each.id, each.dropped) for each in seen.answers], seen.whole) == ([("a1", "expired")], False)
+        assert not (await tx.answers.changed(other, after=1)).whole
+    async with store.write() as tx:
+        await tx.answers.purge(at(15))
+        await tx.answers.purge(at(21))
+    async with store.read() as tx:
+        assert (await tx.answers.changed(team, after=5)).whole
+        assert await tx.answers.changed(team, after=6) == ([], False)
+    assert await counted(store, team) == 6, "to purge changes nothing that somebody finds"
+
+
+@pytest.mark.spec("ANS-04")
+async def test_nothing_comes_of_an_answer_that_was_made_before_something_was_forgotten(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    one = answer("a1", team)
+    await put(store, one, answer("b1", other))
+    async with store.write() as tx:
+        await tx.answers.used([use("u1", one)])
+        await tx.answers.see([frame(team), frame(other)])
+        await tx.answers.count([AnswerDay(bank_id=team, day=DAY, made=1)])
+        await tx.answers.drop(team, [one.id], Dropped.BY_HAND, at(1))
+        await tx.banks.bump(team)
+        await tx.answers.clear(team)
+        assert await tx.answers.put([answer("a2", team)]) == ()
+        assert await tx.answers.used([use("u2", one)]) == []
+        new = answer("a3", team, rests=replace(RESTS, generation=1))
+        assert await tx.answers.put([answer("a2", team), new]) == ["a3"]
+        await tx.answers.clear(other)
+        await tx.answers.clear(other)
+        await tx.answers.clear(BankId("none"))
+    async with store.read() as tx:
+        assert await tx.answers.get(team, one.id) is None
+        assert await tx.answers.uses(team) == await tx.answers.frames(team) == []
+        for after in (0, 1, 2):
+            found = await tx.answers.changed(team, after=after)
+            assert ([each.id for each in found.answers], found.whole) == (["a3"], True)
+        assert await tx.answers.changed(team, after=4) == ([], False)
+        assert await tx.answers.changed(other, after=1) == ([], True)
+        assert [each.made for each in await tx.answers.days(team, since=DAY)] == [1]
+    assert await counted(store, team) == 4
+
+
+@pytest.mark.spec("ANS-04")
+async def test_a_bank_that_never_had_an_answer_counts_nothing_and_one_that_goes_takes_all_with_it(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    async with store.write() as tx:
+        await tx.answers.clear(team)
+    assert await counted(store, team) == 0
+    one = answer("a1", team)
+    await put(store, one)
+    day = AnswerDay(bank_id=team, day=DAY, served=1)
+    async with store.write() as tx:
+        await tx.answers.used([use("u1", one)])
+        await tx.answers.see([frame(team)])
+        await tx.answers.count([day])
+        await tx.banks.remove(team)
+        assert await tx.answers.used([use("u2", one)]) == [], "what is written behind the calls may come later"
+        await tx.answers.see([frame(team), frame(other)])
+        await tx.answers.count([day, replace(day, bank_id=other)])
+        assert await tx.answers.put([one]) == ()
+    async with store.read() as tx:
+        assert await tx.answers.get(team, one.id) is None
+        assert await tx.answers.uses(team) == await tx.answers.frames(team) == []
+        assert await tx.answers.days(team, since=DAY) == []
+        assert await tx.answers.frames(other) == [frame(other)]
+        assert (await tx.answers.totals())["served"] == 1
+
+
+@pytest.mark.spec("ANS-05")
+async def test_live_ones_come_in_pages_of_all_or_of_one_agent(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    made = [answer(f"a{number}", team, BOB if number % 2 else ADA) for number in range(6)]
+    await put(store, *made, answer("a9", other))
+    assert await ids(store, team, limit=2) == ["a0", "a1"]
+    assert await ids(store, team, after=AnswerId("a1"), limit=3) == ["a2", "a3", "a4"]
+    assert await ids(store, team, agent_id=BOB.agent_id) == ["a1", "a3", "a5"]
+    assert await ids(store, team, agent_id=BOB.agent_id, after=AnswerId("a1"), limit=1) == ["a3"]
+    assert await ids(store, team, agent_id=AgentId("none")) == []
+    async with store.write() as tx:
+        assert await tx.answers.count_live(team) == 6
+        await tx.answers.drop(team, [AnswerId("a1"), AnswerId("a2")], Dropped.BY_HAND, at(1))
+        assert await tx.answers.count_live(team) == 4
+    assert await ids(store, team) == ["a0", "a3", "a4", "a5"]
+    assert await ids(store, team, agent_id=BOB.agent_id) == ["a3", "a5"]
+
+
+@pytest.mark.spec("ANS-05")
+async def test_what_was_used_longest_ago_is_too_much_by_number_by_bytes_and_by_agent(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    made = [answer(f"a{number}", team, BOB if number == 3 else ADA, seconds=number) for number in range(5)]
+    await put(store, *made, answer("b0", other))
+    size = len("Où vit Ann?Where does Ann live?In Lyon \U0001f600She said so.".encode()) + len(
+        '{"blocks": {"human": 3, "größe": 1}, "shown": ["human"], "notes": {"7": 1.0}, "episodes": '
+        '{"2": 0.30000000000000004, "1099511627776": 0.0}, "heads": [1099511627776, 9], "generation": 0}'.encode()
+    )
+    async with store.write() as tx:
+        await tx.answers.used([use("u1", made[0], seconds=100)])
+        gone = answer("gone", team, seconds=200)
+        await tx.answers.put([gone])
+        await tx.answers.drop(team, [gone.id], Dropped.WRONG, at(200))
+
+    async def crowded(most: int = 99, most_bytes: int = 10**15, most_an_agent: int = 99) -> Sequence[str]:
+        async with store.read() as tx:
+            return await tx.answers.crowded(team, most=most, most_bytes=most_bytes, most_an_agent=most_an_agent)
+
+    assert await crowded() == await crowded(most=5, most_bytes=5 * size, most_an_agent=4) == []
+    assert await crowded(most=3) == ["a1", "a2"]
+    assert await crowded(most_bytes=4 * size) == ["a1"]
+    assert await crowded(most_bytes=5 * size - 1) == ["a1"]
+    assert await crowded(most_an_agent=2) == ["a1", "a2"]
+    assert await crowded(most=3, most_an_agent=2) == ["a1", "a2"], "they take no room from the others"
+    assert await crowded(most=2, most_an_agent=2) == ["a1", "a2", "a3"]
+    assert await crowded(most_bytes=0) == ["a1", "a2", "a3", "a4", "a0"]
+    async with store.write() as tx:
+        await tx.answers.phrase(team, AnswerId("a4"), ["x" * 1000])
+    assert await crowded(most_bytes=5 * size + 900) == ["a1"]
+
+
+@pytest.mark.spec("ANS-07", "ANS-08")
+async def test_uses_are_counted_once_and_found_by_agent_and_by_whether_somebody_looked(store: Store) -> None:
+    (team,) = await banks_of(store, "team")
+    one, two, gone = answer("a1", team), answer("a2", team, BOB), answer("a3", team)
+    await put(store, one, two, gone)
+    uses = [use("u1", one, seconds=5), use("u2", two, seconds=3, served=False), use("u3", one, seconds=4)]
+    async with store.write() as tx:
+        await tx.answers.drop(team, [gone.id], Dropped.VOID, at(1))
+        assert await tx.answers.used([]) == ()
+        assert set(await tx.answers.used(uses)) == {one.id, two.id}
+        assert await tx.answers.used([uses[2]]) == [], "it is written already"
+        bad = [use("u4", one, question="\0"), use("u5", one, phrasing="\ud800"), use("u6", answer("none", team))]
+        assert await tx.answers.used(bad) == []
+        assert await tx.answers.used([use("u7", gone, seconds=9)]) == [], "it was wasted when it was dropped"
+        found = [await tx.answers.get(team, each.id) for each in (one, two, gone)]
+    assert [each and (each.uses, each.used_at) for each in found] == [(2, at(5)), (1, at(3)), (0, None)]
+    async with store.write() as tx:
+        await tx.answers.judge(team, "u1", right=False, at=at(20))
+        await tx.answers.judge(team, "u2", right=True, at=at(21))
+        await tx.answers.judge(BankId("other"), "u3", right=True, at=at(21))
+    first = replace(uses[0], right=False, judged_at=at(20))
+    second = replace(uses[1], right=True, judged_at=at(21))
+    last = use("u7", gone, seconds=9)
+    async with store.read() as tx:
+        assert await tx.answers.uses(team) == [last, uses[2], second, first]
+        assert await tx.answers.uses(team, limit=2) == [last, uses[2]]
+        assert await tx.answers.uses(team, judged=True) == [second, first]
+        assert await tx.answers.uses(team, judged=False, limit=1) == [last]
+        assert await tx.answers.uses(team, agent_id=ADA.agent_id, judged=True) == [first]
+        assert await tx.answers.uses(team, agent_id=BOB.agent_id) == [second]
+    async with store.write() as tx:
+        await tx.answers.purge(at(5))
+    async with store.read() as tx:
+        assert [each.id for each in await tx.answers.uses(team)] == ["u7", "u1"]
+
+
+@pytest.mark.spec("ANS-06")
+async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    later = frame(team, seconds=9, asked=2, body="{}", headers=())
+    async with store.write() as tx:
+        await tx.answers.see([])
+        await tx.answers.see([frame(team), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve"))])
+        await tx.answers.see([frame(other)])
+        await tx.answers.see([later, frame(team, model="\0"), frame(team, headers=(("a", "\udfff"),))])
+    async with store.read() as tx:
+        assert await tx.answers.frames(other) == [frame(other)]
+        assert await tx.answers.frames(team) == [
+            replace(later, asked=3), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve")),
+        ]  # fmt: skip
+    async with store.write() as tx:
+        await tx.answers.purge(at(5))
+    async with store.read() as tx:
+        assert [each.at for each in await tx.answers.frames(team)] == [at(9), at(5)]
+
+
+@pytest.mark.spec("ANS-08")
+async def test_counts_of_a_day_add_up_and_are_summed_over_all_banks(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    await put(store, answer("a1", team), answer("a2", other), answer("a3", other))
+    first = AnswerDay(
+        bank_id=team, day=DAY, served=1, hints=2, misses=3, made=4, used=5, wasted=6, wasted_tokens=2**40, right=7,
+        wrong=8,
+    )  # fmt: skip
+    async with store.write() as tx:
+        await tx.answers.count([])
+        await tx.answers.count([first, replace(first, day=DAY + timedelta(days=1)), AnswerDay(bank_id=other, day=DAY)])
+        await tx.answers.count([AnswerDay(bank_id=team, day=DAY, served=1, wasted_tokens=1)])
+        await tx.answers.drop(other, [AnswerId("a3")], Dropped.CROWDED, at(0))
+    async with store.read() as tx:
+        days = await tx.answers.days(team, since=DAY)
+        assert days == [replace(first, served=2, wasted_tokens=2**40 + 1), replace(first, day=DAY + timedelta(days=1))]
+        assert await tx.answers.days(team, since=DAY + timedelta(days=1)) == days[1:]
+        assert await tx.answers.totals() == {
+            "served": 3, "hints": 4, "misses": 6, "made": 8, "used": 10, "wasted": 12, "wasted_tokens": 2**41 + 1,
+            "right": 14, "wrong": 16, "live": 2,
+        }  # fmt: skip
+
+
+@pytest.mark.spec("ANS-04")
+async def test_what_no_database_can_hold_is_left_out(store: Store) -> None:
+    (team,) = await banks_of(store, "team")
+    bad = [answer("a1", team, text="\0"), answer("a2", team, reasoning="\ud800"), answer("a3", team, phrasings=["\0"])]
+    async with store.write() as tx:
+        assert await tx.answers.put([*bad, answer("a4", team)]) == ["a4"]
+        await tx.answers.phrase(team, AnswerId("a4"), ["\0", "Where?"])
+        found = await tx.answers.get(team, AnswerId("a4"))
+    assert found is not None
+    assert found.phrasings == ("Where?",)
+
+
+@pytest.mark.spec("ANS-04")
+async def test_two_writers_never_give_the_same_number_and_who_sees_one_sees_all_before_it(
+    store: Store, open_store: Opener
+) -> None:
+    (team,) = await banks_of(store, "team")
+    writers = [store, await open_store()]
+    reader = await open_store()
+
+    async def write(number: int) -> None:
+        key = f"a{number:02}"
+        async with writers[number % 2].write() as tx:
+            await tx.answers.put([answer(key, team)])
+        if number % 3 == 0:
+            async with writers[number % 2].write() as tx:
+                await tx.answers.drop(team, [AnswerId(key)], Dropped.VOID, at(1))
+
+    seen: dict[str, int] = {}
+    known = 0
+
+    async def look() -> None:
+        nonlocal known
+        async with reader.read() as tx:
+            bank = await tx.banks.get(team)
+            found = await tx.answers.changed(team, after=known)
+        assert bank is not None
+        assert found.whole is (known == 0)
+        revisions = [each.revision for each in found.answers]
+        assert all(known < each <= bank.answers for each in revisions)
+        for each in found.answers:
+            seen[each.id] = each.revision
+            if each.dropped:
+                del seen[each.id]
+        known = bank.answers
+
+    async def keep_looking() -> None:
+        while known < 40:
+            await look()
+
+    await asyncio.gather(keep_looking(), *map(write, range(30)))
+    async with reader.read() as tx:
+        assert seen == {each.id: each.revision for each in await tx.answers.live(team)}
+    assert len(set(seen.values())) == len(seen) == 20
+    assert known == await counted(store, team) == 40

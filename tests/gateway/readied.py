@@ -1,0 +1,131 @@
+"""An agent that serves, and answers that are ready for it, for the tests of ready answers at the gateway."""
+
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Any
+
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.ids import AnswerId, RandomIds
+from circadia.records.answer import Answer, AnswerFrame, AnswerUse, Rests
+from circadia.records.bank import Bank
+from circadia.records.benefit import Benefit
+from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, Bound, asking, bound
+
+ASKED = "What does Ann like to drink in the morning?"
+SAID = "Green tea, and never with milk."
+OTHER = "Which tools hang in the shed?"
+"""What nobody has an answer to."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Got:
+    """What a caller got."""
+
+    status: int
+    outcome: str | None
+    answer_id: str | None
+    kind: str
+    body: bytes
+
+
+@dataclass
+class Readied(Bound):
+    """A server with an agent that may have ready answers."""
+
+    async def ask(
+        self, body: object, *, path: str = CHAT, headers: Mapping[str, str] | None = None, token: str | None = None
+    ) -> Got:
+        """Make a call and let all be written that is written behind it."""
+        upstream = "anthropic" if path == MESSAGES else "openai"
+        async with self.at.call(token or self.token, path, body, upstream=upstream, headers=headers) as response:
+            told = response.headers
+            got = Got(
+                status=response.status, outcome=told.get("x-circadia-answer"), kind=response.content_type,
+                answer_id=told.get("x-circadia-answer-id"), body=await response.read(),
+            )  # fmt: skip
+        await self.at.server.exchanges.flush()
+        return got
+
+    async def frame(
+        self, body: Mapping[str, Any], *, path: str = CHAT, headers: Mapping[str, str] | None = None,
+        token: str | None = None,
+    ) -> AnswerFrame:  # fmt: skip
+        """Ask it, so that its frame is seen; return that."""
+        await self.ask(body, path=path, headers=headers, token=token)
+        await self.at.server.answers.flush()
+        async with self.store.read() as tx:
+            return (await tx.answers.frames((await self.held()).id))[0]
+
+    async def held(self, name: str = "memory") -> Bank:
+        bank = await self.bank(name)
+        assert bank is not None
+        return bank
+
+    async def put(
+        self, frame: AnswerFrame, question: str = ASKED, text: str = SAID, *, reasoning: str = "",
+        more: Sequence[str] = (), confidence: float = 0.9,
+    ) -> Answer:  # fmt: skip
+        """Make an answer ready that rests on the bank as it is now."""
+        now = SystemClock().now()
+        async with self.store.write() as tx:
+            bank = await tx.banks.get(frame.bank_id)
+            assert bank is not None
+            blocks = {each.label: each.version for each in await tx.blocks.every(bank.id)}
+            heads = await tx.views.heads(bank.id)
+            new = Answer(
+                id=AnswerId(RandomIds(system_milliseconds).new("ans")), bank_id=bank.id, scope=frame.scope,
+                phrasings=[question, *more], confidence=confidence, text=text, reasoning=reasoning, made_at=now,
+                rests=Rests(blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation),
+                expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
+            )  # fmt: skip
+            assert await tx.answers.put([new]) == [new.id]
+        # It waits until all is loaded that takes longer than a call waits.
+        asked = {"agent": "ann", "question": question, "end_user": frame.scope.end_user or None}
+        status, told = await self.at.rest("POST", f"/banks/{bank.name}/answers/test", asked)
+        assert (status, told["outcome"]) == (200, "hit"), told
+        return new
+
+    async def uses(self) -> Sequence[AnswerUse]:
+        await self.at.server.answers.flush()
+        async with self.store.read() as tx:
+            return (await tx.answers.uses((await self.held()).id))[::-1]
+
+    async def counts(self) -> tuple[int, int, int, int]:
+        """Return how many were served, hinted, missed and used for the first time."""
+        await self.at.server.answers.flush()
+        bank = await self.held()
+        async with self.store.read() as tx:
+            days = await tx.answers.days(bank.id, since=bank.created_at.date())
+        return tuple(  # pyright: ignore[reportReturnType]
+            sum(getattr(day, name) for day in days) for name in ("served", "hints", "misses", "used")
+        )
+
+    async def saved(self) -> Sequence[Benefit]:
+        await self.at.server.answers.flush()
+        bank = await self.held()
+        async with self.store.read() as tx:
+            return await tx.benefits.every(bank.id, since=bank.created_at.date())
+
+    @property
+    def sends(self) -> int:
+        """Return how many calls went upstream so far."""
+        return len(self.at.upstream.requests)
+
+
+@asynccontextmanager
+async def readied(folder: Path, *, block: str = "Ann likes tea.", **more: Any) -> AsyncGenerator[Readied]:
+    """Run a server with an agent `ann` that serves, unless the policy says otherwise, and a bank with a block."""
+    async with bound(folder, **{"answers": "serve", **more}) as ann:
+        at = Readied(ann.at, ann.token, ann.store)
+        await at.make(block=block)
+        yield at
+
+
+def question(text: str = ASKED, *, path: str = CHAT, stream: bool = False, **more: object) -> dict[str, Any]:
+    """Return a request of the path's API to which a ready answer may be the answer."""
+    kept = {"store": False} if path == RESPONSES else {}
+    return {**asking(path, text, stream=stream), **kept, **more}
+

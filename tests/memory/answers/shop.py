@@ -1,0 +1,104 @@
+"""A memory with ready answers, for tests: what a process needs to make them and to find them."""
+
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from typing import Any
+
+from circadia.ids import AgentId, AnswerId
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.answers.shelf import Explained, Ready, Shelves
+from circadia.memory.context import Contexts
+from circadia.memory.embedding.bundled import WordTable
+from circadia.memory.retrieval import Retrieval
+from circadia.records.answer import Answer, AnswerScope, Dropped
+from circadia.records.bank import Bank
+from circadia.settings.answers import AnswersSettings
+from circadia.stores.base import Tx
+from tests.memory.world import World
+
+SCOPE = AnswerScope(agent_id=AgentId("agt_1"), end_user="ann", frame="f1")
+DAY = timedelta(hours=24)
+
+
+@dataclass(kw_only=True)
+class Loaded:
+    """Word vectors that are there at once."""
+
+    table: WordTable
+    name: str = "test@words/256"
+
+    async def word_vectors(self) -> WordTable:
+        return self.table
+
+
+@dataclass(kw_only=True)
+class Shop:
+    """One process on the database of a world."""
+
+    world: World
+    words: WordTable
+    shelves: Shelves = field(init=False)
+    contexts: Contexts = field(init=False)
+    made: int = 0
+
+    def __post_init__(self) -> None:
+        retrieval = Retrieval(self.world.clock, self.world.questions, max_rows=1_000_000)
+        self.contexts = Contexts(retrieval)
+        settings = AnswersSettings.model_validate({})
+        self.shelves = Shelves(self.world.clock, retrieval, Loaded(table=self.words), fitted, settings)
+        self.retrieval = retrieval
+
+    async def ready(self, question: str, text: str = "The answer.", *more: str, **values: Any) -> Answer:
+        """Answer a question ahead, with the context that it is given now; `more` are other wordings of it."""
+        bank = values.pop("bank", self.world.bank)
+        self.made += 1
+        async with self.world.store.read() as tx:
+            present = await tx.banks.get(bank.id)
+            assert present is not None
+            asked = await self.retrieval.ask(question)
+            context = await self.contexts.build(tx, present, asked, stable_tokens=500, fitting_tokens=500)
+            rests = await self.shelves.rests(tx, present, context)
+        now = self.world.clock.now()
+        given: dict[str, Any] = {
+            "id": AnswerId(f"ans_{self.made:05}"), "bank_id": bank.id, "scope": SCOPE, "confidence": 0.9, "text": text,
+            "phrasings": (question, *more), "rests": rests, "made_at": now, "expires_at": now + DAY, **values,
+        }  # fmt: skip
+        answer = Answer(**given)
+        async with self.world.store.write() as tx:
+            assert await tx.answers.put([answer])
+        return answer
+
+    async def drop(self, answer: Answer) -> None:
+        async with self.world.store.write() as tx:
+            await tx.answers.drop(answer.bank_id, [answer.id], Dropped.BY_HAND, self.world.clock.now())
+
+    async def ask(self, question: str, scope: AnswerScope = SCOPE, bank: Bank | None = None) -> Ready:
+        async with self.world.store.read() as tx:
+            return await self.ask_in(tx, question, scope, bank)
+
+    async def ask_in(self, tx: Tx, question: str, scope: AnswerScope = SCOPE, bank: Bank | None = None) -> Ready:
+        present = await tx.banks.get((bank or self.world.bank).id)
+        assert present is not None
+        return await self.shelves.find(tx, present, scope, question)
+
+    async def told(self, question: str, scope: AnswerScope = SCOPE) -> str:
+        """Return the text that the question finds; empty if none."""
+        found = await self.ask(question, scope)
+        return "" if found.answer is None else found.answer.text
+
+    async def explain(self, question: str) -> Explained:
+        async with self.world.store.read() as tx:
+            present = await tx.banks.get(self.world.bank.id)
+            assert present is not None
+            return await self.shelves.explain(tx, present, SCOPE, question)
+
+    async def why_not(self, answer: Answer) -> str:
+        async with self.world.store.read() as tx:
+            present = await tx.banks.get(answer.bank_id)
+            assert present is not None
+            return await self.shelves.standing(tx, present, answer)
+
+
+def other(**values: Any) -> AnswerScope:
+    """Return the scope but for this."""
+    return replace(SCOPE, **values)

@@ -1,0 +1,279 @@
+"""Ready answers at hand: found in their own scope only, and only as long as all that they rest on is as it was."""
+
+from collections.abc import AsyncIterator
+from dataclasses import replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from circadia.errors import UpstreamFailed
+from circadia.ids import AgentId
+from circadia.memory.answers import shelf
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.answers.lookup import Bars, Outcome
+from circadia.memory.answers.shelf import Shelves
+from circadia.memory.embedding.bundled import WordTable
+from circadia.memory.forgetting import forget
+from circadia.records.answer import Dropped
+from circadia.records.bank import Trust
+from circadia.settings.answers import AnswersSettings
+from circadia.stores.sqlite import open_sqlite
+from tests.fixtures.database_file import put_database
+from tests.memory.answers.shop import SCOPE, Shop, other
+from tests.memory.world import World
+
+HOME = "Where does Ann live?"
+CAR = "Which car does Bob drive?"
+
+
+@pytest.fixture
+async def local(tmp_path: Path) -> AsyncIterator[World]:
+    """A memory on SQLite, for what does not depend on the database."""
+    store = await open_sqlite(put_database(tmp_path))
+    yield await World.made(store)
+    await store.close()
+
+
+@pytest.fixture
+def shop(local: World, words: WordTable) -> Shop:
+    return Shop(world=local, words=words)
+
+
+@pytest.mark.spec("ANS-02")
+def test_the_bars_of_the_settings_are_those_of_a_lookup() -> None:
+    settings, bars = AnswersSettings.model_validate({}), Bars()
+    assert (bars.hit, bars.hint, bars.entry) == (
+        settings.serve_confidence, settings.hint_confidence, settings.entry_confidence,
+    )  # fmt: skip
+
+
+@pytest.mark.spec("ANS-04")
+async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once_in_another_process_too(
+    world: World, words: WordTable
+) -> None:
+    here, there = Shop(world=world, words=words), Shop(world=world, words=words)
+    await world.write("home", "Ann lives in Oslo.")
+    await world.write("cars", "Bob drives a Fiat.", pinned=False)
+    one = await world.remember("Ann lives near the fjord in Oslo")
+    two = await world.remember("Bob drives an old Fiat car to work", speaker="Bob")
+    note = await world.note("Ann lives alone in Oslo", [one.episode.id, two.episode.id])
+
+    async def found() -> tuple[str, str, str, str]:
+        told = [await shop.told(question) for shop in (here, there) for question in (HOME, CAR)]
+        return told[0], told[2], told[1], told[3]
+
+    async def both() -> None:
+        async with world.store.write() as tx:
+            live = await tx.answers.live(world.bank.id)
+            await tx.answers.drop(world.bank.id, [each.id for each in live], Dropped.REPLACED, world.clock.now())
+        await here.ready(HOME, "In Oslo.")
+        await here.ready(CAR, "A Fiat.")
+        assert await found() == ("In Oslo.", "In Oslo.", "A Fiat.", "A Fiat.")
+
+    await both()
+    await world.write("cars", "Bob sold the Fiat car.", pinned=False)
+    assert await found() == ("In Oslo.", "In Oslo.", "", ""), "a block that stood in the prompt of the one"
+    await both()
+    await world.write("home", "Ann lives in Bergen.")
+    assert await found() == ("", "", "", ""), "a pinned block, which stands in each prompt"
+    await both()
+    await world.write("tone", "Be brief.")
+    assert await found() == ("", "", "", ""), "a new pinned block"
+    await both()
+    await world.write("fleet", "The car that Bob drives is red.", pinned=False)
+    assert await found() == ("In Oslo.", "In Oslo.", "", ""), "a new block that shares words with the one question"
+    await both()
+    async with world.store.write() as tx:
+        await world.episodes.demote(tx, world.bank, two.episode.id, by="p", reason="sold", evidence="e")
+    assert await found() == ("In Oslo.", "In Oslo.", "", ""), "an episode that counts less"
+    await both()
+    async with world.store.write() as tx:
+        await tx.notes.retire(note, world.clock.now())
+    assert (await found())[:2] == ("", ""), "a note that was retired"
+    await both()
+    await world.remember("Ann moved to Bergen and lives there now")
+    assert await found() == ("", "", "A Fiat.", "A Fiat."), "something that is about the one question"
+    await both()
+    gone = await world.remember("The weather was nice")
+    await both()
+    async with world.store.write() as tx:
+        await forget(tx, world.bank, [gone.episode.id])
+    assert await found() == ("", "", "", ""), "something was forgotten"
+
+
+@pytest.mark.spec("ANS-04")
+async def test_writes_elsewhere_leave_it(shop: Shop, local: World) -> None:
+    await local.remember("Ann lives near the fjord in Oslo")
+    await shop.ready(HOME, "In Oslo.")
+    for at, text in enumerate(("The printer is out of ink", "We watched a film about whales", "Tea is at four")):
+        await local.remember(text, speaker="Bob", session=f"s{at}")
+        assert await shop.told(HOME) == "In Oslo."
+    await local.write("printers", "The printer stands in the hall.", pinned=False)
+    other_bank = await local.add_bank("bob")
+    await local.remember("Ann lives in Rome now", bank=other_bank)
+    assert await shop.told(HOME) == "In Oslo."
+    await local.write("printers", None, pinned=False)
+    assert await shop.told(HOME) == "In Oslo."
+
+
+@pytest.mark.spec("ANS-04")
+async def test_the_question_asked_and_the_answer_given_again_leave_it(shop: Shop, local: World) -> None:
+    await local.remember("Ann lives near the fjord in Oslo")
+    await shop.ready(HOME, "Ann lives in Oslo, near the fjord.")
+    for text, trust in (
+        (HOME, Trust.PERSON), ("Where does Ann live again?", Trust.PERSON),
+        ("Ann lives in Oslo, near the fjord.", Trust.AGENT), ("Near the fjord in Oslo.", Trust.AGENT),
+    ):  # fmt: skip
+        await local.remember(text, speaker=trust.value, trust=trust, session="s")
+        assert await shop.told(HOME), text
+    await local.remember("Ann does not live in Oslo", session="t")
+    assert not await shop.told(HOME)
+
+
+@pytest.mark.spec("ANS-06")
+async def test_no_answer_is_found_from_another_bank_agent_end_user_or_frame(shop: Shop, local: World) -> None:
+    bob_bank = await local.add_bank("bob")
+    await shop.ready(HOME, "ann's")
+    await shop.ready(HOME, "bob's", scope=other(end_user="bob"))
+    await shop.ready(HOME, "ann2's", scope=other(end_user="ann2"))
+    assert await shop.told(HOME) == "ann's"
+    assert await shop.told(HOME, other(end_user="bob")) == "bob's"
+    assert await shop.told(HOME, other(end_user="ann2")) == "ann2's"
+    for scope in (
+        *(other(end_user=each) for each in ("", "an", "ann22", "Ann", "ann ", "bobann")),
+        *(other(agent_id=AgentId(each)) for each in ("agt_", "agt_11", "agt_1ann", "agt_2")),
+        other(frame="f"), other(frame="f11"), other(agent_id=AgentId("agt_1ann"), end_user=""),
+        other(end_user="annf1", frame=""),
+    ):  # fmt: skip
+        assert (await shop.ask(HOME, scope)).outcome is Outcome.MISS, scope
+    assert (await shop.ask(HOME, bank=bob_bank)).outcome is Outcome.MISS
+    await shop.ready(HOME, "another bank's", bank=bob_bank)
+    found = await shop.ask(HOME, bank=bob_bank)
+    assert found.answer is not None
+    assert found.answer.text == "another bank's"
+    assert await shop.told(HOME) == "ann's"
+
+
+@pytest.mark.spec("ANS-05")
+async def test_it_holds_from_when_it_was_made_for_its_time_used_or_not(shop: Shop, local: World) -> None:
+    answer = await shop.ready(HOME)
+    made = local.clock.now()
+    for seconds, outcome in ((0, Outcome.HIT), (86_399, Outcome.HIT), (86_400, Outcome.MISS)):
+        local.clock.advance((made + timedelta(seconds=seconds) - local.clock.now()).total_seconds())
+        assert (await shop.ask(HOME)).outcome is outcome
+    async with local.store.write() as tx:  # as if the clock had been set back since
+        await tx.answers.put([replace(answer, id="ans_x", made_at=local.clock.now() + timedelta(seconds=1),
+                                      expires_at=local.clock.now() + timedelta(days=1))])  # fmt: skip
+    assert (await shop.ask(HOME)).outcome is Outcome.MISS
+
+
+async def test_what_is_dropped_or_said_otherwise_in_another_process_is_so_here(
+    world: World, words: WordTable
+) -> None:  # fmt: skip
+    here, there = Shop(world=world, words=words), Shop(world=world, words=words)
+    first = await here.ready(HOME, "first", "In which town does Ann live?")
+    assert await there.told(HOME) == "first"
+    async with world.store.write() as tx:
+        await tx.answers.phrase(world.bank.id, first.id, ["In which town does Ann live?"])
+    assert await there.told("In which town does Ann live?") == "first"
+    assert (await there.ask(HOME)).outcome is not Outcome.HIT
+    await here.drop(first)
+    assert await there.told("In which town does Ann live?") == ""
+    await here.ready(HOME, "second")
+    assert await there.told(HOME) == "second"
+
+
+async def test_one_that_does_not_stand_is_passed_over_for_the_next(shop: Shop, local: World) -> None:
+    old = await shop.ready(HOME, "old", confidence=0.99)
+    await local.remember("Ann moved and lives in Bergen")
+    assert "about the question" in await shop.why_not(old)
+    new = await shop.ready("Where does Ann live now?", "new", HOME)
+    assert await shop.told(HOME) == "new"
+    assert not await shop.why_not(new)
+    told = await shop.explain(HOME)
+    assert told.outcome is Outcome.HIT
+    assert [(each.answer and each.answer.text, bool(each.why_not)) for each in told.compared] == [
+        ("old", True), ("new", False),
+    ]  # fmt: skip
+
+
+async def test_a_transaction_that_sees_an_older_state_is_told_of_nothing_that_came_later(
+    world: World, words: WordTable
+) -> None:
+    shop = Shop(world=world, words=words)
+    await world.remember("Ann lives near the fjord in Oslo")
+    first = await shop.ready(HOME, "first")
+    async with world.store.read() as older:
+        assert (await shop.ask_in(older, HOME)).outcome is Outcome.HIT
+        await world.remember("Ann moved to Bergen and lives there now")
+        await shop.drop(first)
+        await shop.ready(HOME, "second")
+        assert await shop.told(HOME) == "second"
+        before = await shop.ask_in(older, HOME)
+        assert before.answer is None, "one that is there in this transaction only is not at hand any more"
+        assert await shop.told(HOME) == "second"
+    late = Shop(world=world, words=words)
+    async with world.store.read() as older:
+        assert (await late.ask_in(older, HOME)).outcome is Outcome.HIT
+        await world.remember("Ann has moved again and lives in Rome")
+        assert await late.told(HOME) == "", "the newer transaction is seen first"
+        assert (await late.ask_in(older, HOME)).outcome is Outcome.MISS
+        assert await late.told(HOME) == "", "what the older one did not see is not held for seen"
+
+
+@pytest.mark.parametrize("question", ["", "  ", "\U0001f600\U0001f680", "?!", "where " * 20_000, "\ud800", "\x00"])
+async def test_what_is_no_question_is_a_quick_miss(question: str, shop: Shop) -> None:
+    await shop.ready(HOME)
+    assert (await shop.ask(question)).outcome is Outcome.MISS
+
+
+async def test_a_bank_without_ready_answers_loads_nothing(local: World) -> None:
+    shelves = Shelves(local.clock, local.retrieval, _Unloadable(), fitted, AnswersSettings.model_validate({}))
+    async with local.store.read() as tx:
+        assert (await shelves.find(tx, await local.present(), SCOPE, HOME)).outcome is Outcome.MISS
+
+
+async def test_without_word_vectors_each_question_is_a_miss_and_an_explanation_says_why(
+    shop: Shop, local: World
+) -> None:  # fmt: skip
+    await shop.ready(HOME)
+    shop.shelves = Shelves(local.clock, local.retrieval, _Unloadable(), fitted, AnswersSettings.model_validate({}))
+    for _ in range(2):
+        assert (await shop.ask(HOME)).outcome is Outcome.MISS
+    with pytest.raises(UpstreamFailed, match="reinstall"):
+        await shop.explain(HOME)
+
+
+async def test_many_are_taken_in_out_of_the_event_loop_and_found(
+    shop: Shop, local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "QUICK_SECONDS", 30)
+    answer = await shop.ready(HOME)
+    async with local.store.write() as tx:
+        await tx.answers.put(
+            [replace(answer, id=f"ans_m{at}", phrasings=(f"What is in box {at}?",)) for at in range(shelf.FEW + 5)]
+        )
+    assert (await shop.ask("What is in box 7?")).outcome is Outcome.HIT
+
+
+async def test_of_too_many_the_bank_that_was_asked_longest_ago_goes_and_comes_again(
+    shop: Shop, local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "HELD", 1)
+    banks = [local.bank, await local.add_bank("b"), await local.add_bank("c")]
+    for bank in banks:
+        await shop.ready(HOME, bank.name, bank=bank)
+    for _ in range(2):
+        for bank in banks:
+            found = await shop.ask(HOME, bank=bank)
+            assert found.answer is not None
+            assert found.answer.text == bank.name
+    assert len(shop.shelves._shelves) == 1  # pyright: ignore[reportPrivateUsage]
+
+
+class _Unloadable:
+    name = "none"
+
+    async def word_vectors(self) -> WordTable:
+        raise UpstreamFailed("no weights; reinstall")

@@ -1,0 +1,288 @@
+"""A bank with agents whose questions are answered ahead by a mock provider, and a tier's model that a test scripts."""
+
+import asyncio
+from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
+from contextlib import asynccontextmanager
+from dataclasses import replace
+from datetime import timedelta
+from typing import Any
+
+import orjson
+from pydantic import BaseModel
+
+from circadia.clock import Clock
+from circadia.gateway.ahead import AheadOfCalls
+from circadia.gateway.dialects.frame import Volatile
+from circadia.gateway.dialects.registry import dialects
+from circadia.gateway.model_call import Provider
+from circadia.gateway.upstream import Upstream, provider_headers
+from circadia.gateway.wire import Origin
+from circadia.gateway.wire_pool import Pool
+from circadia.ids import AgentId, PassId, SessionId
+from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.prices import PriceList
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.answers.shelf import Ready, Shelves
+from circadia.memory.banks import NewBank
+from circadia.memory.blocks import Edit, Writer
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.episodes import NewEpisode
+from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse
+from circadia.records.bank import Bank, Trust
+from circadia.records.session import Session, SessionStatus
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.server.remembering import memory_tier
+from circadia.settings import Settings, UpstreamSettings
+from circadia.settings.answers import AnswersSettings
+from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.answers.phrasing import Predicted, Predictions
+from circadia.sleeptime.answers.sampling import Alike
+from circadia.sleeptime.ask import Asking, Flying, Limit, Yielded
+from circadia.sleeptime.effects import Effects
+from circadia.sleeptime.operations.precompute import Precompute
+from circadia.sleeptime.passes import Outcome, Running
+from circadia.sleeptime.publish import Publisher
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.testing.clock import ManualClock
+from circadia.testing.mind import ScriptedMind
+from circadia.testing.upstream import MockUpstream
+from tests.wake.fleet import CountedIds
+
+HOME = "Where does Ann live?"
+CAT = "What is the name of Ann's cat?"
+JOB = "Which company does Ann work for?"
+
+
+def expecting(*questions: str | Sequence[str], confidence: float = 0.8) -> Predictions:
+    """Return predictions, the likeliest first; each a question, or its phrasings."""
+    phrasings = [[each] if isinstance(each, str) else list(each) for each in questions]
+    return Predictions(
+        questions=[
+            Predicted(phrasings=each, confidence=max(0.0, confidence - at / 100)) for at, each in enumerate(phrasings)
+        ]
+    )
+
+
+def tier_mind(*answers: BaseModel | Unusable, alike: bool | Unusable = True) -> ScriptedMind:
+    """Return a tier's model that expects these one after the other, then nothing, and finds answers alike or not."""
+    left = list(answers)
+
+    def script(_: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+        if output is Alike:
+            return alike if isinstance(alike, Unusable) else Alike(same=alike)
+        return left.pop(0) if left else expecting()
+
+    return ScriptedMind(script)
+
+
+class Hall:
+    """A bank `ann` with blocks and turns; an agent `guide` that is bound to it; its provider."""
+
+    def __init__(self, store: Store, up: MockUpstream, provider: Provider, embedder: BundledEmbedder) -> None:
+        self.store = store
+        self.up = up
+        self.clock = ManualClock()
+        self.ids = CountedIds()
+        self.memory = memory_tier(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), embedder)
+        self.words = embedder
+        self.settings = AnswersSettings.model_validate({})
+        self.provider = provider
+        self.limits: list[Limit] = []
+        self.flying: Flying = {}
+        self.passes = 0
+        self.bank = Bank(id="", name="", created_at=self.clock.now())  # pyright: ignore[reportArgumentType]
+        self.shelves = self._shelves()
+
+    def set(self, **settings: Any) -> None:
+        """Change settings."""
+        self.settings = self.settings.model_copy(update=settings)
+        self.shelves = self._shelves()
+
+    def _shelves(self) -> Shelves:
+        return Shelves(self.clock, self.memory.retrieval, self.words, fitted, self.settings)
+
+    async def begin(self) -> None:
+        """Make the bank and its agent."""
+        async with self.store.write() as tx:
+            self.bank = await self.memory.banks.create(tx, NewBank(name="ann"), by="test")
+            now = self.clock.now()
+            await tx.sessions.add(
+                Session(
+                    id=SessionId("ses_1"), name="default", status=SessionStatus.OPEN, created_at=now, touched_at=now
+                )
+            )
+        await self.agent("guide")
+        async with self.store.write() as tx:
+            edit = Edit(value="Ann lives in Porto.\nAnn's cat is called Tom.\nAnn works for a company, Acme.")
+            await self.memory.blocks.write(tx, self.bank, "ann", edit, writer=Writer.PERSON, by="op")
+
+    async def agent(self, name: str, **policy: Any) -> Agent:
+        """Make an agent, or change its policy."""
+        async with self.store.write() as tx:
+            found = await tx.agents.get(AgentId(f"agt_{name}"))
+            wanted = replace(AgentPolicy(bank="ann", upstreams=("mock",)), **policy)
+            if found is None:
+                now = self.clock.now()
+                found = Agent(
+                    id=AgentId(f"agt_{name}"), session_id=SessionId("ses_1"), session="default", name=name,
+                    token_hash=name, policy=wanted, created_at=now, since=now,
+                )  # fmt: skip
+                await tx.agents.add(found)
+            else:
+                found = replace(found, policy=wanted)
+                await tx.agents.save(found)
+        return found
+
+    async def gone(self, name: str) -> None:
+        """Delete an agent."""
+        async with self.store.write() as tx:
+            found = await tx.agents.get(AgentId(f"agt_{name}"))
+            assert found is not None
+            await tx.agents.save(replace(found, deleted_at=self.clock.now()))
+
+    async def said(self, *texts: str, speaker: str = "user", trust: Trust = Trust.PERSON, **more: Any) -> None:
+        """Remember turns, a minute apart."""
+        for text in texts:
+            self.clock.advance(60)
+            new = NewEpisode(text=text, speaker=speaker, trust=trust, **more)
+            async with self.store.write() as tx:
+                await self.memory.episodes.remember(tx, self.bank, new)
+
+    async def seen(self, agent: str = "guide", user: str = "", model: str = "mock-1", **body: Any) -> AnswerFrame:
+        """Have a call of the agent seen, as the gateway does."""
+        call = {"model": model, "messages": [{"role": "system", "content": "Be short."}], **body}
+        asked = {**call, "messages": [*call["messages"], {"role": "user", "content": "Hi!"}]}
+        voice = self.provider.dialects["chat_completions"].voice
+        assert voice is not None
+        framed = voice.frame(orjson.dumps(asked), Volatile())
+        assert framed is not None
+        scope = AnswerScope(agent_id=AgentId(f"agt_{agent}"), end_user=user, frame=framed.digest)
+        frame = AnswerFrame(
+            bank_id=self.bank.id, scope=scope, upstream="mock", target="/v1/chat/completions",
+            dialect="chat_completions", model=model, body=framed.body, at=self.clock.now(),
+        )  # fmt: skip
+        async with self.store.write() as tx:
+            await tx.answers.see([frame])
+        return frame
+
+    async def run(self, mind: Mind | None, *, stop: asyncio.Event | None = None, **more: Any) -> Outcome:
+        """Run a pass that only makes answers ready."""
+        return await self.work(await self.begun(**more), mind, stop)
+
+    async def begun(self, **more: Any) -> Pass:
+        """Return a pass that has begun."""
+        self.passes += 1
+        async with self.store.write() as tx:
+            state = await tx.sleep_states.get(self.bank.id)
+            last = (await tx.sleep_states.backlog(self.bank.id, state.cursor)).last
+            run = Pass(
+                id=PassId(f"p{self.passes}"), bank_id=self.bank.id, trigger=Trigger.IDLE, epoch=1, owner="exe",
+                status=PassStatus.RUNNING, created_at=self.clock.now(), after=state.cursor,
+                upto=max(state.cursor, last), **more,
+            )  # fmt: skip
+            await tx.passes.add(run)
+        return run
+
+    async def work(self, run: Pass, mind: Mind | None, stop: asyncio.Event | None = None) -> Outcome:
+        """Work a pass through, with what a new process would have; so a killed one is worked through again."""
+        stop = stop or asyncio.Event()
+        async with self.store.read() as tx:
+            run = await tx.passes.get(run.id) or run
+
+        async def go_on() -> None:
+            if stop.is_set():
+                raise Yielded
+
+        readying = Readying(
+            ahead=AheadOfCalls(self.clock, self.store, self.memory, {"mock": self.provider}),
+            shelves=self._shelves(), settings=self.settings, clock=self.clock, ids=self.ids,
+        )  # fmt: skip
+        asking = None
+        if mind is not None:
+            asking = Asking(self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying)
+        publisher = Publisher(self.clock, Effects(self.clock, self.memory))
+        running = Running(
+            self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (), asking, go_on,
+            retrieval=self.memory.retrieval, readying=readying,
+        )  # fmt: skip
+        outcome = await running.work(run, self.bank)
+        async with self.store.write() as tx:
+            ended = replace(outcome.run, status=outcome.status, ended_at=self.clock.now(), detail=outcome.detail)
+            assert await tx.passes.save(ended, origin=outcome.run)
+        return outcome
+
+    async def ready(self) -> Sequence[Answer]:
+        """Return what is ready, in the order in which it was made."""
+        async with self.store.read() as tx:
+            return await tx.answers.live(self.bank.id)
+
+    async def questions(self) -> list[str]:
+        """Return the questions that are ready."""
+        return [each.phrasings[0] for each in await self.ready()]
+
+    async def found(self, frame: AnswerFrame, question: str) -> Ready:
+        """Look a question up, as the gateway does."""
+        async with self.store.read() as tx:
+            bank = await tx.banks.get(self.bank.id)
+            assert bank is not None
+            await self.shelves.explain(tx, bank, frame.scope, question)  # waits until all is loaded
+            return await self.shelves.find(tx, bank, frame.scope, question)
+
+    async def used(self, answer: Answer, question: str, *, phrasing: str = "", way: str = "exact") -> AnswerUse:
+        """Have an answer used, as the gateway does."""
+        self.clock.advance(1)
+        use = AnswerUse(
+            id=self.ids.new("use"), bank_id=self.bank.id, answer_id=answer.id, scope=answer.scope, question=question,
+            phrasing=phrasing or question, way=way, served=True, at=self.clock.now(),
+        )  # fmt: skip
+        async with self.store.write() as tx:
+            new = await tx.answers.used([use])
+            await tx.answers.count([AnswerDay(bank_id=self.bank.id, day=use.at.date(), served=1, used=len(new))])
+        return use
+
+    async def day(self) -> AnswerDay:
+        """Return the sums of the last week's counts."""
+        async with self.store.read() as tx:
+            days = await tx.answers.days(self.bank.id, since=(self.clock.now() - timedelta(days=7)).date())
+        names = ("made", "used", "wasted", "wasted_tokens", "right", "wrong")
+        sums = {name: sum(getattr(each, name) for each in days) for name in names}
+        return AnswerDay(bank_id=self.bank.id, day=self.clock.now().date(), **sums)
+
+    async def calls(self) -> int:
+        """Return how many model calls passes have paid for."""
+        async with self.store.read() as tx:
+            return (await tx.sleep_calls.spent()).calls
+
+
+@asynccontextmanager
+async def hall(
+    store: Store, embedder: BundledEmbedder, reply: str | Callable[[dict[str, Any]], str] | None = None,
+    clock: Clock | None = None,
+) -> AsyncGenerator[Hall]:  # fmt: skip
+    """Give a hall with a provider that says `reply`, or else the question with its context."""
+    async with MockUpstream(key="sk-mock", reply=reply) as up:
+        given = UpstreamSettings.model_validate({"base_url": up.base_url})
+        pool = Pool(
+            Origin.of(up.base_url), provider_headers("mock", given, "sk-mock"), None, max_connections=4,
+            connect_timeout_seconds=5, answer_timeout_seconds=5,
+        )  # fmt: skip
+        made = Hall(
+            store, up,
+            Provider(
+                upstream=Upstream("mock", given, "sk-mock", pool, clock or ManualClock(), max_answer_bytes=10**6),
+                dialects=dialects("openai"), prices=PriceList(base_url=up.base_url, api="openai"), rules=(),
+            ),
+            embedder,
+        )  # fmt: skip
+        await made.begin()
+        try:
+            yield made
+        finally:
+            await pool.close()
+
+
+def sent(up: MockUpstream) -> Sequence[Mapping[str, Any]]:
+    """Return the bodies that the provider got."""
+    return [each.json() for each in up.requests]

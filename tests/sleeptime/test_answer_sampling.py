@@ -1,0 +1,142 @@
+"""Some uses of ready answers are answered afresh; what was wrong goes, and what fails judges nothing (ANS-07)."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from circadia.ids import AgentId, AnswerId, BankId
+from circadia.llm.mind import Unusable
+from circadia.memory.answers.quality import trusted
+from circadia.memory.blocks import Edit, Writer
+from circadia.records.answer import Answer, AnswerScope, AnswerUse, Dropped
+from circadia.settings.answers import AnswersSettings
+from circadia.sleeptime.answers.sampling import MOST, drawn
+from circadia.sleeptime.ask import Limit, Scope, Unit
+from circadia.testing.clock import START
+from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, sent, tier_mind
+
+pytestmark = pytest.mark.spec("ANS-07")
+
+CITY = "In which city does Ann live?"
+
+
+async def ready(hall: Hall) -> Answer:
+    """Have one answer made, with two phrasings."""
+    hall.set(sample_share=1.0)
+    await hall.said("I moved last year.")
+    await hall.seen()
+    await hall.run(tier_mind(expecting([HOME, CITY])))
+    (answer,) = await hall.ready()
+    return answer
+
+
+async def judged(hall: Hall) -> list[bool | None]:
+    """Return what was found, the newest use first."""
+    async with hall.store.read() as tx:
+        return [each.right for each in await tx.answers.uses(hall.bank.id)]
+
+
+async def test_the_same_answer_is_right_whatever_its_case_without_asking_the_tiers_model(both: Hall) -> None:
+    answer = await ready(both)
+    await both.used(answer, "where does Ann live", phrasing=HOME)
+    both.up.next(text="She lives in PORTO")
+    mind = tier_mind()
+    outcome = await both.run(mind)
+    assert (outcome.run.counts, await judged(both)) == ({"answers_judged": 1}, [True])
+    assert not any("two answers" in each.rules for each in mind.asked)
+    assert sent(both.up)[-1]["messages"][-1]["content"].startswith("where does Ann live"), "the question as it was"
+    day = await both.day()
+    assert (day.right, day.wrong) == (1, 0)
+    await both.run(mind)
+    assert len(both.up.requests) == 2, "once"
+
+
+@pytest.mark.parametrize(
+    ("use", "phrasings", "dropped"),
+    [
+        pytest.param({"question": "in which city does ann live", "phrasing": CITY}, [HOME], "", id="a phrasing"),
+        pytest.param({"question": HOME}, [], Dropped.WRONG, id="the first phrasing"),
+        pytest.param({"question": "Where is Ann's home?", "phrasing": CITY, "way": "meaning"}, [], Dropped.WRONG),
+    ],
+)
+async def test_another_answer_takes_out_what_it_was_found_by(
+    both: Hall, use: Mapping[str, Any], phrasings: list[str], dropped: str
+) -> None:
+    answer = await ready(both)
+    await both.used(answer, **use)
+    both.up.next(text="In Faro.")
+    mind = tier_mind(alike=False)
+    await both.run(mind)
+    (asked,) = [each for each in mind.asked if "two answers" in each.rules]
+    assert asked.data.startswith("<data ")
+    assert "| In Faro." in asked.data
+    async with both.store.read() as tx:
+        found = await tx.answers.get(both.bank.id, answer.id)
+        uses = await tx.answers.uses(both.bank.id, agent_id=AgentId("agt_guide"), judged=True)
+    assert found is not None
+    assert ([*found.phrasings], found.dropped, await judged(both)) == (phrasings, dropped, [False])
+    settings = AnswersSettings.model_validate({"least_samples": 1})
+    assert not trusted(uses, settings)
+    assert (await both.day()).wrong == 1
+
+
+async def test_other_words_for_the_same_are_right(one: Hall) -> None:
+    await one.used(await ready(one), HOME)
+    one.up.next(text="Her home is Porto.")
+    await one.run(tier_mind(alike=True))
+    assert await judged(one) == [True]
+
+
+@pytest.mark.parametrize(
+    ("script", "alike"),
+    [
+        ({"status": 500, "headers": {"retry-after": "999"}}, True),
+        ({"text": ""}, True),
+        ({"text": "I'm sorry, but I can't help with that."}, True),
+        ({"text": "In Faro."}, Unusable("prose")),
+        ({"text": "In Faro."}, Unusable("no answer in time", passing=True, retry_after_seconds=999)),
+    ],
+)
+async def test_a_sampler_that_fails_judges_nothing(one: Hall, script: Mapping[str, Any], alike: Any) -> None:
+    answer = await ready(one)
+    await one.used(answer, HOME)
+    one.up.next(**script)
+    outcome = await one.run(tier_mind(alike=alike))
+    assert (outcome.run.counts, await judged(one)) == ({}, [None])
+    assert [each.id for each in await one.ready()] == [answer.id]
+    assert trusted([], one.settings)
+
+
+async def test_what_changed_meanwhile_or_may_not_be_spent_is_not_judged(one: Hall) -> None:
+    await one.used(await ready(one), HOME)
+    one.limits = [Limit(scope=Scope.PASS, unit=Unit.CALLS, most=0)]
+    await one.run(tier_mind())
+    assert await judged(one) == [None]
+    one.limits = []
+    async with one.store.write() as tx:
+        edit = Edit(value="Ann lives in Faro.")
+        await one.memory.blocks.write(tx, one.bank, "ann", edit, writer=Writer.PERSON, by="op")
+    requests = len(one.up.requests)
+    await one.run(tier_mind())
+    assert (await judged(one), len(one.up.requests)) == ([None], requests)
+
+
+def use(number: int, answer: int = 0) -> AnswerUse:
+    return AnswerUse(
+        id=f"use_{number}", bank_id=BankId("bnk_1"), answer_id=AnswerId(f"ans_{answer or number}"), question=CAT,
+        scope=AnswerScope(agent_id=AgentId("agt_1"), frame="f"), phrasing=CAT, way="exact", served=True, at=START,
+    )  # fmt: skip
+
+
+def test_a_share_is_drawn_by_their_ids_spread_over_answers_and_one_at_least_while_nothing_is_known() -> None:
+    settings = AnswersSettings.model_validate({"sample_share": 0.1, "least_samples": 2})
+    uses = [use(number) for number in range(200)]
+    taken = drawn(uses, (), settings)
+    assert len(taken) == MOST
+    assert [*drawn(uses[::-1], (), settings)] == [*taken]
+    assert 10 <= sum(bool(drawn([each], (use(1), use(2)), settings)) for each in uses) <= 30
+    assert len(drawn([use(number, 7) for number in range(200)], (), settings)) == 1, "one of each answer"
+    missed = next(each for each in uses if not drawn([each], (use(1), use(2)), settings))
+    assert [*drawn([missed], (use(1),), settings)] == [missed]
+    assert drawn(uses, (), settings.model_copy(update={"sample_share": 0.0})) == ()

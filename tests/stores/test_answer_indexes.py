@@ -1,0 +1,87 @@
+"""What is asked of ready answers costs steps in indexes: no table is gone through, and nothing is sorted."""
+
+from collections.abc import Awaitable, Callable, Collection, Iterator, Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from sqlalchemy import Connection, Table, create_engine
+
+from circadia.ids import AgentId, AnswerId, BankId
+from circadia.records.answer import Dropped
+from circadia.stores.sql.answers import SqlAnswers
+from circadia.stores.sql.statement import DIRECT, Statement
+from tests.contract.rows import at
+from tests.contract.test_store_answers import answer, frame, use
+from tests.fixtures.database_file import put_database
+
+T = TypeVar("T")
+BANK, AGENT, ONE = BankId("bnk_team"), AgentId("agt_ada"), AnswerId("a1")
+
+
+class Traced:
+    """Does work on a SQLite database and tells how the database goes about it."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._connection = connection
+        self._driver = connection.info[DIRECT] = connection.connection.driver_connection
+
+    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+        return work(self._connection)
+
+    def keep(self, statement: Statement, row: Sequence[object], *, key: object = None) -> None:
+        raise AssertionError("nothing of answers may wait")
+
+    async def plan(self, ask: Callable[[SqlAnswers], Awaitable[object]]) -> list[str]:
+        """Return the steps of all statements."""
+        assert self._driver is not None
+        statements: list[str] = []
+        self._driver.set_trace_callback(statements.append)
+        await ask(SqlAnswers(self))
+        self._driver.set_trace_callback(None)
+        assert statements
+        return [row[3] for each in statements for row in self._driver.execute(f"EXPLAIN QUERY PLAN {each}")]
+
+
+@pytest.fixture
+def traced(tmp_path: Path) -> Iterator[Traced]:
+    engine = create_engine(f"sqlite:///{put_database(tmp_path)}")
+    with closing(engine.connect()) as connection:
+        yield Traced(connection)
+    engine.dispose()
+
+
+ASKED: Sequence[Callable[[SqlAnswers], Awaitable[object]]] = (
+    lambda answers: answers.get(BANK, ONE),
+    lambda answers: answers.changed(BANK, after=0),
+    lambda answers: answers.changed(BANK, after=1),
+    lambda answers: answers.live(BANK, after=ONE),
+    lambda answers: answers.live(BANK, agent_id=AGENT),
+    lambda answers: answers.count_live(BANK),
+    lambda answers: answers.drop(BANK, [ONE], Dropped.VOID, at(0)),
+    lambda answers: answers.uses(BANK),
+    lambda answers: answers.uses(BANK, agent_id=AGENT, judged=True),
+    lambda answers: answers.used([use("u1", answer(ONE, BANK))]),
+    lambda answers: answers.judge(BANK, "u1", right=True, at=at(0)),
+    lambda answers: answers.see([frame(BANK)]),
+    lambda answers: answers.frames(BANK),
+    lambda answers: answers.days(BANK, since=at(0).date()),
+    lambda answers: answers.purge(at(0)),
+    lambda answers: answers.clear(BANK),
+)
+
+
+@pytest.mark.spec("ANS-05", "ANS-09")
+async def test_every_question_is_answered_by_an_index_in_its_order(traced: Traced) -> None:
+    for number, ask in enumerate(ASKED):
+        steps = await traced.plan(ask)
+        assert all(step.startswith("SEARCH") for step in steps), (number, steps)
+
+
+@pytest.mark.spec("ANS-05")
+async def test_what_is_too_much_is_told_by_an_index_alone(traced: Traced) -> None:
+    steps = await traced.plan(lambda answers: answers.crowded(BANK, most=1, most_bytes=1, most_an_agent=1))
+    assert [step for step in steps if "answers" in step] == [
+        "SEARCH answers USING COVERING INDEX answers_touched (bank_id=? AND dropped=?)"
+    ]
