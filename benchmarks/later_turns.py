@@ -22,7 +22,7 @@ from circadia.memory.terms import asked_terms, stored_terms
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
 
-FLOOR_AT: Final = 0.85
+FLOOR_AT: Final = 0.87
 """Share of the other turns of the fit part that weigh less than any bar."""
 CEILING_AT: Final = 0.97
 """Share that weighs less than the highest bar."""

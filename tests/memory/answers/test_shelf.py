@@ -13,6 +13,7 @@ from circadia.memory.answers import shelf
 from circadia.memory.answers.likeness import fitted
 from circadia.memory.answers.lookup import Bars, Outcome
 from circadia.memory.answers.shelf import Shelves
+from circadia.memory.blocks import Writer
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.forgetting import forget
 from circadia.records.answer import Dropped
@@ -113,7 +114,8 @@ async def test_writes_elsewhere_leave_it(shop: Shop, local: World) -> None:
     other_bank = await local.add_bank("bob")
     await local.remember("Ann lives in Rome now", bank=other_bank)
     assert await shop.told(HOME) == "In Oslo."
-    await local.write("printers", None, pinned=False)
+    async with local.store.write() as tx:
+        await local.blocks.delete(tx, local.bank, "printers", writer=Writer.PERSON, by="tester")
     assert await shop.told(HOME) == "In Oslo."
 
 

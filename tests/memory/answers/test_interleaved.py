@@ -1,0 +1,25 @@
+"""Lookups of ready answers among writes by another process' services, with what must come of each."""
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.interleaved import Interleaved
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.stores.base import Store
+from circadia.stores.postgres import open_postgres
+from circadia.stores.sqlite import open_sqlite
+
+
+@pytest.mark.spec("ANS-04")
+async def test_among_writes_of_another_process_no_lookup_finds_a_void_answer_and_nearly_all_others_are_found(
+    store: Store, url: str | None, tmp_path: Path
+) -> None:
+    other = await (open_sqlite(tmp_path / "circadia.db") if url is None else open_postgres(url))
+    embedder = BundledEmbedder()
+    await embedder.word_vectors()
+    told = await (await Interleaved.made(store, other, embedder, 10)).run(150, related=20)
+    await other.close()
+    assert told.stale == 0
+    assert told.void > 5, "else nothing is shown"
+    assert told.survival >= 90

@@ -1,0 +1,94 @@
+"""What came later touches a question if it may be about it; what is about something else does not."""
+
+from collections.abc import Sequence
+
+import numpy as np
+import pytest
+
+from circadia.memory.answers.reading import subjects
+from circadia.memory.columns import Array
+from circadia.memory.index import Index
+from circadia.memory.question import Question
+from circadia.memory.terms import asked_terms, stored_terms
+from circadia.memory.vectors import stored_vector
+from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.ready_view import Heads
+
+NAME = "test@1/4"
+NEAR, FAR = np.array([0.9, 0.435, 0, 0], np.float32), np.array([0.1, 0, 0.995, 0], np.float32)
+ASKED = np.array([1, 0, 0, 0], np.float32)
+
+
+def row(
+    number: int, text: str, vector: Array | None = FAR, *, session: str | None = None, weight: float = 1.0
+) -> IndexEntry:
+    return IndexEntry(
+        number=number, at=0.0, session=session, speaker="Eve", kind="turn", trust="person", importance=None,
+        weight=weight, terms=stored_terms(f"Eve: {text}"), vector=None if vector is None else stored_vector(vector),
+        embedder=None if vector is None else NAME,
+    )  # fmt: skip
+
+
+def asked(text: str) -> Question:
+    return Question(terms=asked_terms(text), subjects=subjects(text), vectors={NAME: ASKED})
+
+
+def since(
+    rows: Sequence[IndexEntry], question: str, after: int = 10, layer: Layer = Layer.EPISODES
+) -> dict[int, float | None]:
+    index = Index()
+    index.add(Layer.EPISODES, [row(at, f"chatter{at} about weather{at}") for at in range(1, after + 1)])
+    index.add(layer, rows)
+    heads = Heads(after, 0)
+    return {each.number: each.least for each in index.since(heads, asked(question)) if each.layer is layer}
+
+
+@pytest.mark.spec("ANS-04")
+@pytest.mark.parametrize("layer", Layer)
+def test_a_later_row_touches_by_words_by_meaning_and_as_the_answer_to_a_question_that_does(layer: Layer) -> None:
+    rows = [
+        row(11, "Ann moved, she lives in Rome now"),
+        row(12, "she has left the town for good", NEAR),
+        row(13, "where does Ann live?", session="s"),
+        row(14, "by the sea, they say", session="s"),
+        row(15, "the printer is out of ink"),
+    ]
+    assert {11, 12, 14} <= since(rows, "Where does Ann live?", layer=layer).keys()
+    assert 15 not in since(rows, "Where does Ann live?", layer=layer)
+
+
+@pytest.mark.spec("ANS-04")
+def test_what_was_there_before_and_what_was_retired_since_touch_nothing() -> None:
+    rows = [row(11, "Ann lives in Rome"), row(12, "Ann lives in Bonn", weight=0.0)]
+    assert since(rows, "Where does Ann live?").keys() == {11}
+    index = Index()
+    index.add(Layer.EPISODES, rows)
+    assert not index.since(Heads(12, 0), asked("Where does Ann live?"))
+
+
+@pytest.mark.spec("ANS-04")
+def test_the_same_told_of_somebody_else_does_not_touch_but_what_may_stand_for_the_name_does() -> None:
+    texts = ("Bob lives in Rome", "Order 8 was shipped", "she lives in Rome", "everybody lives in Rome", "order 7 went")
+    rows = [row(at, text, NEAR) for at, text in enumerate(texts, 11)]
+    assert since(rows, "Where does Ann live?").keys() == {13, 14}
+    assert since(rows, "When was order 7 shipped?").keys() >= {15}
+    assert 12 not in since(rows, "When was order 7 shipped?")
+
+
+@pytest.mark.spec("ANS-04")
+def test_a_row_without_a_vector_says_how_near_it_must_be() -> None:
+    (least,) = since([row(11, "they left town for good", None)], "Where does Ann live?").values()
+    assert least is not None
+    assert 0.1 < least < 0.9
+    assert since([row(11, "Ann lives in Rome now", None)], "Where does Ann live?") == {11: None}
+
+
+@pytest.mark.spec("ANS-04")
+def test_where_most_of_a_bank_is_about_one_thing_only_what_is_about_it_most_touches() -> None:
+    told = [row(at, f"the harbour of Rome has {at} ships") for at in range(11, 200)]
+    index = Index()
+    index.add(Layer.EPISODES, told)
+    touched = [each.number for each in index.since(Heads(100, 0), asked("how many cranes has the harbour?"))]
+    assert not touched
+    index.add(Layer.EPISODES, [row(200, "the harbour has six cranes")])
+    assert [each.number for each in index.since(Heads(100, 0), asked("how many cranes has the harbour?"))] == [200]
