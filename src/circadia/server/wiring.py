@@ -189,16 +189,14 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
     answers = answers_at_gateway(settings, clock, basis.ids, store, memory.shelves, journal, metrics, minds[0])
-    models, exchanges, ahead = await _model_door(
-        stack, basis, identity, gate, presence, journal, memory, dreams, answers
-    )  # fmt: skip
+    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
         memory=memory, sleeptime=dreams,
     )  # fmt: skip
-    front = Front(_hosts(settings), {"llm": models, "mcp": tools}, create_api(parts), identity, metrics, store.ping)
+    front = Front(_hosts(settings), {"llm": door, "mcp": tools}, create_api(parts), identity, metrics, store.ping)
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
