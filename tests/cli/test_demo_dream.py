@@ -14,7 +14,7 @@ LIMIT_SECONDS = 240
 
 
 @pytest.mark.timeout(LIMIT_SECONDS)
-@pytest.mark.spec("SLEEP-04", "SLEEP-32", "SLEEP-60")
+@pytest.mark.spec("SLEEP-04", "SLEEP-32", "SLEEP-60", "ANS-01", "ANS-03", "ANS-04")
 def test_an_agent_that_has_slept_knows_what_holds_now_for_fewer_tokens() -> None:
     done = subprocess.run(
         [sys.executable, "-m", "circadia", "demo", "dream", "--json"], capture_output=True, text=True, check=True
@@ -34,6 +34,11 @@ def test_an_agent_that_has_slept_knows_what_holds_now_for_fewer_tokens() -> None
     assert found["second"]["yielded"], "a wake ends the pass for now"
     assert found["second"]["status"] == "succeeded"
     assert found["second"]["changed"]
+    assert [each["ready"] for each in found["ahead"]["expected"]] == ["hit"] * 4
+    assert all(each["right"] and each["input_tokens"] == 0 for each in found["ahead"]["expected"])
+    assert "hit" not in [each["ready"] for each in found["ahead"]["near"]]
+    assert found["ahead"]["changed"]["ready"] != "hit", "what it rests on has changed"
+    assert found["ahead"]["changed"]["right"]
     assert found["undo"]["as_before"]
     assert found["undo"]["undone"] > 0
 

@@ -151,7 +151,9 @@ def _settings(plan: Plan, address: str) -> dict[str, Any]:
     }  # fmt: skip
     if local:
         sleeptime["budget"] = {"per_pass": {"calls": LOCAL_CALLS}}
-    return {"upstreams": {UPSTREAM: provider}, "banks": {BANK: {}}, "sleeptime": sleeptime}
+    return {
+        "upstreams": {UPSTREAM: provider}, "banks": {BANK: {}}, "sleeptime": sleeptime, "answers": {"questions": 10},
+    }  # fmt: skip
 
 
 def _told(
