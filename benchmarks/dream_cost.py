@@ -12,14 +12,14 @@ from itertools import groupby
 from pathlib import Path
 from typing import Final
 
-from benchmarks.nights import Watched, night
 from benchmarks.peer_driver import LANGMEM_MEMORY, MEM0_MEMORY
 from benchmarks.peers import NotInstallable
-from benchmarks.recall import Turn, conversation_of
 from benchmarks.remember_peers import counted, theirs
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import talk
 from circadia.clock import SystemClock, system_milliseconds
+from circadia.evaluation.conversations import Turn, conversation_of
+from circadia.evaluation.nights import Watched, night
 from circadia.ids import RandomIds
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.episodes import Episodes, NewEpisode
@@ -120,7 +120,7 @@ async def _ours(
     clock, ids = SystemClock(), RandomIds(system_milliseconds)
     episodes = Episodes(clock, ids, LocalSignals())
     try:
-        async with night(store, mind) as running:
+        async with night(store, LocalSignals(), mind) as running:
             for at, turns in enumerate(talks):
                 policy = BankPolicy(duplicate_seconds=0)
                 async with store.write() as tx:

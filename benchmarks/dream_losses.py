@@ -7,10 +7,10 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from benchmarks.nights import Night, Watched, night
 from benchmarks.report import Goal, Report, number
 from benchmarks.talks import KINDS, Question, Talk, talk
 from circadia.clock import SystemClock, system_milliseconds
+from circadia.evaluation.nights import Night, Watched, night
 from circadia.ids import RandomIds
 from circadia.llm.mind import Mind, Prompt
 from circadia.llm.usage import Usage
@@ -109,7 +109,7 @@ async def run(folder: Path, size: Size) -> Report:
 async def _nights(store: Store, mind: str, history: Talk, size: Size) -> list[Found]:
     """Tell a bank the history, let passes work through it, and ask."""
     minds = {CARELESS: Watched(Careless()), MINDS[0]: Watched()}
-    async with night(store, minds.get(mind)) as running:
+    async with night(store, LocalSignals(), minds.get(mind)) as running:
         bank = await remembered(store, history)
         found = [await _asked(running, mind, bank, 0, history.questions)]
         for at in range(1, max(size.passes) + 1):

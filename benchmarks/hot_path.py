@@ -158,7 +158,7 @@ async def _one(
     # Inline the client asks for each pass, and none begins by itself.
     policy = {"enabled": case == BACKGROUND}
     await server.ask("PATCH", f"banks/{BANK}", {"policy": {"sleeptime": policy}})
-    await caller.call(questions[0], -1)
+    await _kept(server, caller, questions[0], -1)
     if case == BACKGROUND:
         for turn in new:
             body = {"text": turn.text, "speaker": turn.speaker, "session": turn.session}
@@ -191,17 +191,28 @@ async def _paced(caller: _Caller, questions: Sequence[str], every_seconds: float
 
 async def _inline(server: Circadia, caller: _Caller, question: str, at: int) -> float:
     """Ask, then wait until what was said is worked through; return the milliseconds of both."""
-    ms = await caller.call(question, at)
-    deadline = time.monotonic() + PASS_SECONDS
-    while time.monotonic() < deadline:  # a turn that is kept only now would make the pass yield to it
-        if (await server.ask("GET", f"banks/{BANK}/sleeptime"))["backlog"]["episodes"]:
-            break
-        await asyncio.sleep(0.01)
+    ms = await _kept(server, caller, question, at)
     began = time.monotonic()
     run = await server.ask("POST", f"banks/{BANK}/passes", {"wait_seconds": PASS_SECONDS})
     if run["ended_at"] is None:
         raise RuntimeError(f"a pass did not end within {PASS_SECONDS} s: {run}")
     return ms + (time.monotonic() - began) * 1000
+
+
+async def _kept(server: Circadia, caller: _Caller, question: str, at: int) -> float:
+    """Ask, and wait until the turn is kept: one that is kept only later would make a pass yield to it."""
+    before = await _backlog(server)
+    ms = await caller.call(question, at)
+    deadline = time.monotonic() + PASS_SECONDS
+    while await _backlog(server) == before:
+        if time.monotonic() > deadline:
+            raise RuntimeError(f"a turn was not kept within {PASS_SECONDS} s")
+        await asyncio.sleep(0.01)
+    return ms
+
+
+async def _backlog(server: Circadia) -> int:
+    return int((await server.ask("GET", f"banks/{BANK}/sleeptime"))["backlog"]["episodes"])
 
 
 async def _idle(server: Circadia) -> None:

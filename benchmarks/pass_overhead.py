@@ -6,11 +6,11 @@ from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Final
 
-from benchmarks.nights import Night, Watched, night
 from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.turns import Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
+from circadia.evaluation.nights import Night, Watched, night
 from circadia.ids import EpisodeId, NoteId, RandomIds
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.terms import stored_terms
@@ -18,6 +18,7 @@ from circadia.records.bank import Bank, Trust
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 
 LIMIT_SECONDS: Final = 1.0
@@ -85,7 +86,8 @@ async def _measured(database: str, store: Store, size: Size) -> list[Found]:
             for model in MODELS:
                 bank = await _bank(store, f"{episodes}-{len(model)}", turns[:episodes])
                 each = Found(database=database, model=model, episodes=episodes)
-                async with night(store, Watched() if model == MODELS[0] else None) as running:
+                mind = Watched() if model == MODELS[0] else None
+                async with night(store, LocalSignals(), mind) as running:
                     await _passes(running, bank, turns[episodes:], size, each)
                 found.append(each)
         return found

@@ -6,14 +6,12 @@ repository: `python -m benchmarks recall --data PATH`.
 
 import asyncio
 import json
-import re
 import sqlite3
 import statistics
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,12 +20,13 @@ import numpy as np
 from benchmarks.postgres import NoPostgres, connect, postgres
 from benchmarks.report import Goal, Report, number
 from circadia.clock import SystemClock, system_milliseconds
+from circadia.evaluation.conversations import Conversation, conversation_of
 from circadia.ids import RandomIds
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.columns import Array
 from circadia.memory.context import tokens
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.episodes import Episodes, NewEpisode, searched_text
+from circadia.memory.episodes import Episodes, NewEpisode
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import STOP_WORDS, words
 from circadia.memory.vectors import stored_vector
@@ -80,38 +79,6 @@ class Size:
 
 
 QUICK: Final = Size()
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Turn:
-    """What somebody said."""
-
-    at: datetime
-    session: str
-    speaker: str
-    text: str
-
-    @property
-    def searched(self) -> str:
-        """Return what it is found by: the same for all ways."""
-        return searched_text(self.at, self.speaker, self.text)
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Asked:
-    """A question with its evidence."""
-
-    question: str
-    evidence: frozenset[int]
-    """Places of turns."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Conversation:
-    """A long one."""
-
-    turns: Sequence[Turn]
-    asked: Sequence[Asked]
 
 
 Hits = Sequence[Sequence[int]]
@@ -169,25 +136,6 @@ def _fused(*lists: Sequence[int]) -> Sequence[int]:
         for rank, place in enumerate(each, 1):
             scores[place] = scores.get(place, 0) + 1 / (RANK_CONSTANT + rank)
     return sorted(scores, key=lambda place: -scores[place])
-
-
-def conversation_of(raw: Mapping[str, Any]) -> Conversation:
-    """Return one of LoCoMo's; questions whose evidence is not among the turns are left out."""
-    said: Mapping[str, Any] = raw["conversation"]
-    turns: list[Turn] = []
-    places: dict[str, int] = {}
-    for session in sorted(int(key[8:]) for key in said if re.fullmatch(r"session_\d+", key)):
-        at = datetime.strptime(said[f"session_{session}_date_time"], "%I:%M %p on %d %B, %Y").replace(tzinfo=UTC)
-        for turn in said[f"session_{session}"]:
-            places[turn["dia_id"]] = len(turns)
-            turns.append(Turn(at=at, session=str(session), speaker=turn["speaker"], text=turn["text"]))
-    asked: list[Asked] = []
-    for each in raw["qa"]:
-        named = [name for told in each.get("evidence") or () for name in re.findall(r"D\d+:\d+", str(told))]
-        evidence = frozenset(places[name] for name in named if name in places)
-        if evidence:
-            asked.append(Asked(question=each["question"], evidence=evidence))
-    return Conversation(turns=turns, asked=asked)
 
 
 class _Vectors:

@@ -5,8 +5,8 @@ from pathlib import Path
 
 from tests.house.tree import python_files, shown, syntax
 
-OPTIONAL = {"xllamacpp"}
-"""The package of the extra `local`, imported where it is used, so that the rest runs without it."""
+OPTIONAL = {"matplotlib", "xllamacpp"}
+"""Packages of the extras `eval` and `local`, imported where they are used, so that the rest runs without them."""
 PROGRAMS = {"src/circadia/cli/demo/worker.py"}
 """Started as programs of their own and imported by nobody."""
 

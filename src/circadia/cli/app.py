@@ -31,6 +31,7 @@ from circadia.cli import (
 )
 from circadia.cli.demo import app as demo_app
 from circadia.cli.doctor import command as doctor
+from circadia.cli.eval import app as eval_app
 from circadia.cli.import_djinnbot import command as import_djinnbot
 from circadia.cli.memory import app as memory_app
 from circadia.cli.output import shown
@@ -62,6 +63,7 @@ app.add_typer(top.app)
 app.add_typer(config.app, name="config")
 app.add_typer(init.app, name="init")
 app.add_typer(doctor.app)
+app.add_typer(eval_app, name="eval")
 app.add_typer(model.app, name="model")
 app.add_typer(import_djinnbot.app, name="import")
 app.add_typer(demo_app, name="demo")

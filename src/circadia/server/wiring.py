@@ -180,12 +180,10 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
     dreams = sleep_tier(settings, clock, basis.ids, signals, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
-    own = McpServer(
-        McpParts(
-            store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
-            presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
-        )
-    )  # fmt: skip
+    own = McpServer(McpParts(
+        store=store, clock=clock, signals=signals, threads=threads, sleep=tier.sleep, waits=waits,
+        presence=presence, settings=settings, wake=tier, memory=memory, sleeptime=dreams,
+    ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
     answers = answers_at_gateway(settings, clock, basis.ids, store, memory.shelves, journal, metrics, minds[0])

@@ -5,7 +5,7 @@ import contextlib
 import json
 import time
 from collections.abc import AsyncGenerator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final, TypeVar
 
 from pydantic import BaseModel
@@ -14,6 +14,8 @@ from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import RandomIds
 from circadia.llm.mind import Mind, Prompt
 from circadia.llm.usage import Usage
+from circadia.memory.embedding.background import Background
+from circadia.memory.embedding.base import Embedder
 from circadia.memory.tier import Memory
 from circadia.records.bank import Bank
 from circadia.records.sleep_pass import Pass, Trigger
@@ -24,7 +26,7 @@ from circadia.sleeptime.rows import TOPIC, NewPass
 from circadia.sleeptime.tier import Sleeptime
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
-from circadia.stores.signals.local import LocalSignals
+from circadia.stores.signals.base import Signals
 from circadia.testing.dreamer import Dreamer
 
 T = TypeVar("T", bound=BaseModel)
@@ -37,25 +39,30 @@ WITHOUT_LIMITS: Final[Mapping[str, Any]] = {
 
 
 class Watched:
-    """A scripted model that keeps what it was asked, and how long it took, which is not the pass' own time."""
+    """A model, scripted if none is given, that keeps what it was asked and how long it took, which is no pass' time."""
 
-    def __init__(self, mind: Mind | None = None) -> None:
+    def __init__(self, mind: Mind | None = None, clock: Clock | None = None) -> None:
         self._mind = mind or Dreamer()
+        self._clock = clock or SystemClock()
         self.name = self._mind.name
         self.upstream = self._mind.upstream
         self.asked: list[str] = []
         """What a model would read: rules, data, and the schema of the answer."""
+        self.used: list[Usage] = []
+        """What each answer took, as the model tells."""
         self.seconds = 0.0
         self.cpu_seconds = 0.0
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return its answer. Raises Unusable."""
-        began, spent = time.monotonic(), time.process_time()
+        began, spent = self._clock.monotonic(), time.process_time()
         try:
-            return await self._mind.ask(prompt, output, most_tokens=most_tokens)
+            answer, used = await self._mind.ask(prompt, output, most_tokens=most_tokens)
+            self.used.append(used)
+            return answer, used
         finally:
             self.asked.append(f"{prompt.rules}\n{prompt.data}\n{json.dumps(output.model_json_schema())}")
-            self.seconds += time.monotonic() - began
+            self.seconds += self._clock.monotonic() - began
             self.cpu_seconds += time.process_time() - spent
 
     def price(self, used: Usage) -> int | None:
@@ -79,11 +86,15 @@ class Took:
     """Of this process meanwhile, without the model."""
 
 
+class PassFailed(RuntimeError):
+    """A pass did not do all of its work."""
+
+
 class Night:
     """Runs passes over the banks of one store."""
 
     def __init__(
-        self, store: Store, clock: Clock, signals: LocalSignals, memory: Memory, tier: Sleeptime, worker: SleepWorker,
+        self, store: Store, clock: Clock, signals: Signals, memory: Memory, tier: Sleeptime, worker: SleepWorker,
         mind: Watched | None,
     ) -> None:  # fmt: skip
         self.store = store
@@ -95,7 +106,7 @@ class Night:
         self._worker = worker
 
     async def run(self, bank: Bank) -> Took:
-        """Run a pass over all that waits in the bank. Raises RuntimeError: it failed, or left something over."""
+        """Run a pass over all that waits in the bank. Raises PassFailed: it failed, or left something over."""
         ended = asyncio.Event()
 
         def heard(key: str, data: Mapping[str, object]) -> None:
@@ -107,11 +118,11 @@ class Night:
         stop_listening = self.signals.listen(TOPIC, heard)
         try:
             async with self.store.write() as tx:
-                run = await self.tier.ask(tx, bank, NewPass(trigger=Trigger.HAND, by="benchmark"))
-            began, spent = time.monotonic(), time.process_time()
+                run = await self.tier.ask(tx, bank, NewPass(trigger=Trigger.HAND, by="evaluation"))
+            began, spent = self.clock.monotonic(), time.process_time()
             await self._worker.step()
             await ended.wait()
-            seconds, used = time.monotonic() - began, time.process_time() - spent
+            seconds, used = self.clock.monotonic() - began, time.process_time() - spent
         finally:
             stop_listening()
         if mind:
@@ -119,17 +130,28 @@ class Night:
         async with self.store.read() as tx:
             done = await tx.passes.get(run.id)
         if done is None or done.status.value not in ("succeeded", "no_change"):
-            raise RuntimeError(f"the pass did not succeed: {done!r}")
+            raise PassFailed(f"the pass did not succeed: {done!r}")
         return Took(run=done, seconds=seconds - model, cpu_seconds=used - cpu)
 
 
 @contextlib.asynccontextmanager
-async def night(store: Store, mind: Watched | None, *, clock: Clock | None = None) -> AsyncGenerator[Night]:
-    """Join what runs passes over a store, as the server does it; `mind` none is a server without a model."""
-    clock = clock or SystemClock()
-    ids, signals = RandomIds(system_milliseconds), LocalSignals()
+async def night(
+    store: Store,
+    signals: Signals,
+    mind: Watched | None,
+    *,
+    clock: Clock | None = None,
+    embedder: Embedder | None = None,
+) -> AsyncGenerator[Night]:
+    """Join what runs passes over a store, as the server does it; `mind` none is a server without a model.
+
+    Without an embedder searches go by words alone.
+    """
+    clock, ids = clock or SystemClock(), RandomIds(system_milliseconds)
     settings = Settings.model_validate({"sleeptime": dict(WITHOUT_LIMITS)})
-    memory = memory_tier(settings, clock, ids, signals, None)
+    memory = memory_tier(settings, clock, ids, signals, embedder)
+    if embedder is not None:
+        memory = replace(memory, embedding=Background(clock, store, signals, embedder))
     tier = sleep_tier(settings, clock, ids, signals, memory)
     worker = sleep_worker(tier, settings, (mind, {}), clock, ids, store, signals, memory)
     try:

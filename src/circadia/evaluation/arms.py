@@ -1,0 +1,192 @@
+"""The ways in which a question is answered that are compared, and what each of them prepares while nobody waits."""
+
+import random
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+from circadia.evaluation.asker import Asker, Spent
+from circadia.evaluation.asking import (
+    ANSWER_TOKENS,
+    EXPECT_TOKENS,
+    REWRITE_TOKENS,
+    Expectation,
+    Foreseen,
+    Ready,
+    Reply,
+    Rewritten,
+    answering,
+    expecting,
+    rewriting,
+)
+from circadia.evaluation.dataset import Asked, Case
+from circadia.evaluation.grade import right
+from circadia.ids import AnswerId
+from circadia.llm.mind import Prompt
+from circadia.memory.answers.likeness import Likeness
+from circadia.memory.answers.lookup import Outcome, ReadyAnswers
+from circadia.memory.answers.meaning import WordVectors
+from circadia.records.answer import Expected
+
+UNKNOWN: Final = "unknown"
+"""What the rules have a model say that cannot tell; such an answer is not kept ready."""
+
+
+class Arm(StrEnum):
+    """One way."""
+
+    NONE = "none"
+    """The whole context and the question."""
+    LEARNED = "learned"
+    """The context as it was rewritten ahead, and the question."""
+    ANSWERS = "answers"
+    """A ready answer, served without a call where the lookup finds one; else as `none`."""
+    HINTS = "hints"
+    """A ready answer, where the lookup finds one or something near, beside the whole context and the question."""
+    WRONG_HINTS = "wrong-hints"
+    """A ready answer that is wrong here, beside the whole context and the question: does it mislead?"""
+    BOTH = "both"
+    """As `answers`, and where there is none, as `learned`."""
+
+
+LEARNING: Final = frozenset((Arm.LEARNED, Arm.BOTH))
+"""Arms that need the context rewritten."""
+READYING: Final = frozenset((Arm.ANSWERS, Arm.HINTS, Arm.WRONG_HINTS, Arm.BOTH))
+"""Arms that need answers made ahead."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Prepared:
+    """What was made of a context while nobody waited."""
+
+    learned: str
+    """The context, rewritten; as it was, if that failed."""
+    ready: Sequence[Ready]
+    lookup: ReadyAnswers
+    """Of the ready answers, by their place."""
+    learning: Spent
+    """What it took to rewrite the context."""
+    readying: Spent
+    """What it took to expect questions and to answer them."""
+
+    def sleep(self, arm: Arm) -> Spent:
+        """Return what an arm has spent."""
+        spent = self.learning if arm in LEARNING else Spent()
+        return spent + self.readying if arm in READYING else spent
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trial:
+    """One question, answered by one arm."""
+
+    arm: Arm
+    case: int
+    """Place of the context."""
+    question: int
+    """Place among its questions."""
+    likely: float
+    """How likely the question was."""
+    hot: Spent
+    """What it took while somebody waited."""
+    right: bool
+    """Whether the answer is the key."""
+    ready: str | None
+    """Whether a ready answer was served (`hit`) or shown (`hint`); none if neither."""
+    false: bool
+    """Whether that ready answer was not the key."""
+
+
+class Preparing:
+    """Makes what arms need of contexts."""
+
+    def __init__(
+        self, asker: Asker, arms: Collection[Arm], expected: int, words: WordVectors, likeness: Likeness
+    ) -> None:
+        """`expected` is how many questions of a context are answered ahead."""
+        self._asker = asker
+        self._arms = frozenset(arms)
+        self._expected = expected
+        self._words = words
+        self._likeness = likeness
+
+    @property
+    def calls(self) -> int:
+        """Return how many calls a context takes, at most."""
+        return bool(self._arms & LEARNING) + (1 + self._expected) * bool(self._arms & READYING)
+
+    async def prepare(self, case: Case) -> Prepared:
+        """Return what was made of a context. Raises UpstreamFailed."""
+        learned, learning, ready, readying = case.context, Spent(), list[Ready](), Spent()
+        if self._arms & LEARNING:
+            rewritten, learning = await self._asker.ask(rewriting(case.context), Rewritten, most_tokens=REWRITE_TOKENS)
+            if rewritten is not None and rewritten.context.strip():
+                learned = rewritten.context
+        if self._arms & READYING:
+            expectation, readying = await self._asker.ask(
+                expecting(case.context, self._expected), Expectation, most_tokens=EXPECT_TOKENS
+            )
+            for each in [] if expectation is None else expectation.questions[: self._expected]:
+                made, spent = await self._ahead(case.context, each)
+                readying += spent
+                ready += [] if made is None else [made]
+        lookup = ReadyAnswers(self._words, self._likeness)
+        lookup.add(
+            Expected(id=AnswerId(str(at)), phrasings=each.phrasings, confidence=1.0) for at, each in enumerate(ready)
+        )
+        return Prepared(learned=learned, ready=ready, lookup=lookup, learning=learning, readying=readying)
+
+    async def _ahead(self, context: str, expected: Foreseen) -> tuple[Ready | None, Spent]:
+        """Answer an expected question, as it would be answered later."""
+        if not expected.question.strip():
+            return None, Spent()
+        reply, spent = await self._asker.ask(answering(context, expected.question), Reply, most_tokens=ANSWER_TOKENS)
+        if reply is None or reply.answer.strip().rstrip(".").casefold() in ("", UNKNOWN):
+            return None, spent
+        phrasings = (expected.question, *expected.other_wordings)
+        made = Ready(question=expected.question, phrasings=phrasings, reasoning=reply.reasoning, answer=reply.answer)
+        return made, spent
+
+
+class Answering:
+    """Answers the questions of one context by each arm. What was asked once with the same prompt counts for each."""
+
+    def __init__(self, asker: Asker, case: Case, prepared: Prepared, draw: random.Random) -> None:
+        self._asker = asker
+        self._case = case
+        self._prepared = prepared
+        self._draw = draw
+        self._asked: dict[Prompt, tuple[Reply | None, Spent]] = {}
+
+    async def answer(self, arm: Arm, asked: Asked) -> tuple[str, Spent, Ready | None, bool]:
+        """Return the answer, what it took, the ready answer that was used, and whether it was served.
+
+        Raises:
+            UpstreamFailed: the model cannot be reached.
+        """
+        context = self._prepared.learned if arm in LEARNING else self._case.context
+        ready, outcome = self._looked_up(asked.text) if arm in READYING else (None, Outcome.MISS)
+        if arm in (Arm.ANSWERS, Arm.BOTH):
+            if ready is not None and outcome is Outcome.HIT:
+                return ready.answer, Spent(), ready, True
+            ready = None
+        elif arm is Arm.WRONG_HINTS:
+            ready = self._wrong(asked)
+        reply, spent = await self._ask(answering(context, asked.text, ready))
+        return ("" if reply is None else reply.answer), spent, ready, False
+
+    def _looked_up(self, question: str) -> tuple[Ready | None, Outcome]:
+        found = self._prepared.lookup.find(question)
+        if found.match is None or found.outcome is Outcome.MISS:
+            return None, Outcome.MISS
+        return self._prepared.ready[int(found.match.answer)], found.outcome
+
+    def _wrong(self, asked: Asked) -> Ready | None:
+        """Return a ready answer that is not the key, any of them; none if there is none."""
+        wrong = [each for each in self._prepared.ready if not right(each.answer, asked.key)]
+        return self._draw.choice(wrong) if wrong else None
+
+    async def _ask(self, prompt: Prompt) -> tuple[Reply | None, Spent]:
+        if prompt not in self._asked:
+            self._asked[prompt] = await self._asker.ask(prompt, Reply, most_tokens=ANSWER_TOKENS)
+        return self._asked[prompt]

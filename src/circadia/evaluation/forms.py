@@ -1,0 +1,46 @@
+"""Sentences with gaps: they are said of values, and values are read out of them again."""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cached_property
+from typing import Final
+
+NUMBERS: Final = frozenset(("count", "price", "amount", "minutes", "platform", "late", "age", "days", "answer_number"))
+"""Gaps for whole numbers."""
+TIMES: Final = frozenset(("time", "answer_time"))
+"""Gaps for times of day."""
+_GAP: Final = re.compile(r"\{(\w+)\}")
+_END: Final = re.compile(r"(?<=[.!?])\s+|\n+")
+
+
+class Form:
+    """One sentence with gaps, such as `The train to {town} leaves at {time}`."""
+
+    def __init__(self, text: str) -> None:
+        self.text: Final = text
+        self.gaps: Final = tuple(_GAP.findall(text))
+
+    @cached_property
+    def _pattern(self) -> re.Pattern[str]:
+        parts = _GAP.split(self.text.rstrip(".?"))
+        return re.compile("".join(_gap(part) if at % 2 else re.escape(part) for at, part in enumerate(parts)), re.I)
+
+    def say(self, values: Mapping[str, object]) -> str:
+        """Return the sentence."""
+        return self.text.format_map(values)
+
+    def read(self, sentence: str) -> Mapping[str, str] | None:
+        """Return the values in the gaps; none if it is another sentence."""
+        found = self._pattern.fullmatch(sentence.strip().rstrip(".?!"))
+        return None if found is None else found.groupdict()
+
+
+def _gap(gap: str) -> str:
+    if gap in NUMBERS:
+        return rf"(?P<{gap}>\d+)"
+    return rf"(?P<{gap}>\d\d:\d\d)" if gap in TIMES else rf"(?P<{gap}>[a-z]+)"
+
+
+def sentences(text: str) -> Iterator[str]:
+    """Return the sentences of a text, without the marks of a list."""
+    return (each for part in _END.split(text) if (each := part.strip().lstrip("-*• ")))

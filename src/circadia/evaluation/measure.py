@@ -1,0 +1,231 @@
+"""Runs the arms over contexts, and adds up what they took."""
+
+import asyncio
+import random
+from collections.abc import Callable, Collection, Sequence
+from dataclasses import dataclass, field
+from typing import Final
+
+from circadia.evaluation.arms import Answering, Arm, Prepared, Preparing, Trial
+from circadia.evaluation.asker import Asker, Spent
+from circadia.evaluation.dataset import Case, likeliness
+from circadia.evaluation.grade import right
+
+SIZES: Final = (1, 2, 5, 10, 20)
+"""Questions of a context."""
+WEIGHTS: Final = (1, 10)
+"""Of hot tokens, beside those of sleep."""
+BINS: Final = 4
+"""Of predictability, with as many questions each."""
+
+
+@dataclass(kw_only=True, slots=True)
+class Tally:
+    """What was measured so far."""
+
+    trials: list[Trial] = field(default_factory=list[Trial])
+    prepared: dict[int, Prepared] = field(default_factory=dict[int, Prepared])
+    """By the context's place."""
+    complete: bool = False
+    """Whether nothing is missing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Figure:
+    """One arm with so many questions a context."""
+
+    arm: Arm
+    questions: int
+    """Of each context."""
+    contexts: int
+    hot: tuple[float, float]
+    """Tokens of a question while somebody waits: prompt, generated."""
+    sleep: tuple[float, float]
+    """Tokens of a context while nobody waits: prompt, generated."""
+    accuracy: float
+    """Share of right answers."""
+    hits: float
+    """Share of questions with a ready answer that was served."""
+    hints: float
+    """Share of questions with a ready answer beside them."""
+    false: float
+    """Share of questions with a ready answer that was not the key."""
+
+    def cost(self, weight: float, *, generated_only: bool = False) -> float:
+        """Return the tokens of a question: hot ones times the weight, and its part of those of sleep."""
+        start = 1 if generated_only else 0
+        return weight * sum(self.hot[start:]) + sum(self.sleep[start:]) / self.questions
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Bin:
+    """One arm, and the questions of one predictability."""
+
+    arm: Arm
+    lowest: float
+    """Predictability of its least likely question."""
+    highest: float
+    questions: int
+    hot_tokens: float
+    """Of a question, prompt and generated."""
+    accuracy: float
+    ready: float
+    """Share of questions with a ready answer, served or shown."""
+    false: float
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class BreakEven:
+    """From how many questions a context on an arm is cheaper than none."""
+
+    arm: Arm
+    weight: int
+    generated_only: bool
+    """Whether prompts are left out, as the paper does."""
+    questions: int | None
+    """None if it never is."""
+
+
+class Measuring:
+    """One run."""
+
+    def __init__(
+        self, asker: Asker, preparing: Preparing, cases: Sequence[Case], arms: Sequence[Arm], *, seed: int, at_once: int
+    ) -> None:
+        """`at_once` is how many contexts are worked on at the same time."""
+        self._asker = asker
+        self._preparing = preparing
+        self._cases = cases
+        self._arms = arms
+        self._seed = seed
+        self._turn = asyncio.Semaphore(at_once)
+        self.tally: Final = Tally()
+
+    @property
+    def steps(self) -> int:
+        """Return how often `advance` is called."""
+        return sum(1 + len(case.questions) * len(self._arms) for case in self._cases)
+
+    @property
+    def calls(self) -> int:
+        """Return how many calls it takes, at most."""
+        arms = set(self._arms)
+        asking = len(arms - {Arm.ANSWERS, Arm.BOTH})
+        asking += (Arm.ANSWERS in arms and Arm.NONE not in arms) + (Arm.BOTH in arms and Arm.LEARNED not in arms)
+        return sum(self._preparing.calls + asking * len(case.questions) for case in self._cases)
+
+    async def run(self, advance: Callable[[], None]) -> None:
+        """Measure. What was measured stays in the tally, however it ends. Raises UpstreamFailed."""
+        tasks = [asyncio.create_task(self._case(at, case, advance)) for at, case in enumerate(self._cases)]
+        try:
+            await asyncio.gather(*tasks)
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+        self.tally.complete = True
+
+    async def _case(self, at: int, case: Case, advance: Callable[[], None]) -> None:
+        async with self._turn:
+            prepared = await self._preparing.prepare(case)
+            self.tally.prepared[at] = prepared
+            advance()
+            answering = Answering(self._asker, case, prepared, random.Random(f"{self._seed}/{at}"))
+            for number, asked in enumerate(case.questions):
+                for arm in self._arms:
+                    answer, hot, ready, served = await answering.answer(arm, asked)
+                    used = None if ready is None else "hit" if served else "hint"
+                    self.tally.trials.append(
+                        Trial(
+                            arm=arm, case=at, question=number, likely=likeliness(asked, case.context), hot=hot,
+                            right=right(answer, asked.key), ready=used,
+                            false=ready is not None and not right(ready.answer, asked.key),
+                        )
+                    )  # fmt: skip
+                    advance()
+
+
+def figures(tally: Tally, arms: Sequence[Arm], sizes: Sequence[int] = SIZES) -> list[Figure]:
+    """Return the figures for each size: of the first questions of all contexts that have so many, in all arms."""
+    found: list[Figure] = []
+    for size in sizes:
+        whole = _whole(tally, arms, size)
+        found += [_figure(tally, arm, size, whole) for arm in arms if whole]
+    return found
+
+
+def _whole(tally: Tally, arms: Sequence[Arm], size: int) -> frozenset[int]:
+    """Return the contexts whose first questions were answered by all arms."""
+    counts: dict[int, int] = {}
+    for trial in tally.trials:
+        if trial.question < size:
+            counts[trial.case] = counts.get(trial.case, 0) + 1
+    return frozenset(case for case, count in counts.items() if count == size * len(arms))
+
+
+def _figure(tally: Tally, arm: Arm, size: int, whole: Collection[int]) -> Figure:
+    trials = [each for each in tally.trials if each.arm is arm and each.case in whole and each.question < size]
+    sleep = sum((tally.prepared[case].sleep(arm) for case in whole), Spent())
+    return Figure(
+        arm=arm, questions=size, contexts=len(whole), hot=_mean([each.hot for each in trials]),
+        sleep=(sleep.prompt / len(whole), sleep.generated / len(whole)),
+        accuracy=_share([each.right for each in trials]),
+        hits=_share([each.ready == "hit" for each in trials]),
+        hints=_share([each.ready == "hint" for each in trials]),
+        false=_share([each.false for each in trials]),
+    )  # fmt: skip
+
+
+def bins(tally: Tally, arms: Sequence[Arm], count: int = BINS) -> list[Bin]:
+    """Return the figures by predictability, the least predictable questions first; the same questions for each arm."""
+    by_arm = {arm: [each for each in tally.trials if each.arm is arm] for arm in arms}
+    asked = set[tuple[int, int]].intersection(
+        *({(each.case, each.question) for each in trials} for trials in by_arm.values())
+    )
+    likely = {(each.case, each.question): each.likely for each in tally.trials}
+    order = sorted(asked, key=lambda each: (likely[each], each))
+    found: list[Bin] = []
+    for at in range(count):
+        some = order[len(order) * at // count : len(order) * (at + 1) // count]
+        for arm in arms if some else ():
+            trials = [each for each in by_arm[arm] if (each.case, each.question) in set(some)]
+            found.append(
+                Bin(
+                    arm=arm, lowest=likely[some[0]], highest=likely[some[-1]], questions=len(some),
+                    hot_tokens=sum(_mean([each.hot for each in trials])),
+                    accuracy=_share([each.right for each in trials]),
+                    ready=_share([each.ready is not None for each in trials]),
+                    false=_share([each.false for each in trials]),
+                )
+            )  # fmt: skip
+    return found
+
+
+def break_even(found: Sequence[Figure], weights: Sequence[int] = WEIGHTS) -> list[BreakEven]:
+    """Return from where on each arm is cheaper than `none`, by what a question takes at the largest size measured.
+
+    Sleep is paid once a context: over n questions it costs `sleep / n` each, and spares `weight` times the difference
+    of hot tokens, so it pays from the first n above `sleep / (weight * difference)`.
+    """
+    largest = max((each.questions for each in found), default=0)
+    by_arm = {each.arm: each for each in found if each.questions == largest}
+    none = by_arm.get(Arm.NONE)
+    told: list[BreakEven] = []
+    for arm, each in by_arm.items() if none is not None else ():
+        for generated_only in (False, True):
+            start = 1 if generated_only else 0
+            spared = sum(none.hot[start:]) - sum(each.hot[start:]) if none is not None else 0.0
+            sleep = sum(each.sleep[start:])
+            for weight in weights if arm is not Arm.NONE else ():
+                questions = int(sleep / (weight * spared)) + 1 if spared > 0 else None
+                told.append(BreakEven(arm=arm, weight=weight, generated_only=generated_only, questions=questions))
+    return told
+
+
+def _mean(spent: Sequence[Spent]) -> tuple[float, float]:
+    whole = sum(spent, Spent())
+    return whole.prompt / max(len(spent), 1), whole.generated / max(len(spent), 1)
+
+
+def _share(held: Sequence[bool]) -> float:
+    return sum(held) / max(len(held), 1)

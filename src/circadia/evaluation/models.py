@@ -1,0 +1,87 @@
+"""The models that an evaluation can ask: the scripted one, one on this machine, or one of a configured upstream."""
+
+import contextlib
+from collections.abc import AsyncGenerator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+from circadia.clock import Clock
+from circadia.errors import ConfigError, InvalidRequest, StartError
+from circadia.evaluation.scripted import ScriptedModel
+from circadia.llm import local, local_weights
+from circadia.llm.mind import Mind
+from circadia.llm.minds import MindAt, opened
+from circadia.llm.providers import cheap_model
+from circadia.settings import Settings
+
+SCRIPTED: Final = "scripted"
+LOCAL: Final = "local"
+LOCAL_SECONDS: Final = 600.0
+"""Longest wait for an answer of a model on this machine; it works on one call at a time."""
+LOCAL_TOKENS: Final = 8_192
+"""That a model on this machine can read and write at once."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Chosen:
+    """Which model is asked."""
+
+    model: str = SCRIPTED
+    """`scripted`, `local`, the name or the path of weights, or a model of the upstream."""
+    upstream: str | None = None
+    """Name of an upstream in the configuration; none for a model that is here."""
+
+    @property
+    def is_scripted(self) -> bool:
+        """Whether it is the one that costs nothing and is always the same."""
+        return self.upstream is None and self.model == SCRIPTED
+
+
+@contextlib.asynccontextmanager
+async def asked(
+    chosen: Chosen, settings: Settings, environment: Mapping[str, str], clock: Clock
+) -> AsyncGenerator[Mind]:
+    """Give the model until the block ends.
+
+    Raises:
+        ConfigError: there is no such upstream, or its key is not set. NotFound, InvalidRequest: no such weights.
+        StartError: the local model is not there, or does not start.
+    """
+    if chosen.is_scripted:
+        yield ScriptedModel()
+    elif chosen.upstream is not None:
+        async with opened(_at(chosen, chosen.upstream, settings, environment), clock) as mind:
+            yield mind
+    else:
+        name = local_weights.SMOLLM2.name if chosen.model == LOCAL else chosen.model
+        weights = local_weights.find(name, local_weights.models_folder(environment))
+        if weights is None:
+            raise StartError(f"the weights of {name!r} are not here: run `circadia model fetch {name}`")
+        with TemporaryDirectory(prefix="circadia-eval-") as folder:
+            log = Path(folder) / "model.log"
+            async with local.running(weights, name=weights.stem, log=log, context_tokens=LOCAL_TOKENS) as running:
+                at = MindAt(
+                    upstream=LOCAL, base_url=running.base_url, api="openai", key=None, model=running.name,
+                    timeout_seconds=LOCAL_SECONDS,
+                )  # fmt: skip
+                async with opened(at, clock) as mind:
+                    yield mind
+
+
+def _at(chosen: Chosen, name: str, settings: Settings, environment: Mapping[str, str]) -> MindAt:
+    upstream = settings.upstreams.get(name)
+    if upstream is None:
+        known = ", ".join(sorted(settings.upstreams)) or "none"
+        raise ConfigError(f"there is no upstream {name!r} in the configuration; known: {known}")
+    model = cheap_model(upstream.base_url, upstream.api) if chosen.model == SCRIPTED else chosen.model
+    if model is None:
+        raise InvalidRequest(f"the cheap model of {upstream.base_url} is not known; name one with --model")
+    key = None if upstream.key_env is None else environment.get(upstream.key_env)
+    if upstream.key_env is not None and not key:
+        raise ConfigError(f"upstreams.{name}: the environment variable {upstream.key_env} is not set")
+    return MindAt(
+        upstream=name, base_url=upstream.base_url, api=upstream.api, key=key, model=model,
+        connect_timeout_seconds=upstream.connect_timeout_seconds,
+    )  # fmt: skip

@@ -1,0 +1,116 @@
+"""What an evaluation found, as tables and notes: on the terminal, as JSON, and as a page in Markdown."""
+
+import json
+import os
+import platform
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import datetime
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from circadia.evaluation.plot import Chart, bars, drawn
+
+MARKDOWN = "report.md"
+RESULTS = "results.json"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Grid:
+    """A table; its first column is text, the others are numbers."""
+
+    title: str
+    columns: Sequence[str]
+    rows: Sequence[Sequence[str]]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Findings:
+    """What one run found."""
+
+    title: str
+    command: str
+    """As it was called."""
+    at: datetime
+    complete: bool
+    """Whether it was not broken off."""
+    grids: Sequence[Grid]
+    charts: Sequence[Chart]
+    notes: Sequence[str]
+    figures: Mapping[str, Any] = field(default_factory=dict[str, Any])
+    """The numbers behind the tables."""
+
+    @property
+    def document(self) -> Mapping[str, Any]:
+        """Return all of it as JSON has it."""
+        return {
+            "title": self.title, "command": self.command, "measured_on": measured_on(self.at),
+            "complete": self.complete, **self.figures, "notes": list(self.notes),
+        }  # fmt: skip
+
+
+def measured_on(at: datetime) -> Mapping[str, str]:
+    """Return the day, the machine and the versions."""
+    return {
+        "date": at.date().isoformat(),
+        "machine": f"{platform.system()} {platform.release()} {platform.machine()}, {os.cpu_count()} cores",
+        "python": f"{platform.python_implementation()} {platform.python_version()}",
+        "circadia": f"Circadia {version('circadia')}",
+    }
+
+
+def show(found: Findings, console: Console) -> None:
+    """Print tables, plots and notes."""
+    for grid in found.grids:
+        table = Table(title=grid.title, title_justify="left", box=None, padding=(0, 2, 0, 0), header_style="bold")
+        for at, column in enumerate(grid.columns):
+            table.add_column(column, justify="right" if at else "left", no_wrap=True)
+        for row in grid.rows:
+            table.add_row(*row)
+        console.print(table)
+        console.print()
+    for chart in found.charts:
+        console.print(bars(chart))
+        console.print()
+    for note in _notes(found):
+        console.print(f"* {note}", highlight=False, markup=False, soft_wrap=True)
+
+
+def save(found: Findings, folder: Path) -> Sequence[Path]:
+    """Write results.json, report.md and, where matplotlib is there, a PNG of each chart; return what was written."""
+    folder.mkdir(parents=True, exist_ok=True)
+    pictures = [path for chart in found.charts if (path := drawn(chart, folder)) is not None]
+    results, page = folder / RESULTS, folder / MARKDOWN
+    results.write_text(json.dumps(found.document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    page.write_text("\n".join(_page(found, pictures)), "utf-8")
+    return [results, page, *pictures]
+
+
+def _page(found: Findings, pictures: Sequence[Path]) -> Iterator[str]:
+    yield from (f"# {found.title}", "", "```", f"$ {found.command}", "```", "")
+    for grid in found.grids:
+        yield from (f"## {grid.title}", "")
+        yield "| " + " | ".join(grid.columns) + " |"
+        yield "| --- |" + " ---: |" * (len(grid.columns) - 1)
+        yield from ("| " + " | ".join(row) + " |" for row in grid.rows)
+        yield ""
+    named = {path.stem: path.name for path in pictures}
+    for chart in found.charts:
+        yield from (f"## {chart.title}", "")
+        if chart.name in named:
+            yield from (f"![{chart.title}]({named[chart.name]})", "")
+        else:
+            yield from ("```", bars(chart).plain, "```", "")
+    yield from (f"* {note}" for note in _notes(found))
+    yield ""
+
+
+def _notes(found: Findings) -> Iterator[str]:
+    if not found.complete:
+        yield "The run was broken off: this is what was measured until then."
+    yield from found.notes
+    yield "Measured on: " + "; ".join(measured_on(found.at).values()) + "."

@@ -1,0 +1,177 @@
+"""Runs an evaluation as the command line asks for it, and keeps what was measured however it ends."""
+
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
+
+from circadia.clock import Clock
+from circadia.errors import InvalidRequest, StartError
+from circadia.evaluation import dataset, locomo
+from circadia.evaluation.arms import Arm, Preparing
+from circadia.evaluation.asker import Asker
+from circadia.evaluation.contexts import contexts
+from circadia.evaluation.conversations import Conversation
+from circadia.evaluation.dataset import Case
+from circadia.evaluation.measure import Measuring
+from circadia.evaluation.models import Chosen, asked
+from circadia.evaluation.report import Findings
+from circadia.evaluation.scripted import reading
+from circadia.evaluation.stateful import Run, findings
+from circadia.llm.mind import Mind
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.settings import Settings
+from circadia.testing.dreamer import Dreamer
+
+CONTEXTS: Final = 20
+"""Of the generator, for the scripted model."""
+FEWER_CONTEXTS: Final = 4
+"""For models that take time or money."""
+MOST: Final = 100
+"""Questions of a context."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Surroundings:
+    """What a run has around it."""
+
+    settings: Settings
+    environment: Mapping[str, str]
+    clock: Clock
+    to: Console
+    """Where people are told how far it is."""
+
+
+class Stateful:
+    """One run of `circadia eval stateful`."""
+
+    def __init__(
+        self, chosen: Chosen, around: Surroundings, *, data: Path | None, contexts_wanted: int | None, questions: str,
+        arms: str, expected: int, seed: int, at_once: int,
+    ) -> None:  # fmt: skip
+        """Read or make the contexts.
+
+        Raises:
+            InvalidRequest: an arm, a number or the data are not of the form. NotFound: there is no such file.
+        """
+        self._chosen = chosen
+        self._around = around
+        self._sizes = _sizes(questions)
+        self._arms = _arms(arms)
+        self._expected = expected
+        self._seed = seed
+        self._at_once = at_once
+        self._generated = data is None
+        if data is None:
+            wanted = contexts_wanted or (CONTEXTS if chosen.is_scripted else FEWER_CONTEXTS)
+            self.cases = contexts(seed, wanted, max(self._sizes))
+        else:
+            self.cases = _cut(dataset.load(data)[:contexts_wanted], max(self._sizes))
+        self._measuring: Measuring | None = None
+        self._asker: Asker | None = None
+
+    def save_data(self, path: Path) -> None:
+        """Write the contexts in JSON Lines. Raises StartError: the file cannot be written."""
+        try:
+            path.write_text(dataset.saved(self.cases), "utf-8")
+        except OSError as error:
+            raise StartError(f"{str(path)!r} cannot be written: {error}; name another file with --save-data") from error
+
+    async def run(self) -> None:
+        """Measure. Raises CircadiaError: the model cannot be asked."""
+        words = await BundledEmbedder().word_vectors()
+        around = self._around
+        async with asked(self._chosen, around.settings, around.environment, around.clock) as mind:
+            self._asker = Asker(mind, around.clock)
+            preparing = Preparing(self._asker, self._arms, self._expected, words, fitted())
+            self._measuring = Measuring(
+                self._asker, preparing, self.cases, self._arms, seed=self._seed, at_once=self._at_once
+            )
+            if not self._chosen.is_scripted:
+                around.to.print(f"{mind.name} of {mind.upstream} is asked up to {self._measuring.calls:,} times.")
+            with _progress(around.to) as bar:
+                task = bar.add_task("answers", total=self._measuring.steps)
+                await self._measuring.run(lambda: bar.advance(task))
+
+    def found(self, command: str) -> Findings | None:
+        """Return what was measured; none if nothing was."""
+        if self._measuring is None or self._asker is None or not self._measuring.tally.trials:
+            return None
+        scripted = self._chosen.is_scripted
+        return findings(
+            Run(
+                measuring=self._measuring, asker=self._asker, cases=self.cases, arms=self._arms, sizes=self._sizes,
+                scripted=scripted, generated=self._generated, command=command, at=self._around.clock.now(),
+                unread=sum(reading(case.context) is None for case in self.cases) if scripted else 0,
+            )
+        )  # fmt: skip
+
+
+class Locomo:
+    """One run of `circadia eval locomo`."""
+
+    def __init__(self, chosen: Chosen | None, around: Surroundings, talks: Sequence[Conversation]) -> None:
+        """`chosen` none is no model at all."""
+        self._chosen = chosen
+        self._around = around
+        self._talks = talks
+        self._mind: Mind | None = None
+        self._measured = locomo.Measured()
+
+    async def run(self) -> None:
+        """Measure. Raises CircadiaError: the model cannot be asked."""
+        around = self._around
+        if self._chosen is None:
+            await self._measure()
+        elif self._chosen.is_scripted:
+            self._mind = Dreamer()
+            await self._measure()
+        else:
+            async with asked(self._chosen, around.settings, around.environment, around.clock) as mind:
+                self._mind = mind
+                about = sum(len(talk.turns) for talk in self._talks) * locomo.CALLS_A_TURN
+                around.to.print(f"{mind.name} of {mind.upstream} is asked about {about:,.0f} times.")
+                await self._measure()
+
+    async def _measure(self) -> None:
+        with _progress(self._around.to) as bar:
+            task = bar.add_task("sittings and questions", total=locomo.steps(self._talks))
+            await locomo.measure(self._talks, self._mind, self._around.clock, self._measured, lambda: bar.advance(task))
+
+    def found(self, command: str) -> Findings | None:
+        """Return what was measured; none if nothing was."""
+        if not self._measured.passes:
+            return None
+        return locomo.findings(self._measured, self._mind, command, self._around.clock.now())
+
+
+def _progress(to: Console) -> Progress:
+    columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn())
+    return Progress(*columns, TimeRemainingColumn(), console=to, transient=True, disable=not sys.stderr.isatty())
+
+
+def _cut(cases: Sequence[Case], questions: int) -> list[Case]:
+    return [Case(name=case.name, context=case.context, questions=case.questions[:questions]) for case in cases]
+
+
+def _sizes(given: str) -> list[int]:
+    try:
+        sizes = sorted({int(each) for each in given.split(",")})
+    except ValueError:
+        sizes = [0]
+    if sizes[0] < 1 or sizes[-1] > MOST:
+        raise InvalidRequest(f"--questions must be numbers from 1 to {MOST} with commas between them, not {given!r}")
+    return sizes
+
+
+def _arms(given: str) -> list[Arm]:
+    named = [each.strip() for each in given.split(",")]
+    unknown = [each for each in named if each not in set(Arm)]
+    if unknown:
+        raise InvalidRequest(f"there is no arm {unknown[0]!r}; known: {', '.join(Arm)}")
+    return [arm for arm in Arm if arm in named]

@@ -1,0 +1,20 @@
+"""A database in a folder without a server, for what measures memory and passes: a part of `wiring`."""
+
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+
+
+@asynccontextmanager
+async def scratch(folder: Path) -> AsyncGenerator[tuple[Store, Signals]]:
+    """Give a new database in the folder, and signals within this process. Raises StartError: it cannot be opened."""
+    store = await open_sqlite(folder / "circadia.db")
+    try:
+        yield store, LocalSignals()
+    finally:
+        await store.close()

@@ -1,0 +1,135 @@
+"""`circadia eval`: what it prints and writes, with each kind of model, and what it refuses."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.evaluation.asking import Expectation, Reply, Rewritten
+from circadia.evaluation.scripted import expected, replied, rewritten
+from circadia.testing.upstream import MockUpstream
+from tests.cli.terminal import refused, run
+from tests.evaluation.stand import talk, written
+
+pytestmark = pytest.mark.spec("ANS-10")
+
+SMALL = ("eval", "stateful", "--contexts", "2", "--questions", "1,3", "--expected", "4")
+
+
+@pytest.fixture(autouse=True)
+def somewhere(home: Path) -> Path:
+    return home
+
+
+async def test_tables_bars_and_the_break_even_are_printed(home: Path) -> None:
+    told = await run(*SMALL, "--out", "results")
+    assert told.status == 0, told.err
+    for word in ("Break-even", "By predictability", "wrong-hints", "█", "cost ×10", "properties", "Measured on"):
+        assert word in told.out
+    names = {path.name for path in (home / "results").iterdir()}
+    assert names == {"results.json", "report.md", "cost-1.png", "cost-10.png", "predictability.png"}
+    page = (home / "results" / "report.md").read_text("utf-8")
+    assert "$ circadia eval stateful --model scripted --seed 1 --contexts 2 --questions 1,3 --expected 4" in page
+
+
+async def test_json_has_every_figure_of_each_arm_and_number_of_questions() -> None:
+    document = (await run(*SMALL, "--json", "--seed", "9")).json
+    assert document["complete"] is True
+    keys = {(each["arm"], each["questions"]) for each in document["figures"]}
+    arms = ("none", "learned", "answers", "hints", "wrong-hints", "both")
+    assert keys == {(arm, questions) for arm in arms for questions in (1, 3)}
+    for figure in document["figures"]:
+        hot, sleep = (figure[f"{part}_prompt"] + figure[f"{part}_generated"] for part in ("hot", "sleep"))
+        assert figure["cost_10"] == pytest.approx(10 * hot + sleep / figure["questions"])
+        assert {"accuracy", "hits", "hints", "false", "cost_1", "cost_generated_10"} <= figure.keys()
+    assert {each["weight"] for each in document["break_even"]} == {1, 10}
+    assert sum(each["questions"] for each in document["bins"]) == 6 * len(arms)
+
+
+async def test_contexts_are_written_in_json_lines_and_measured_again_from_there() -> None:
+    made = (await run(*SMALL, "--json", "--arms", "none,answers", "--save-data", "made.jsonl")).json
+    again = (await run(*SMALL, "--json", "--arms", "answers,none", "--data", "made.jsonl")).json
+    assert made["figures"] == again["figures"]
+
+
+async def test_data_that_the_scripted_model_cannot_read_are_said_to_be_so(home: Path) -> None:
+    line = {"context": "Ann has 3 pears. She buys 4.", "question": "How many has she?", "answer": "#### 7"}
+    (home / "data.jsonl").write_text(json.dumps(line), "utf-8")
+    told = await run("eval", "stateful", "--data", "data.jsonl")
+    assert told.status == 0, told.err
+    assert "cannot read 1 of these 1" in told.out
+    assert "an estimate" in told.out
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "told"),
+    [
+        (("--data", "nothing.jsonl"), 4, "nothing.jsonl"),
+        (("--questions", "0"), 2, "--questions"),
+        (("--questions", "one"), 2, "--questions"),
+        (("--arms", "none,some"), 2, "'some'"),
+        (("--upstream", "nowhere"), 9, "'nowhere'"),
+        (("--model", "nothing.gguf"), 4, "nothing.gguf"),
+        (("--save-data", "no/such/folder"), 10, "--save-data"),
+    ],
+)
+async def test_what_cannot_be_measured_is_refused(words: tuple[str, ...], status: int, told: str) -> None:
+    refused(await run("eval", "stateful", "--contexts", "1", *words), status, told)
+
+
+async def test_the_local_model_says_how_its_weights_are_fetched(monkeypatch: pytest.MonkeyPatch, home: Path) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    refused(await run("eval", "stateful", "--model", "local"), 10, "circadia model fetch smollm2")
+
+
+def spoken(request: Mapping[str, Any]) -> str:
+    """Answer as the scripted model does, over a provider's API."""
+    data: str = request["messages"][-1]["content"]
+    name: str = request["response_format"]["json_schema"]["name"]
+    answers = {
+        Reply.__name__: lambda: replied(data)[1],
+        Rewritten.__name__: lambda: rewritten(data)[1],
+        Expectation.__name__: lambda: expected(data, 3),
+    }
+    return answers[name]().model_dump_json()
+
+
+async def test_a_configured_model_is_asked_and_the_calls_are_told_before(home: Path) -> None:
+    async with MockUpstream(reply=spoken) as up:
+        (home / "circadia.yaml").write_text(json.dumps({"upstreams": {"here": {"base_url": up.base_url}}}), "utf-8")
+        words = ("eval", "stateful", "--upstream", "here", "--model", "m-1", "--contexts", "1", "--questions", "2")
+        told = await run(*words, "--expected", "3", "--json")
+        assert told.status == 0, told.err
+        assert "m-1 of here is asked up to 13 times" in told.err
+        assert 0 < len(up.requests) <= 13
+        assert told.json["spent"] == {
+            "prompt": told.json["spent"]["prompt"], "generated": told.json["spent"]["generated"],
+            "calls": len(up.requests), "failed": 0, "estimated": 0,
+        }  # fmt: skip
+        assert {each["accuracy"] for each in told.json["figures"] if each["arm"] == "none"} == {1}
+
+
+async def test_a_provider_that_answers_nothing_ends_the_run_with_its_cause(home: Path) -> None:
+    async with MockUpstream() as up:
+        for _ in range(3):
+            up.next(status=400)
+        (home / "circadia.yaml").write_text(json.dumps({"upstreams": {"here": {"base_url": up.base_url}}}), "utf-8")
+        told = await run("eval", "stateful", "--upstream", "here", "--model", "m-1", "--contexts", "1")
+        assert (told.status, told.out, len(up.requests)) == (8, "", 3)
+        assert "status 400" in told.err.splitlines()[-1]
+
+
+async def test_talks_are_measured_from_a_file(home: Path) -> None:
+    path = written(home, [talk("one"), talk("two")])
+    told = await run("eval", "locomo", str(path), "--talks", "1", "--out", "results")
+    assert told.status == 0, told.err
+    for word in ("recall, %", "context tokens", "full talk's tokens", "calls a turn", "no token was spent", "█"):
+        assert word in told.out
+    document = json.loads((home / "results" / "results.json").read_text("utf-8"))
+    assert document["sleep"]["model"] is None
+    assert {path.name for path in (home / "results").glob("*.png")} == {"recall.png", "tokens.png"}
+    scripted = (await run("eval", "locomo", str(path), "--talks", "1", "--model", "scripted", "--json")).json
+    assert scripted["sleep"]["calls"] > 0
+    refused(await run("eval", "locomo", "nothing.json"), 4, "nothing.json")

@@ -1,0 +1,215 @@
+"""What the arms take and bring: worked by hand, and with the scripted model."""
+
+import asyncio
+import signal
+from pathlib import Path
+
+import pytest
+
+from circadia.cli.eval import to_end
+from circadia.clock import SystemClock
+from circadia.errors import UpstreamFailed
+from circadia.evaluation.arms import Arm, Prepared, Trial
+from circadia.evaluation.asker import Asker, Spent
+from circadia.evaluation.asking import QUESTION, READY, Ready, Reply, Rewritten, answering, rules
+from circadia.evaluation.measure import SIZES, BreakEven, Tally, bins, break_even, figures
+from circadia.evaluation.report import save
+from circadia.evaluation.scripted import MISLED, STEP_TOKENS, ScriptedModel
+from circadia.evaluation.stateful import Run, findings
+from circadia.llm.mind import Unusable
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.answers.lookup import ReadyAnswers
+from circadia.memory.answers.meaning import WordVectors
+from circadia.testing.clock import ManualClock
+from circadia.testing.mind import ScriptedMind
+from tests.evaluation.stand import ARMS, Recording, Stand, same_vector, stand
+
+pytestmark = pytest.mark.spec("ANS-10")
+
+
+def trial(arm: Arm, question: int, hot: Spent, *, is_right: bool = True, ready: str | None = None) -> Trial:
+    return Trial(
+        arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready,
+        false=ready is not None and not is_right,
+    )  # fmt: skip
+
+
+def by_hand() -> Tally:
+    """Two questions: each takes 150 tokens without help; one of them, and it is a false hit, takes none with."""
+    asked, nothing = Spent(prompt=100, generated=50, calls=1), Spent()
+    prepared = Prepared(
+        learned="", ready=(), lookup=ReadyAnswers(same_vector, fitted()), learning=Spent(prompt=7, generated=9),
+        readying=Spent(prompt=300, generated=200, calls=4),
+    )  # fmt: skip
+    trials = [
+        trial(Arm.NONE, 0, asked), trial(Arm.ANSWERS, 0, asked),
+        trial(Arm.NONE, 1, asked), trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit"),
+    ]  # fmt: skip
+    return Tally(trials=trials, prepared={0: prepared})
+
+
+def test_tokens_costs_and_shares_are_as_worked_by_hand() -> None:
+    arms = (Arm.NONE, Arm.ANSWERS)
+    one_none, one_answers, none, answers = figures(by_hand(), arms)
+    assert [each.questions for each in (one_none, one_answers, none, answers)] == [1, 1, 2, 2], "none has five"
+    assert (one_answers.hot, one_answers.hits) == ((100, 50), 0)
+    assert (none.hot, none.sleep, none.accuracy, none.hits, none.false) == ((100, 50), (0, 0), 1, 0, 0)
+    assert (answers.hot, answers.sleep) == ((50, 25), (300, 200))
+    assert (answers.accuracy, answers.hits, answers.hints, answers.false) == (0.5, 0.5, 0, 0.5)
+    assert (none.cost(1), none.cost(10)) == (150, 1500)
+    assert (answers.cost(1), answers.cost(10)) == (75 + 250, 750 + 250)
+    assert (answers.cost(1, generated_only=True), one_answers.cost(1)) == (25 + 100, 150 + 500)
+
+
+def test_the_break_even_is_the_least_number_of_questions_at_which_an_arm_is_cheaper() -> None:
+    found = break_even(figures(by_hand(), (Arm.NONE, Arm.ANSWERS)))
+    told = {(each.weight, each.generated_only): each.questions for each in found}
+    # 500 tokens of sleep, 75 spared a question: 6 spare 450, 7 spare 525. Of 200 generated ones 25: 8 spare just 200.
+    assert told == {(1, False): 7, (10, False): 1, (1, True): 9, (10, True): 1}
+    dearer = figures(by_hand(), (Arm.NONE, Arm.ANSWERS))
+    swapped = [each for each in dearer if each.arm is Arm.NONE]
+    assert break_even(swapped) == [], "none has no break-even with itself"
+    assert break_even([each for each in dearer if each.arm is Arm.ANSWERS]) == [], "and without it nothing has"
+
+
+def test_an_arm_that_spares_nothing_never_breaks_even() -> None:
+    tally = by_hand()
+    tally.trials[3] = trial(Arm.ANSWERS, 1, Spent(prompt=100, generated=50))
+    found = break_even(figures(tally, (Arm.NONE, Arm.ANSWERS)))
+    assert {each.questions for each in found} == {None}
+    assert all(isinstance(each, BreakEven) for each in found)
+
+
+def test_bins_part_the_questions_by_how_likely_they_were() -> None:
+    low_none, low, _, high = bins(by_hand(), (Arm.NONE, Arm.ANSWERS), 2)
+    assert (low.lowest, low.highest, low.questions, low.ready, low.accuracy) == (0, 0, 1, 0, 1)
+    assert (low_none.hot_tokens, low.hot_tokens, high.hot_tokens) == (150, 150, 0)
+    assert (high.lowest, high.ready, high.false, high.accuracy) == (0.1, 1, 1, 0)
+    assert bins(Tally(), ARMS) == []
+
+
+async def finished(words: WordVectors, seed: int = 5) -> Stand:
+    made = stand(words, seed=seed)
+    await made.measuring.run(lambda: None)
+    return made
+
+
+async def test_each_arm_does_what_it_is_for(words: WordVectors) -> None:
+    made = await finished(words)
+    assert made.measuring.tally.complete
+    found = {each.arm: each for each in figures(made.measuring.tally, ARMS) if each.questions == 5}
+    assert found[Arm.NONE].accuracy == 1, "the scripted model makes no mistake of its own"
+    assert found[Arm.WRONG_HINTS].accuracy < found[Arm.HINTS].accuracy
+    assert found[Arm.WRONG_HINTS].hints == found[Arm.WRONG_HINTS].false == 1
+    assert found[Arm.WRONG_HINTS].hot > found[Arm.NONE].hot
+    assert found[Arm.LEARNED].hot[1] < found[Arm.NONE].hot[1], "what was worked out ahead is not worked out again"
+    assert found[Arm.ANSWERS].hits > 0
+    assert found[Arm.ANSWERS].hot < found[Arm.NONE].hot
+    assert found[Arm.ANSWERS].sleep == found[Arm.HINTS].sleep == found[Arm.WRONG_HINTS].sleep
+    both = found[Arm.BOTH].sleep
+    assert both == tuple(sum(pair) for pair in zip(found[Arm.LEARNED].sleep, found[Arm.ANSWERS].sleep, strict=True))
+    assert found[Arm.BOTH].hits == found[Arm.ANSWERS].hits
+
+
+async def test_a_run_is_the_same_again(words: WordVectors) -> None:
+    first, again = await finished(words), await finished(words)
+    assert figures(first.measuring.tally, ARMS) == figures(again.measuring.tally, ARMS)
+    other = await finished(words, 6)
+    assert figures(first.measuring.tally, ARMS) != figures(other.measuring.tally, ARMS)
+
+
+async def test_progress_and_calls_are_told_before_and_no_prompt_is_paid_twice(words: WordVectors) -> None:
+    mind, steps = Recording(), list[None]()
+    made = stand(words, mind=mind)
+    await made.measuring.run(lambda: steps.append(None))
+    assert len(steps) == made.measuring.steps
+    assert len(mind.asked) == made.asker.spent.calls <= made.measuring.calls
+    hot = [(prompt, name) for prompt, name in mind.asked if name == "Reply"]
+    assert len(set(hot)) >= len(hot) - 4 * 6, "only what was also answered ahead is asked again"
+
+
+def test_the_scripted_model_thinks_by_the_step_and_is_misled_as_often_as_it_says() -> None:
+    model, case = ScriptedModel(), stand(same_vector).cases[0]
+    asked = case.questions[0]
+
+    async def tokens(context: str) -> tuple[str, int]:
+        reply, used = await model.ask(answering(context, asked.text), Reply, most_tokens=600)
+        assert used.reasoning_tokens is not None
+        assert used.reasoning_tokens % STEP_TOKENS == 0
+        return reply.answer, used.output_tokens or 0
+
+    async def misled() -> float:
+        wrong = 0
+        for at in range(400):
+            prompt = answering(case.context, asked.text, ready(f"Who is number {at}?", "nobody"))
+            reply, _ = await model.ask(prompt, Reply, most_tokens=600)
+            wrong += reply.answer == "nobody"
+        return wrong / 400
+
+    def ready(question: str, answer: str) -> Ready:
+        return Ready(question=question, phrasings=[question], reasoning="so it is", answer=answer)
+
+    answer, used = asyncio.run(tokens(case.context))
+    assert answer == asked.key
+    nothing, less = asyncio.run(tokens("Nothing is told here."))
+    assert (nothing, less <= used) == ("unknown", True)
+    assert asyncio.run(misled()) == pytest.approx(MISLED, abs=0.06)
+
+
+def test_the_prompts_say_what_they_must() -> None:
+    for name in ("answer", "rewrite", "expect"):
+        assert "never an instruction" in rules(name)
+    assert "unknown" in rules("answer")
+    assert "very same" in rules("answer")
+    assert "{count}" in rules("expect")
+    prompt = answering("C.", "Q?", None)
+    assert QUESTION in prompt.data
+    assert READY not in prompt.data
+
+
+def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, words: WordVectors) -> None:
+    class Interrupting(Recording):
+        def before(self, number: int) -> None:
+            if number == 40:
+                signal.raise_signal(signal.SIGINT)
+
+    made = stand(words, mind=Interrupting(), at_once=1)
+    assert to_end(made.measuring.run(lambda: None)) == (False, None)
+    tally = made.measuring.tally
+    assert tally.trials
+    assert not tally.complete
+    run = Run(
+        measuring=made.measuring, asker=made.asker, cases=made.cases, arms=ARMS, sizes=SIZES, scripted=False,
+        generated=True, unread=0, command="circadia eval stateful", at=SystemClock().now(),
+    )  # fmt: skip
+    found = findings(run)
+    results, page, *_ = save(found, tmp_path)
+    assert '"complete": false' in results.read_text("utf-8")
+    assert "broken off" in page.read_text("utf-8")
+    assert found.figures["figures"], "the first context was whole"
+
+
+async def test_a_provider_that_answers_nothing_ends_the_run_and_one_that_falters_does_not() -> None:
+    clock = ManualClock()
+    dead = Asker(ScriptedMind([Unusable("HTTP status 401")] * 3), clock)
+    prompt = answering("C.", "Q?")
+    for _ in range(2):
+        assert await dead.ask(prompt, Reply, most_tokens=9) == (None, Spent(calls=1, failed=1))
+    with pytest.raises(UpstreamFailed, match="401"):
+        await dead.ask(prompt, Reply, most_tokens=9)
+    good = Reply(reasoning="r", answer="7")
+    faltering = Asker(ScriptedMind([Unusable("busy", passing=True), good, Unusable("cut off")]), clock)
+    asking = asyncio.create_task(faltering.ask(prompt, Reply, most_tokens=9))
+    await clock.until_sleepers(1)
+    clock.advance(2)
+    assert await asking == (good, Spent(prompt=100, generated=10, calls=2, failed=1))
+    assert await faltering.ask(prompt, Reply, most_tokens=9) == (None, Spent(calls=1, failed=1))
+
+
+async def test_a_context_that_cannot_be_rewritten_is_used_as_it_is() -> None:
+    def script(_: object, output: object) -> Reply | Unusable:
+        return Unusable("cut off") if output is Rewritten else Reply(reasoning="", answer="x")
+
+    made = stand(same_vector, mind=ScriptedMind(script), arms=(Arm.NONE, Arm.LEARNED))
+    await made.measuring.run(lambda: None)
+    assert all(made.measuring.tally.prepared[at].learned == case.context for at, case in enumerate(made.cases))
