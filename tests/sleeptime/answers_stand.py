@@ -177,8 +177,9 @@ class Hall:
         async with self.store.write() as tx:
             state = await tx.sleep_states.get(self.bank.id)
             last = (await tx.sleep_states.backlog(self.bank.id, state.cursor)).last
+            more.setdefault("trigger", Trigger.IDLE)
             run = Pass(
-                id=PassId(f"p{self.passes}"), bank_id=self.bank.id, trigger=Trigger.IDLE, epoch=1, owner="exe",
+                id=PassId(f"p{self.passes}"), bank_id=self.bank.id, epoch=1, owner="exe",
                 status=PassStatus.RUNNING, created_at=self.clock.now(), after=state.cursor,
                 upto=max(state.cursor, last), **more,
             )  # fmt: skip

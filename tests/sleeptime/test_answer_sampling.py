@@ -61,24 +61,24 @@ async def test_the_same_answer_is_right_whatever_its_case_without_asking_the_tie
     ],
 )
 async def test_another_answer_takes_out_what_it_was_found_by(
-    both: Hall, use: Mapping[str, Any], phrasings: list[str], dropped: str
+    one: Hall, use: Mapping[str, Any], phrasings: list[str], dropped: str
 ) -> None:
-    answer = await ready(both)
-    await both.used(answer, **use)
-    both.up.next(text="In Faro.")
+    answer = await ready(one)
+    await one.used(answer, **use)
+    one.up.next(text="In Faro.")
     mind = tier_mind(alike=False)
-    await both.run(mind)
+    await one.run(mind)
     (asked,) = [each for each in mind.asked if "two answers" in each.rules]
     assert asked.data.startswith("<data ")
     assert "| In Faro." in asked.data
-    async with both.store.read() as tx:
-        found = await tx.answers.get(both.bank.id, answer.id)
-        uses = await tx.answers.uses(both.bank.id, agent_id=AgentId("agt_guide"), judged=True)
+    async with one.store.read() as tx:
+        found = await tx.answers.get(one.bank.id, answer.id)
+        uses = await tx.answers.uses(one.bank.id, agent_id=AgentId("agt_guide"), judged=True)
     assert found is not None
-    assert ([*found.phrasings], found.dropped, await judged(both)) == (phrasings, dropped, [False])
+    assert ([*found.phrasings], found.dropped, await judged(one)) == (phrasings, dropped, [False])
     settings = AnswersSettings.model_validate({"least_samples": 1})
     assert not trusted(uses, settings)
-    assert (await both.day()).wrong == 1
+    assert (await one.day()).wrong == 1
 
 
 async def test_other_words_for_the_same_are_right(one: Hall) -> None:

@@ -12,7 +12,7 @@ from circadia.memory.answers.lookup import Outcome
 from circadia.memory.blocks import Edit, Writer
 from circadia.records.answer import AnswerMode
 from circadia.records.bank import Trust
-from circadia.records.sleep_pass import PassStatus
+from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.ask import Limit, Scope, Unit
 from circadia.sleeptime.operations.registry import chosen
@@ -66,6 +66,24 @@ async def test_without_a_model_or_anybody_who_asks_nothing_is_done(one: Hall) ->
     one.clock.advance(4 * 24 * 3600)  # nobody has asked for days
     await one.run(mind)
     assert (mind.asked, one.up.requests, await one.ready()) == ([], [], [])
+
+
+async def test_a_pass_that_somebody_waits_for_does_not_do_it(one: Hall) -> None:
+    await one.said("I moved last year.")
+    await one.seen()
+    mind = tier_mind(expecting(HOME))
+    await one.run(mind, trigger=Trigger.NEEDED)
+    assert (mind.asked, await one.ready()) == ([], [])
+
+
+@pytest.mark.spec("ANS-01")
+async def test_what_the_model_told_of_how_it_came_to_it_is_kept(one: Hall) -> None:
+    await one.said("I moved last year.")
+    await one.seen()
+    one.up.next(body=choice({"content": "In Porto.", "reasoning_content": "The block says so."}))
+    await one.run(tier_mind(expecting(HOME)))
+    (answer,) = await one.ready()
+    assert (answer.text, answer.reasoning) == ("In Porto.", "The block says so.")
 
 
 @pytest.mark.spec("SLEEP-10")

@@ -14,6 +14,7 @@ from circadia.llm.mind import Unusable
 from circadia.records.answer import AnswerDay
 from circadia.records.bank import Bank
 from circadia.records.change import Change
+from circadia.records.sleep_pass import Trigger
 from circadia.sleeptime.answers.backoff import WINDOW, affordable
 from circadia.sleeptime.answers.bench import Bench
 from circadia.sleeptime.answers.frames import Asked, asked_lately
@@ -45,6 +46,8 @@ class Precompute:
         readying, ask, run = ground.readying, ground.ask, ground.run
         if readying is None or ask is None or run is None:
             return {}
+        if run.trigger is Trigger.NEEDED and self.name not in run.operations:
+            return {}  # the next answer waits for this pass, and not for those after it
         bench = Bench(bank=bank, ground=ground, readying=readying, ask=ask, run=run)
         sampling, making, dropped = Sampling(bench), Making(bench), 0
         with suppress(Yielded):
