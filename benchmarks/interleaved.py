@@ -90,7 +90,7 @@ class _Subject:
         return f"In which town does {self.name} keep the {self.thing}?"
 
 
-class _Process:
+class Process:
     """The services of one process, on a store of its own."""
 
     def __init__(self, store: Store, embedder: BundledEmbedder) -> None:
@@ -117,8 +117,8 @@ class _NoVectors:
 class Interleaved:
     """The operations."""
 
-    writer: _Process
-    reader: _Process
+    writer: Process
+    reader: Process
     embedder: BundledEmbedder
     bank: Bank
     subjects: list[_Subject]
@@ -131,7 +131,7 @@ class Interleaved:
         draw = random.Random(SEED)
         names = list(dict.fromkeys("".join(draw.choices(_SYLLABLES, k=3)).capitalize() for _ in range(2 * answers)))
         subjects = [_Subject(name=name, thing=draw.choice(_THINGS)) for name in names[:answers]]
-        writer, reader = _Process(one, embedder), _Process(other, embedder)
+        writer, reader = Process(one, embedder), Process(other, embedder)
         async with one.write() as tx:
             policy = BankPolicy(duplicate_seconds=0)
             bank = await writer.banks.create(tx, NewBank(name="bench", policy=policy), by="benchmark")

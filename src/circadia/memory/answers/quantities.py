@@ -8,6 +8,7 @@ from circadia.memory.answers.normal import Token
 from circadia.memory.answers.word_classes import MULTIPLES, NUMBER_WORDS, UNITS
 
 _ENDINGS: Final = frozenset(("st", "nd", "rd", "th", "s"))
+_COUNTING: Final = NUMBER_WORDS.keys() | MULTIPLES.keys()
 _CURRENCIES: Final = frozenset(each for each in UNITS if not each.isalnum() and each != "%")
 
 
@@ -18,6 +19,9 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[str], frozenset[tuple[
     places: set[int] = set()
     at = 0
     while at < len(tokens):
+        if not tokens[at].number and tokens[at].word not in _COUNTING:
+            at += 1
+            continue
         end, value = _number(tokens, at)
         if value is None:
             at += 1

@@ -1,0 +1,82 @@
+"""A lookup of a ready answer as a call does it: found, read and confirmed in a transaction of a database."""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from datetime import timedelta
+from pathlib import Path
+from typing import Final
+
+from benchmarks.interleaved import SCOPE, Process
+from circadia.ids import AnswerId
+from circadia.memory.answers.lookup import Outcome
+from circadia.memory.banks import NewBank
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.episodes import NewEpisode
+from circadia.records.answer import Answer, Rests
+from circadia.records.bank import Bank, Trust
+from circadia.records.ready_view import Heads
+from circadia.stores.base import Store
+from circadia.stores.sqlite import open_sqlite
+
+AT_ONCE: Final = 500
+LATER: Final = 20
+"""Episodes about other things that came since."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Confirmed:
+    """What lookups of one kind took."""
+
+    ms: Sequence[float]
+    hits: int
+
+
+async def confirmed(
+    folder: Path, embedder: BundledEmbedder, questions: Sequence[str], asked: Sequence[Sequence[str]]
+) -> Sequence[Confirmed]:
+    """Make these questions ready in a database, and ask each list of others."""
+    folder.mkdir()
+    store = await open_sqlite(folder / "circadia.db")
+    try:
+        process = Process(store, embedder)
+        async with store.write() as tx:
+            bank = await process.banks.create(tx, NewBank(name="bench"), by="benchmark")
+        await _fill(store, process, bank, questions)
+        found: list[Confirmed] = []
+        for some in asked:
+            taken, hits = list[float](), 0
+            for at, question in enumerate([some[0], *some]):
+                async with store.read() as tx:
+                    present = await tx.banks.get(bank.id)
+                    assert present is not None
+                    if not at:  # the first loads all
+                        await process.shelves.explain(tx, present, SCOPE, question)
+                        continue
+                    began = time.perf_counter()
+                    ready = await process.shelves.find(tx, present, SCOPE, question)
+                    taken.append((time.perf_counter() - began) * 1000)
+                    hits += ready.outcome is Outcome.HIT
+            found.append(Confirmed(ms=taken, hits=hits))
+        return found
+    finally:
+        await store.close()
+
+
+async def _fill(store: Store, process: Process, bank: Bank, questions: Sequence[str]) -> None:
+    now = process.clock.now()
+    answers = [
+        Answer(
+            id=AnswerId(f"ans_{at:08}"), bank_id=bank.id, scope=SCOPE, phrasings=(question,), confidence=1.0,
+            text="An answer.", rests=Rests(heads=Heads(0, 0), generation=0), made_at=now,
+            expires_at=now + timedelta(days=1),
+        )
+        for at, question in enumerate(questions)
+    ]  # fmt: skip
+    for start in range(0, len(answers), AT_ONCE):
+        async with store.write() as tx:
+            await tx.answers.put(answers[start : start + AT_ONCE])
+    async with store.write() as tx:
+        for at in range(LATER):
+            new = NewEpisode(text=f"The weather was nice on day {at}.", speaker="Eve", trust=Trust.PERSON)
+            await process.episodes.remember(tx, bank, new)
