@@ -71,6 +71,7 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
     names = sum([word.name for word in wording.only_a]), sum([word.name for word in wording.only_b])
     length, telling = len(one.words) + len(two.words), (len(a.stems), len(b.stems))
     kinds = {one.asks, two.asks}
+    ours, theirs = ([each.value for each in reading.quantities] for reading in (one, two))
     return {
         "cosine": cosine,
         "cosine above 0.8": max(cosine - 0.8, 0.0),
@@ -101,12 +102,12 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
         "both ask why": float(kinds == {"why"}),
         "both ask what": float(kinds == {"what"}),
         "both ask whether": float(kinds == {"whether"}),
-        "numbers differ": float(sorted(one.numbers) != sorted(two.numbers)),
-        "same numbers": float(bool(one.numbers) and one.numbers == two.numbers),
-        "one says no": float(one.negations % 2 != two.negations % 2),
+        "numbers differ": float(sorted(ours) != sorted(theirs)),
+        "same numbers": float(bool(ours) and ours == theirs),
+        "one says no": float(len(one.negations) != len(two.negations)),
         "future of one": float(one.future != two.future),
         "past of one": float(one.past != two.past),
-        "others are meant": float(one.persons != two.persons),
+        "others are meant": float({each for each, _ in one.persons} != {each for each, _ in two.persons}),
     }  # fmt: skip
 
 

@@ -14,7 +14,7 @@ from circadia.memory.answers.guards import Objection, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
 from circadia.memory.answers.normal import Token, normal, tokens
-from circadia.memory.answers.reading import stands_alone
+from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.wording import compared
 from circadia.memory.columns import Array, Column
 from circadia.memory.vectors import Vectors, stored_vector
@@ -249,7 +249,7 @@ class ReadyAnswers:
 
 
 def _told(words: Sequence[Token], matches: Sequence[Match]) -> Found:
-    alone = stands_alone([token.word for token in words])
+    alone = stands_alone(words)
     if not matches:
         return Found(outcome=Outcome.MISS, alone=alone)
     best, *others = sorted(matches, key=_rank)
