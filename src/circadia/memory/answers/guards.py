@@ -141,13 +141,14 @@ def _asks(a: Reading, b: Reading, wording: Wording) -> str | None:
     kinds = frozenset((a.asks, b.asks))
     if len(kinds) == 1 or "" in kinds or kinds in _ALIKE:
         return None
-    if "whether" in kinds and not wording.minimal and kinds & {"how", "what", "why"}:
-        return None  # `is there a way to`
+    if not wording.minimal and (kinds == _WHY or ("whether" in kinds and kinds & {"how", "what", "why"})):
+        return None  # `is there a way to`, `what makes`
     return against([a.asks], [b.asks])
 
 
 _ALIKE: Final = frozenset((frozenset(("what", "how")), frozenset(("what", "who")), frozenset(("what", "where"))))
 """Kinds of question that are often asked in the words of the other: `what is the best way`, `which place`."""
+_WHY: Final = frozenset(("what", "why"))
 
 
 def _tense(a: Reading, b: Reading, wording: Wording) -> str | None:
@@ -219,7 +220,8 @@ def _extra(a: Reading, b: Reading, wording: Wording) -> str | None:
     said = [
         word.word
         for word in only
-        if word.word not in classes.FILLERS and (wording.minimal or (wording.small and word.at in close))
+        if not (word.word in classes.FILLERS or word.word in classes.QUANTIFIERS or word.word in classes.NEGATIONS)
+        and (wording.minimal or (wording.small and word.at in close) or word.word in classes.DENYING)
     ]
     return f"only one says {', '.join(said)}" if said else None
 

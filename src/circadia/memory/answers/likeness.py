@@ -1,4 +1,8 @@
-"""How likely two questions ask for the same, by what their words have in common: a logistic model, fitted on pairs.
+"""How likely two questions ask for the same, by what their words have in common: two models, fitted on pairs.
+
+One is logistic. The other adds up small trees of questions on the same features (Friedman 2001, "Greedy function
+approximation"), each of which asks the same on every path (Prokhorenkova et al. 2018, "CatBoost"): a table of cuts and
+a table of what each combination is worth. What is told is the weighted mean of their log odds.
 
 Its weights are in `likeness.json`; `python -m benchmarks.answers_fit --data PATH` makes them. It reads words and the
 word vectors of the default embedder, whichever embedder searches use, so that its confidence means the same everywhere.
@@ -9,35 +13,63 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
 from circadia.memory.answers.meaning import LEAST, Meaning
 from circadia.memory.answers.wording import Wording
+from circadia.memory.columns import Array
 
 DATA: Final = "likeness.json"
+DIGITS: Final = 5
+"""Of a feature, so that the last bit of a sum does not decide on which side of a cut it is."""
+TREES: Final = 0.66
+"""Share of the trees in what is told."""
 
 
 class Likeness:
     """The fitted model."""
 
-    def __init__(self, fitted: Mapping[str, object]) -> None:
-        self._fitted = Fitted(**fitted)  # pyright: ignore[reportArgumentType]
+    def __init__(self, fitted: "Fitted") -> None:
+        self._fitted = fitted
         self._weights = np.array(self._fitted.weights)
         self._means = np.array(self._fitted.means)
         self._scales = np.array(self._fitted.scales)
         self._dimensions = np.array(self._fitted.dimensions)
+        self._asked = np.array(self._fitted.trees.features)
+        self._cuts = np.array(self._fitted.trees.cuts)
+        self._leaves = np.array(self._fitted.trees.leaves)
+        self._bits = 1 << np.arange(self._asked.shape[1])[::-1]
+        self._each = np.arange(len(self._asked))
 
     def confidence(self, a: Meaning, b: Meaning, wording: Wording) -> float:
         """Return how sure it is, 0 to 1, that two questions ask for the same; in either order it is as sure."""
-        values = (np.array(list(features(a, b, wording).values())) - self._means) / self._scales
-        told = self._fitted.intercept + float(values @ self._weights)
+        values = np.array(list(features(a, b, wording).values())).round(DIGITS)
+        told = self._fitted.intercept + float(((values - self._means) / self._scales) @ self._weights)
         told += float((a.vector * b.vector) @ self._dimensions)
         apart, shared = self._fitted.apart, self._fitted.shared
         told += sum([apart[word] for word in a.known ^ b.known if word in apart])
         told += sum([shared[word] for word in a.known & b.known if word in shared])
+        grown = self._fitted.trees.start
+        grown += float(self._leaves[self._each, (values[self._asked] > self._cuts) @ self._bits].sum())
+        told = told + TREES * (grown - told)
         return 1 / (1 + math.exp(-max(min(told, 50.0), -50.0)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trees:
+    """The numbers of the trees, a row for each."""
+
+    start: float
+    """Log odds before any of them."""
+    features: Sequence[Sequence[int]]
+    """What each asks for, by the place in `features`."""
+    cuts: Sequence[Sequence[float]]
+    """Whether it is more than this."""
+    leaves: Sequence[Sequence[float]]
+    """What each combination of answers adds, the first answer being the highest bit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +88,13 @@ class Fitted:
     """What it weighs that only one question has a word, for common words."""
     shared: Mapping[str, float]
     """What it weighs that both have it."""
+    trees: Trees
 
 
 def fitted() -> Likeness:
     """Return the model as it is shipped."""
-    return Likeness(json.loads(importlib.resources.files("circadia.memory.answers").joinpath(DATA).read_text("utf-8")))
+    told = json.loads(importlib.resources.files("circadia.memory.answers").joinpath(DATA).read_text("utf-8"))
+    return Likeness(Fitted(**{**told, "trees": Trees(**told["trees"])}))
 
 
 def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
@@ -77,6 +111,7 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
         "cosine above 0.8": max(cosine - 0.8, 0.0),
         "cosine above 0.9": max(cosine - 0.9, 0.0),
         **_matched(a, b, wording),
+        **_told(a, b, wording),
         "cosine of own words": _own_cosine(a, b, wording),
         "own words of one alone": float(bool(own[0]) != bool(own[1])),
         "most own words": float(max(own)),
@@ -107,6 +142,11 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
         "one says no": float(len(one.negations) != len(two.negations)),
         "future of one": float(one.future != two.future),
         "past of one": float(one.past != two.past),
+        "cosine, each alike": _cosine(np.add.reduce(a.each), np.add.reduce(b.each)),
+        "words of one": float(len(wording.more) + len(wording.less)),
+        "fewest of one": float(min(len(wording.more), len(wording.less))),
+        "minimal": float(wording.minimal),
+        "small": float(wording.small),
         "others are meant": float({each for each, _ in one.persons} != {each for each, _ in two.persons}),
     }  # fmt: skip
 
@@ -123,13 +163,71 @@ def _matched(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
     }  # fmt: skip
 
 
+def _told(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
+    """Return how much of what the telling words say the other question does not say, and how near they are."""
+    here, there = [word.at for word in a.reading.telling], [word.at for word in b.reading.telling]
+    if not here or not there:
+        return _NOTHING
+    near = wording.near[here][:, there]
+    ours, theirs = a.weights[here], b.weights[there]
+    best = near.max(axis=1), near.max(axis=0)
+    left = ours * (1 - best[0].clip(0, 1)), theirs * (1 - best[1].clip(0, 1))
+    left_all = float(left[0].sum()), float(left[1].sum())
+    all_of = float(ours.sum()), float(theirs.sum())
+    share = left_all[0] / all_of[0], left_all[1] / all_of[1]
+    most = float(left[0].max()), float(left[1].max())
+    first, last = (float(best[0][0]), float(best[1][0])), (float(best[0][-1]), float(best[1][-1]))
+    shared = sum(
+        float(weights[[word.stem in other.stems for word in mine.reading.telling]].sum()) / 2
+        for mine, other, weights in ((a, b, ours), (b, a, theirs))
+    )
+    turned = [_turned(near.argmax(axis=1), best[0]), _turned(near.argmax(axis=0), best[1])]
+    return dict(
+        zip(
+            _NOTHING,
+            (
+                min(left_all), max(left_all), min(share), max(share), min(most), max(most),
+                _cosine(ours @ a.each[here], theirs @ b.each[there]),
+                _cosine(np.add.reduce(a.each[here]), np.add.reduce(b.each[there])),
+                min(last), max(last), min(first), max(first), float(near[0, 0]), float(near[-1, -1]),
+                shared / max(sum(all_of) - shared, LEAST), shared,
+                min(turned), sum(all_of) / (len(here) + len(there)),
+            ),
+            strict=True,
+        )
+    )  # fmt: skip
+
+
+def _turned(nearest: Array, cosines: Array) -> float:
+    """Return which share of the pairs of words have their nearest ones in the other order."""
+    places = nearest[cosines > _MATCHED].tolist()
+    turned = sum([before > after for before, after in combinations(places, 2)])
+    return turned / max(len(places) * (len(places) - 1) / 2, 1)
+
+
+_MATCHED: Final = 0.5
+"""Cosine from which on the order of two words is compared."""
+_NOTHING: Final = dict.fromkeys(
+    (
+        "least left", "most left", "least share left", "most share left", "least left of a word", "most left of a word",
+        "telling cosine", "telling cosine, each alike", "worse last", "better last", "worse first", "better first",
+        "first to first", "last to last", "weight in common", "shared weight", "turned", "weight of a word",
+    ),
+    0.0,
+)  # fmt: skip
+
+
+def _cosine(one: Array, other: Array) -> float:
+    return float(one @ other) / max(math.sqrt(float(one @ one) * float(other @ other)), LEAST)
+
+
 def _own_cosine(a: Meaning, b: Meaning, wording: Wording) -> float:
     """Return the cosine of what the first says in its own words and what the second says in its own."""
     if not wording.only_a or not wording.only_b:
         return 0.0
     ours, theirs = [word.at for word in wording.only_a], [word.at for word in wording.only_b]
     one, two = a.weights[ours] @ a.each[ours], b.weights[theirs] @ b.each[theirs]
-    return float(one @ two) / max(math.sqrt(float(one @ one) * float(two @ two)), LEAST)
+    return _cosine(one, two)
 
 
 def _ordered(one: Sequence[str], two: Sequence[str]) -> int:

@@ -4,7 +4,6 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
@@ -12,7 +11,7 @@ import numpy as np
 from circadia.ids import AnswerId
 from circadia.memory.answers.guards import Objection, objections
 from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
+from circadia.memory.answers.meaning import WORDS, Meaning, Meanings, WordVectors, meaning, question_vector
 from circadia.memory.answers.normal import Token, normal, tokens
 from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.wording import compared
@@ -26,8 +25,6 @@ EXPLAINED: Final = 8
 """Those that an explanation compares."""
 NEAR: Final = 0.6
 """Cosine below which none is compared."""
-KEPT: Final = 4_096
-"""Phrasings that stay taken apart."""
 COMPACTED: Final = 2
 """How many times more rows than live ones there may be before the dead ones are dropped."""
 FEW: Final = 256
@@ -109,13 +106,18 @@ class _Phrasing:
 
 
 class ReadyAnswers:
-    """The expected questions of one scope; nothing in it comes from, or goes to, another."""
+    """The expected questions of one scope; nothing in it comes from, or goes to, another.
 
-    def __init__(self, vectors: WordVectors, likeness: Likeness, bars: Bars | None = None) -> None:
+    Many may share `meanings`, which keeps what was taken apart within one bound.
+    """
+
+    def __init__(
+        self, vectors: WordVectors, likeness: Likeness, bars: Bars | None = None, meanings: Meanings | None = None
+    ) -> None:
         self._vectors = vectors
+        self._meanings = meanings or Meanings(vectors)
         self._likeness = likeness
         self._bars = bars or Bars()
-        self._meaning = lru_cache(maxsize=KEPT)(self._meant)
         self._entries: dict[AnswerId, _Entry] = {}
         self._clear()
 
@@ -123,7 +125,6 @@ class ReadyAnswers:
         return len(self._entries)
 
     def _clear(self) -> None:
-        self._meaning.cache_clear()
         self._rows: list[_Phrasing | None] = []
         self._live = Column(np.bool_)
         self._gone = 0
@@ -142,15 +143,15 @@ class ReadyAnswers:
                 words = tokens(text)
                 if not words:
                     continue
-                meant = meaning(words, self._vectors)
+                vector = question_vector(words, self._vectors)
                 row = len(self._rows)
                 form = normal(words)
-                self._rows.append(_Phrasing(entry=entry, text=text, words=words, form=form, alone=meant.reading.alone))
+                self._rows.append(_Phrasing(entry=entry, text=text, words=words, form=form, alone=stands_alone(words)))
                 entry.rows.append(row)
                 self._forms[form].append(row)
                 if each.conversation is not None:
                     self._conversations[each.conversation].add(row)
-                new.append(stored_vector(meant.vector))
+                new.append(stored_vector(vector))
         self._live.extend(np.ones(len(new), np.bool_))
         self._near.extend(range(first, first + len(new)), new)
 
@@ -201,7 +202,7 @@ class ReadyAnswers:
         """Compare what is the same, the surest answer first, then what is near, the nearest first."""
         exact = self._exact(self._forms.get(normal(words), ()), conversation)
         yield from exact
-        if words:
+        if 0 < len(words) <= WORDS:
             same = {match.answer for match in exact}
             near = self._alike(meaning(words, self._vectors), conversation, most)
             yield from (match for match in near if match.answer not in same)
@@ -227,7 +228,7 @@ class ReadyAnswers:
             phrasing = self._rows[row]
             if phrasing is None or not _fits(phrasing, conversation):
                 continue
-            known = self._meaning(row)
+            known = self._meanings(phrasing.text, phrasing.words)
             wording = compared(asked, known)
             confidence = self._likeness.confidence(asked, known, wording)
             yield self._judged(phrasing, Way.MEANING, confidence, objections(asked.reading, known.reading, wording))
@@ -242,10 +243,6 @@ class ReadyAnswers:
         return Match(
             answer=entry.id, phrasing=phrasing.text, way=way, outcome=outcome, confidence=confidence, objections=against
         )  # fmt: skip
-
-    def _meant(self, row: int) -> Meaning:
-        phrasing = self._rows[row]
-        return meaning(() if phrasing is None else phrasing.words, self._vectors)
 
 
 def _told(words: Sequence[Token], matches: Sequence[Match]) -> Found:

@@ -21,6 +21,12 @@ fail fails failed failing refuse refuses refused refusing decline declines decli
 forgetting unable unwilling reluctant cease
 """)
 """Before `to` these say no."""
+DENYING: Final = _set("""
+avoid avoids avoided avoiding deny denies denied denying lack lacks lacked lacking pretend pretends pretended pretending
+prevent prevents prevented preventing stop stops stopped stopping quit quits quitting refuse refuses refused refusing
+fail fails failed failing forget forgets forgot forgetting skip skips skipped miss misses missed reject resist oppose
+""")
+"""What one question may not say besides all that the other says, in however many words."""
 NEARLY: Final = by_class("""
 almost nearly practically virtually
 barely hardly scarcely
@@ -273,7 +279,8 @@ manually normally particular personally possible possibly precisely properly pro
 several simply simple sort specific specifically still successfully such sure thing things top type types typical
 typically usual usually various very well whole best better fast way ways method methods step steps someone somebody
 people person everyone anyone anybody one do does did done doing happen happens go going try tell list describe suggest
-recommend name called famous tips tip idea ideas example examples
+recommend name called famous tips tip idea ideas example examples make makes made having become becomes available
+similar truly known meant start starting myself own entire even written choice choices word words
 """)
 """Words that one question may have more than another that asks for the same."""
 LETTERED: Final = _set("""
