@@ -26,7 +26,7 @@ from circadia.memory.answers.wording import compared
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
 
-RIDGE: Final = 10.0
+RIDGE: Final = 30.0
 """How much it costs to weigh something."""
 PARTLY: Final = 0.15
 """How much less than a feature a single word or dimension may count: there are hundreds of them."""

@@ -39,7 +39,8 @@ _BOUNDED: Final = ("more than", "less than", "at least", "at most", "up to", "ov
 _REFUSING: Final = ("refuse to", "fail to", "forget to", "pretend to", "avoid having to")
 _CONTRACTED: Final = (
     ("can", "can't"), ("does", "doesn't"), ("do", "don't"), ("did", "didn't"), ("should", "shouldn't"), ("is", "isn't"),
-    ("are", "aren't"), ("would", "wouldnt"), ("could", "couldn’t"), ("was", "wasnt"), ("will", "won't"), ("has", "hasnt"),
+    ("are", "aren't"), ("would", "wouldnt"), ("could", "couldn’t"), ("was", "wasnt"),
+    ("will", "won't"), ("has", "hasnt"),
 )  # fmt: skip
 _MODIFIERS: Final = (
     "wooden", "annual", "corporate", "portable", "temporary", "digital", "medieval", "rural", "electric", "frozen",
@@ -48,7 +49,15 @@ _MODIFIERS: Final = (
 _OWNERS: Final = ("my", "your", "his", "her", "their")
 _MODALS: Final = (("can", "must"), ("should", "must"), ("have to", "can"), ("must", "may"), ("need to", "can"))
 _STRANGE_UNITS: Final = ("furlongs", "fathoms", "parsecs", "teaspoons", "bushels", "leagues", "decibels", "lumens")
-_CASED_UNITS: Final = (("GB", "Gb"), ("MB", "Mb"), ("Mbps", "MBps"), ("MW", "mW"), ("mg", "mcg"), ("ms", "s"), ("kg", "g"))
+_CASED_UNITS: Final = (
+    ("GB", "Gb"),
+    ("MB", "Mb"),
+    ("Mbps", "MBps"),
+    ("MW", "mW"),
+    ("mg", "mcg"),
+    ("ms", "s"),
+    ("kg", "g"),
+)
 _RELATIONS: Final = (
     ("for", "against"), ("with", "without"), ("off", "onto"), ("while", "after"), ("until", "since"), ("by", "for"),
     ("before", "during"), ("under", "behind"), ("above", "beside"), ("from", "against"), ("to", "from"),
@@ -256,7 +265,9 @@ def _relation(question: str, chance: random.Random) -> str | None:
 
 def _letter(question: str, chance: random.Random) -> str | None:
     match = re.search(r"(?<=[a-z] )[A-HX-Z](?=[ ?])", question)
-    return None if match is None else _put(question, match, chance.choice([each for each in "ABCDE" if each != match[0]]))
+    return (
+        None if match is None else _put(question, match, chance.choice([each for each in "ABCDE" if each != match[0]]))
+    )
 
 
 def _opposite(question: str, chance: random.Random) -> str | None:

@@ -186,7 +186,10 @@ def _expletive(words: Sequence[str], at: int) -> bool:
     if first in _VERBS_OF_IT or first in _EVALUATING or (first == "better" and "than" not in rest):
         return len(rest) > 1 and (
             first in _VERBS_OF_IT
-            or any(_infinitive(rest, place) or rest[place] in _CLAUSES or rest[place].endswith("ing") for place in range(1, len(rest)))
+            or any(
+                _infinitive(rest, place) or rest[place] in _CLAUSES or rest[place].endswith("ing")
+                for place in range(1, len(rest))
+            )
         )
     return False
 
@@ -248,16 +251,16 @@ def _there(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
 
 def _other(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
     """`the other options`, `another example`: whether it is not said besides what."""
-    word, before, after = words[at], _word(words, at - 1), _word(words, at + 1)
-    if word in ("other", "others"):
-        if before in ("each", "any", "and", "or", "some") or (word == "others" and before != "the"):
+    own, before, after = words[at], _word(words, at - 1), _word(words, at + 1)
+    if own in ("other", "others"):
+        if before in ("each", "any", "and", "or", "some") or (own == "others" and before != "the"):
             return False
-        return before in ("the", "my", "your") and not {"of", "than", "besides", "from"} & set(words[at + 1 :])
-    if word == "same":
+        return before in ("the", "my", "your") and not {"of", "than", "besides", "from"}.intersection(words[at + 1 :])
+    if own == "same":
         return not after or after in ("for", "with", "in", "on") or "same" in words[-1:]
-    if before == "one" or {"from", "than", "besides"} & set(words[:at] + words[at + 1 :]):  # pyright: ignore[reportOperatorIssue]
+    if before == "one" or any(word in ("from", "than", "besides") for word in words):
         return False
-    return after in _DISCOURSE or sum(_tells(each) for each in words if each not in (word, after)) < 2
+    return after in _DISCOURSE or sum(_tells(each) for each in words if each not in (own, after)) < 2
 
 
 def _always(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
@@ -268,7 +271,7 @@ def _always(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
     if word == "here":
         return _word(words, at + 1) not in ("in", "on", "at")
     if word in ("above", "previous", "following", "aforementioned"):
-        return word == "aforementioned" or _word(words, at - 1) == "the" and not _tells(_word(words, at + 1))
+        return word == "aforementioned" or (_word(words, at - 1) == "the" and not _tells(_word(words, at + 1)))
     return _word(words, at - 1) == "the" and not _tells(_word(words, at + 1))
 
 
@@ -310,14 +313,18 @@ _DISCOURSE: Final = _set(
 """What a conversation is made of."""
 _EARLIER: Final = _set("last previous above earlier preceding former latter original following first second third next")
 _TELLING_WHICH: Final = _set("of about in from by on for that which who to between with at when if to and or is")
-_SAID: Final = _set("said asked told mentioned wrote suggested recommended discussed proposed sent gave listed explained")
+_SAID: Final = _set(
+    "said asked told mentioned wrote suggested recommended discussed proposed sent gave listed explained"
+)
 _SAY: Final = _set("say ask tell mention write suggest recommend discuss propose mean talk")
 _ENDS: Final = _set("before earlier again instead else too either afterwards otherwise more above below also though")
 _ENDINGS: Final = frozenset((("as", "well"), ("that", "way"), ("the", "same"), ("just", "now")))
 _CHOICE: Final = _set("or than between among of and vs versus to for that in with from by")
 _COMPARATIVE: Final = _set("better worse cheaper faster bigger smaller larger best worst safer newer older easier next")
 _OPENERS: Final = classes.EMPTY | frozenset(classes.ASKING) | classes.AUXILIARIES
-_JOINING: Final = _set("and but or if when while before after because so that than as who which how why what where whether")
+_JOINING: Final = _set(
+    "and but or if when while before after because so that than as who which how why what where whether"
+)
 _PEOPLE: Final = _set(
     "people children kids men women man woman boy girl guy person employee employees customer customers user child "
     "husband wife boyfriend girlfriend friend boss someone somebody anyone everyone students teacher student doctor "
@@ -330,15 +337,20 @@ _BEFORE_IT: Final = frozenset(_BE | _MODAL_BEFORE_IT | _set("do does did has"))
 _CLOCK: Final = _set("time day date year month season long old late early")
 _WEATHER: Final = _set("raining rains snows rain snowing snow sunny windy cloudy foggy humid freezing")
 _EVALUATING: Final = _set(
-    "true real possible impossible easier harder safer wiser alright safe okay ok legal illegal good bad better best worse worst hard easy difficult important "
+    "true real possible impossible easier harder safer wiser alright safe okay ok legal illegal good bad better "
+    "best worse worst hard easy difficult important "
     "necessary normal common wrong right worth late early likely unlikely healthy unhealthy dangerous rude weird "
     "strange ethical unethical moral immoral advisable wise smart stupid allowed mandatory fair cheap cheaper "
     "expensive fine useful useless harmful bearable natural acceptable essential feasible compulsory permissible "
     "permitted sensible reasonable great nice sad fun realistic rational clear obvious helpful haram halal"
 )
-_VERBS_OF_IT: Final = _set("take takes cost costs matter hurt mean feel help make seem look happen pay require rain snow")
+_VERBS_OF_IT: Final = _set(
+    "take takes cost costs matter hurt mean feel help make seem look happen pay require rain snow"
+)
 _CLAUSES: Final = _set("that if when whether for being having")
-_SUBJECTS: Final = (classes.FIRST | classes.SECOND | classes.THIRD | _set("the a an all people there some")) - _set("it")
+_SUBJECTS: Final = (classes.FIRST | classes.SECOND | classes.THIRD | _set("the a an all people there some")) - _set(
+    "it"
+)
 _THAT_AFTER: Final = _set(
     "true possible fact so such sure way idea say says said think thinks believe know knows mean means prove show all "
     "everything anything something nothing thing someone anyone people reason one likely clear important now given "

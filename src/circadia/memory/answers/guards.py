@@ -12,7 +12,7 @@ from typing import Final
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.measures import UNITS
 from circadia.memory.answers.order import direction, order
-from circadia.memory.answers.reading import Reading, Word
+from circadia.memory.answers.reading import Reading
 from circadia.memory.answers.wording import Wording, against
 
 
@@ -53,7 +53,9 @@ def _numbers(a: Reading, b: Reading, wording: Wording) -> str | None:
         return None
     more, less = Counter(ours) - Counter(theirs), Counter(theirs) - Counter(ours)
     if more or less:
-        return against(*(sorted(f"{bound} {value}".strip() for value, bound in each.elements()) for each in (more, less)))
+        return against(
+            *(sorted(f"{bound} {value}".strip() for value, bound in each.elements()) for each in (more, less))
+        )
     return against([value for value, _ in ours], [value for value, _ in theirs]) if wording.minimal else None
 
 
@@ -84,7 +86,9 @@ _SHORT: Final = 4
 def _times(a: Reading, b: Reading, _: Wording) -> str | None:
     if a.times == b.times:
         return None
-    return against(*(sorted(" ".join(each[::-1]).strip() for each in mine) for mine in (a.times - b.times, b.times - a.times)))
+    return against(
+        *(sorted(" ".join(each[::-1]).strip() for each in mine) for mine in (a.times - b.times, b.times - a.times))
+    )
 
 
 def _names(_: Reading, __: Reading, wording: Wording) -> str | None:
@@ -100,7 +104,9 @@ def _negation(a: Reading, b: Reading, wording: Wording) -> str | None:
     if ours != theirs:
         return against(ours, theirs)
     if wording.minimal and a.negations != b.negations and _known(a, b) and _known(b, a):
-        return against([f"{kind} {word}" for kind, word in a.negations], [f"{kind} {word}" for kind, word in b.negations])
+        return against(
+            [f"{kind} {word}" for kind, word in a.negations], [f"{kind} {word}" for kind, word in b.negations]
+        )
     for one in wording.only_a:
         for two in wording.only_b:
             short, long = sorted((one.word, two.word), key=len)

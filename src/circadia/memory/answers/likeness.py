@@ -41,7 +41,7 @@ class Likeness:
         self._asked = np.array(self._fitted.trees.features)
         self._cuts = np.array(self._fitted.trees.cuts)
         self._leaves = np.array(self._fitted.trees.leaves)
-        self._bits = 1 << np.arange(self._asked.shape[1])[::-1]
+        self._bits: Array = 2 ** np.arange(self._asked.shape[1])[::-1]
         self._each = np.arange(len(self._asked))
 
     def confidence(self, a: Meaning, b: Meaning, wording: Wording) -> float:
@@ -94,7 +94,7 @@ class Fitted:
 def fitted() -> Likeness:
     """Return the model as it is shipped."""
     told = json.loads(importlib.resources.files("circadia.memory.answers").joinpath(DATA).read_text("utf-8"))
-    return Likeness(Fitted(**{**told, "trees": Trees(**told["trees"])}))
+    return Likeness(Fitted(trees=Trees(**told.pop("trees")), **told))
 
 
 def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
@@ -207,7 +207,7 @@ def _turned(nearest: Array, cosines: Array) -> float:
 
 _MATCHED: Final = 0.5
 """Cosine from which on the order of two words is compared."""
-_NOTHING: Final = dict.fromkeys(
+_NOTHING: Final[Mapping[str, float]] = dict.fromkeys(
     (
         "least left", "most left", "least share left", "most share left", "least left of a word", "most left of a word",
         "telling cosine", "telling cosine, each alike", "worse last", "better last", "worse first", "better first",

@@ -9,11 +9,11 @@ from typing import Final
 import numpy as np
 
 from circadia.ids import AnswerId
+from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.guards import Objection, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import WORDS, Meaning, Meanings, WordVectors, meaning, question_vector
 from circadia.memory.answers.normal import Token, normal, tokens
-from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.wording import compared
 from circadia.memory.columns import Array, Column
 from circadia.memory.vectors import Vectors, stored_vector
@@ -185,27 +185,34 @@ class ReadyAnswers:
 
         The first hit ends the search: a phrasing that is the same, or else the nearest.
         """
-        found: list[Match] = []
         words = tokens(question)
-        for match in self._matches(words, conversation, JUDGED):
-            found.append(match)
-            if match.outcome is Outcome.HIT:
-                break
-        return _told(words, found)
+        exact = self._exact(self._forms.get(normal(words), ()), conversation)
+        if exact and exact[0].outcome is Outcome.HIT:
+            return _told(exact[:1], alone=stands_alone(words))
+        return self._by_meaning(words, exact, conversation, JUDGED, first=True)
 
     def explain(self, question: str, conversation: str | None = None) -> Found:
         """Look for it as `find` does, and compare all that is near, whether there is a hit or not."""
         words = tokens(question)
-        return _told(words, list(self._matches(words, conversation, EXPLAINED)))
-
-    def _matches(self, words: Sequence[Token], conversation: str | None, most: int) -> Iterator[Match]:
-        """Compare what is the same, the surest answer first, then what is near, the nearest first."""
         exact = self._exact(self._forms.get(normal(words), ()), conversation)
-        yield from exact
-        if 0 < len(words) <= WORDS:
-            same = {match.answer for match in exact}
-            near = self._alike(meaning(words, self._vectors), conversation, most)
-            yield from (match for match in near if match.answer not in same)
+        return self._by_meaning(words, exact, conversation, EXPLAINED, first=False)
+
+    def _by_meaning(
+        self, words: Sequence[Token], exact: Sequence[Match], conversation: str | None, most: int, *, first: bool
+    ) -> Found:  # fmt: skip
+        """Compare what is near, the nearest first, to the first hit or to the end."""
+        found = list(exact)
+        if not 0 < len(words) <= WORDS:
+            return _told(found, alone=stands_alone(words))
+        asked = meaning(words, self._vectors)
+        same = {match.answer for match in exact}
+        for match in self._alike(asked, conversation, most):
+            if match.answer in same:
+                continue
+            found.append(match)
+            if first and match.outcome is Outcome.HIT:
+                break
+        return _told(found, alone=asked.reading.alone)
 
     def _exact(self, rows: Sequence[int], conversation: str | None) -> Sequence[Match]:
         found = [
@@ -245,8 +252,7 @@ class ReadyAnswers:
         )  # fmt: skip
 
 
-def _told(words: Sequence[Token], matches: Sequence[Match]) -> Found:
-    alone = stands_alone(words)
+def _told(matches: Sequence[Match], *, alone: bool) -> Found:
     if not matches:
         return Found(outcome=Outcome.MISS, alone=alone)
     best, *others = sorted(matches, key=_rank)

@@ -99,9 +99,10 @@ acre acres
 hectare hectares
 calorie calories
 """)
-TIME_UNITS: Final = frozenset("second ms minute hour day week month year decade century".split())
+TIME_UNITS: Final = frozenset(["second", "ms", "minute", "hour", "day", "week", "month", "year", "decade", "century"])
 MULTIPLES: Final = {
-    "M": 10**6, "k": 10**3, "hundred": 10**2, "thousand": 10**3, "lakh": 10**5, "lakhs": 10**5, "lac": 10**5, "million": 10**6,
+    "M": 10**6, "k": 10**3, "hundred": 10**2, "thousand": 10**3, "lakh": 10**5, "lakhs": 10**5, "lac": 10**5,
+    "million": 10**6,
     "crore": 10**7, "crores": 10**7, "billion": 10**9, "bn": 10**9, "trillion": 10**12, "dozen": 12,
 }  # fmt: skip
 _SMALL: Final = (

@@ -36,12 +36,41 @@ _OPERATORS: Final = frozenset("+*/=<>^×÷%")
 _NAMED: Final = {name: f"{'.'.join(name.lower())}." for name in ("US", "IT", "WHO", "AM", "OR", "IN", "IS")}
 """Abbreviations that are other words without their capitals: a state is no pronoun, so that it keeps its dots."""
 _SLOPPY: Final = frozenset(
-    "kb mb gb tb kg km cm mm ml mi lb oz ft am pm k b v w c f kwh khz mhz ghz mph kmh".split()
+    (
+        "kb",
+        "mb",
+        "gb",
+        "tb",
+        "kg",
+        "km",
+        "cm",
+        "mm",
+        "ml",
+        "mi",
+        "lb",
+        "oz",
+        "ft",
+        "am",
+        "pm",
+        "k",
+        "b",
+        "v",
+        "w",
+        "c",
+        "f",
+        "kwh",
+        "khz",
+        "mhz",
+        "ghz",
+        "mph",
+        "kmh",
+    )
 )
 """Units that many write with other capitals, and mean the same."""
 
 _EXPANDED: Final = """
-can't=can not|cannot=can not|won't=will not|wont=will not|shan't=shall not|ain't=is not|let's=let us|gonna=going to|wanna=want to
+can't=can not|cannot=can not|won't=will not|wont=will not|shan't=shall not|ain't=is not|let's=let us
+gonna=going to|wanna=want to
 gotta=got to|cant=can not|dont=do not|doesnt=does not|didnt=did not|isnt=is not|arent=are not|wasnt=was not
 werent=were not|hasnt=has not|havent=have not|hadnt=had not|couldnt=could not|wouldnt=would not|shouldnt=should not
 mustnt=must not|whats=what is|wheres=where is|whos=who is|hows=how is|whens=when is|whys=why is|thats=that is
@@ -54,7 +83,28 @@ _WHOLE: Final = {
     for short, _, long in (each.partition("=") for each in line.split("|") if each)
 }
 _ENDS: Final = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would"}
-_HELPING: Final = frozenset("is are was were do does did has have had could would should might need dos doe can".split())
+_HELPING: Final = frozenset(
+    (
+        "is",
+        "are",
+        "was",
+        "were",
+        "do",
+        "does",
+        "did",
+        "has",
+        "have",
+        "had",
+        "could",
+        "would",
+        "should",
+        "might",
+        "need",
+        "dos",
+        "doe",
+        "can",
+    )
+)
 """Before `nt` these make a no, however it is spelt."""
 _IS_AFTER: Final = frozenset(
     [
@@ -218,10 +268,10 @@ def _operand(token: Token) -> bool:
 def _measured(written: str) -> tuple[Token, ...]:
     """Return the word after a number: a short one may be a unit, whose capitals tell mega from milli, byte from bit."""
     word = written.casefold()
-    plain = written == word or word in ("i", "a") or len(written) > 4 or (len(written) > 2 and written in (word.upper(), word.capitalize()))
-    if plain or word in _SLOPPY and written not in _BITS or not written.isalpha():
+    usual = len(written) > 2 and written in (word.upper(), word.capitalize())
+    if usual or written == word or len(written) > 4 or not written.isalpha() or word in ("i", "a"):
         return _worded(written)
-    return (Token(word=written, capital=True),)
+    return _worded(word) if word in _SLOPPY and written not in _BITS else (Token(word=written, capital=True),)
 
 
 _BITS: Final = frozenset(("Kb", "Mb", "Gb", "Tb"))

@@ -149,7 +149,9 @@ except
 as
 """)
 """Prepositions, which say what part the next word plays."""
-TOLD_APART: Final = _set("from to by than after before over under without against off since until behind beyond except as")
+TOLD_APART: Final = _set(
+    "from to by than after before over under without against off since until behind beyond except as"
+)
 """Those that a question cannot change for another without asking something else."""
 COORDINATING: Final = _set("and or vs versus & between")
 """What stands on the two sides of one of these may change places."""
