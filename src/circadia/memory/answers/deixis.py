@@ -38,7 +38,8 @@ def _fragment(found: Sequence[Token], words: Sequence[str]) -> bool:
     telling = [at for at, word in enumerate(words) if _tells(word)]
     if not telling or first in _GOING_ON or (second == "about" and first in ("what", "how")):
         return True
-    asks, helps = [any(word in group for word in words) for group in (classes.ASKING, classes.AUXILIARIES)]
+    known = set(words)
+    asks, helps = not known.isdisjoint(classes.ASKING), not known.isdisjoint(classes.AUXILIARIES)
     if first in _TEXT_VERBS and (not _tells(second) or second in _DISCOURSE):
         return not (second in classes.ASKING or _object(words, 1))
     if first in classes.AUXILIARIES:  # `is Ann`

@@ -46,7 +46,7 @@ class Likeness:
 
     def confidence(self, a: Meaning, b: Meaning, wording: Wording) -> float:
         """Return how sure it is, 0 to 1, that two questions ask for the same; in either order it is as sure."""
-        values = np.array(list(features(a, b, wording).values())).round(DIGITS)
+        values = np.array([round(each, DIGITS) for each in features(a, b, wording).values()])
         told = self._fitted.intercept + float(((values - self._means) / self._scales) @ self._weights)
         told += float((a.vector * b.vector) @ self._dimensions)
         apart, shared = self._fitted.apart, self._fitted.shared
@@ -111,7 +111,6 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
         "cosine above 0.8": max(cosine - 0.8, 0.0),
         "cosine above 0.9": max(cosine - 0.9, 0.0),
         **_matched(a, b, wording),
-        **_told(a, b, wording),
         "cosine of own words": _own_cosine(a, b, wording),
         "own words of one alone": float(bool(own[0]) != bool(own[1])),
         "most own words": float(max(own)),
@@ -142,7 +141,7 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
         "one says no": float(len(one.negations) != len(two.negations)),
         "future of one": float(one.future != two.future),
         "past of one": float(one.past != two.past),
-        "cosine, each alike": _cosine(np.add.reduce(a.each), np.add.reduce(b.each)),
+        "cosine, each alike": float(a.even @ b.even),
         "words of one": float(len(wording.more) + len(wording.less)),
         "fewest of one": float(min(len(wording.more), len(wording.less))),
         "minimal": float(wording.minimal),
@@ -153,54 +152,52 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
 
 def _matched(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
     """Return how well each word is matched by the nearest of the other question, and the worst of them."""
-    ours, theirs = 1 - wording.near.max(axis=1), 1 - wording.near.max(axis=0)
-    ours, theirs = ours * a.weights, theirs * b.weights
-    missed = 1 - float(ours.sum()) / a.weight, 1 - float(theirs.sum()) / b.weight
-    worst = float(ours.max()), float(theirs.max())
+    near = wording.near.tolist()
+    ours = [(1 - max(row)) * length for row, length in zip(near, a.lengths, strict=True)]
+    theirs = [(1 - max(column)) * length for column, length in zip(zip(*near, strict=True), b.lengths, strict=True)]
+    missed = 1 - sum(ours) / a.weight, 1 - sum(theirs) / b.weight
+    worst = max(ours), max(theirs)
     return {
         "matched by the worse": min(missed), "matched by the better": max(missed),
         "worst word": max(worst), "better's worst word": min(worst),
+        **_told(a, b, near),
     }  # fmt: skip
 
 
-def _told(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
+def _told(a: Meaning, b: Meaning, near: Sequence[Sequence[float]]) -> Mapping[str, float]:
     """Return how much of what the telling words say the other question does not say, and how near they are."""
     here, there = [word.at for word in a.reading.telling], [word.at for word in b.reading.telling]
     if not here or not there:
         return _NOTHING
-    near = wording.near[here][:, there]
-    ours, theirs = a.weights[here], b.weights[there]
-    best = near.max(axis=1), near.max(axis=0)
-    left = ours * (1 - best[0].clip(0, 1)), theirs * (1 - best[1].clip(0, 1))
-    left_all = float(left[0].sum()), float(left[1].sum())
-    all_of = float(ours.sum()), float(theirs.sum())
-    share = left_all[0] / all_of[0], left_all[1] / all_of[1]
-    most = float(left[0].max()), float(left[1].max())
-    first, last = (float(best[0][0]), float(best[1][0])), (float(best[0][-1]), float(best[1][-1]))
+    rows = [[near[at][to] for to in there] for at in here]
+    columns = list(zip(*rows, strict=True))
+    best = [max(row) for row in rows], [max(column) for column in columns]
+    ours, theirs = [a.lengths[at] for at in here], [b.lengths[at] for at in there]
+    left = [
+        [length * (1 - min(max(cosine, 0.0), 1.0)) for length, cosine in zip(lengths, cosines, strict=True)]
+        for lengths, cosines in zip((ours, theirs), best, strict=True)
+    ]
+    left_all, all_of = [sum(each) for each in left], (sum(ours), sum(theirs))
+    share = [part / max(whole, LEAST) for part, whole in zip(left_all, all_of, strict=True)]
+    most = [max(each) for each in left]
     shared = sum(
-        float(weights[[word.stem in other.stems for word in mine.reading.telling]].sum()) / 2
-        for mine, other, weights in ((a, b, ours), (b, a, theirs))
+        sum([mine.lengths[word.at] for word in mine.reading.telling if word.stem in other.stems]) / 2
+        for mine, other in ((a, b), (b, a))
     )
-    turned = [_turned(near.argmax(axis=1), best[0]), _turned(near.argmax(axis=0), best[1])]
-    return dict(
-        zip(
-            _NOTHING,
-            (
-                min(left_all), max(left_all), min(share), max(share), min(most), max(most),
-                _cosine(ours @ a.each[here], theirs @ b.each[there]),
-                _cosine(np.add.reduce(a.each[here]), np.add.reduce(b.each[there])),
-                min(last), max(last), min(first), max(first), float(near[0, 0]), float(near[-1, -1]),
-                shared / max(sum(all_of) - shared, LEAST), shared,
-                min(turned), sum(all_of) / (len(here) + len(there)),
-            ),
-            strict=True,
-        )
+    turned = _turned(rows, best[0]), _turned(columns, best[1])
+    first, last = (best[0][0], best[1][0]), (best[0][-1], best[1][-1])
+    values = (
+        min(left_all), max(left_all), min(share), max(share), min(most), max(most),
+        float(a.core @ b.core), float(a.core_even @ b.core_even), min(last), max(last), min(first), max(first),
+        rows[0][0], rows[-1][-1], shared / max(sum(all_of) - shared, LEAST), shared, min(turned),
+        sum(all_of) / (len(here) + len(there)),
     )  # fmt: skip
+    return dict(zip(_NOTHING, values, strict=True))
 
 
-def _turned(nearest: Array, cosines: Array) -> float:
+def _turned(rows: Sequence[Sequence[float]], best: Sequence[float]) -> float:
     """Return which share of the pairs of words have their nearest ones in the other order."""
-    places = nearest[cosines > _MATCHED].tolist()
+    places = [list(row).index(most) for row, most in zip(rows, best, strict=True) if most > _MATCHED]
     turned = sum([before > after for before, after in combinations(places, 2)])
     return turned / max(len(places) * (len(places) - 1) / 2, 1)
 

@@ -35,8 +35,16 @@ class Meaning:
     """Unit vectors of its words, a row each."""
     weights: Array
     """How much each word weighs: more if it is rare."""
+    lengths: Sequence[float]
+    """The same, as plain numbers."""
     weight: float
     """The sum of them."""
+    even: Array
+    """Unit vector of all words, each as heavy as the other."""
+    core: Array
+    """Unit vector of the telling words."""
+    core_even: Array
+    """The same, each as heavy as the other."""
     known: frozenset[str]
     """Its words, each once."""
     bag: Counter[str]
@@ -53,6 +61,10 @@ def question_vector(found: Sequence[Token], vectors: WordVectors) -> Array:
     """Return the unit vector of a question of these words."""
     made = [vectors(token.word) for token in found[: WORDS + 1]] or [vectors("")]
     whole = np.array([length for _, length in made], np.float32) @ np.array([vector for vector, _ in made])
+    return _unit(whole)
+
+
+def _unit(whole: Array) -> Array:
     return whole / max(float(np.sqrt(whole @ whole)), LEAST)
 
 
@@ -65,8 +77,11 @@ def meaning(found: Sequence[Token], vectors: WordVectors) -> Meaning:
     weights = np.array([length for _, length in made], np.float32)
     whole = weights @ each
     text = f" {' '.join(words)} "
+    telling = [word.at for word in reading.telling]
+    told = each[telling]
     return Meaning(
-        reading=reading, vector=whole / max(float(np.sqrt(whole @ whole)), LEAST), each=each, weights=weights,
+        reading=reading, vector=_unit(whole), each=each, weights=weights, lengths=[length for _, length in made],
+        even=_unit(np.add.reduce(each)), core=_unit(weights[telling] @ told), core_even=_unit(np.add.reduce(told)),
         weight=max(float(weights.sum()), LEAST), known=frozenset(words),
         bag=Counter(word for word in words if word not in ARTICLES), pairs=frozenset(pairwise(words)),
         letters=frozenset([text[at : at + 3] for at in range(len(text) - 2)]),
@@ -106,4 +121,4 @@ class Meanings:
 
 def _size(meant: Meaning) -> int:
     """Return about how many bytes it takes: its vectors, and some hundreds for each word and each three letters."""
-    return meant.each.nbytes + meant.vector.nbytes + 400 * len(meant.reading.words) + 90 * len(meant.letters)
+    return meant.each.nbytes + 4 * meant.vector.nbytes + 400 * len(meant.reading.words) + 90 * len(meant.letters)
