@@ -1,8 +1,9 @@
 """Labelled pairs of questions, as `--data PATH` gives them: JSON Lines with `a`, `b` and `same`."""
 
 import json
+import re
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -31,15 +32,42 @@ class Pair:
     a: str
     b: str
     same: bool
+    family: int = 0
+    """A hash of all questions that pairs join to these two: it is the same in each of their pairs."""
 
     @property
     def fits(self) -> bool:
-        """Return whether it is for fitting: by a hash of its text, so that each run splits alike."""
-        return zlib.crc32("\n".join(sorted((self.a, self.b))).encode()) % 5 < FIT_OF_FIVE
+        """Return whether it is for fitting: no question of such a pair is in one of the others."""
+        return self.family % 5 < FIT_OF_FIVE
 
 
 def pairs(data: Path | None) -> Sequence[Pair]:
-    """Return the pairs of a file; without one, a few made-up ones."""
+    """Return the pairs of a file; without one, a few made-up ones. Each run splits alike."""
     if data is None:
         return [Pair(a=a, b=b, same=same) for a, b, same in TINY]
-    return [Pair(**json.loads(line)) for line in data.read_text("utf-8").splitlines() if line.strip()]
+    given = [json.loads(line) for line in data.read_text("utf-8").splitlines() if line.strip()]
+    families = _families([(_key(each["a"]), _key(each["b"])) for each in given])
+    return [Pair(**each, family=families[_key(each["a"])]) for each in given]
+
+
+def _key(question: str) -> str:
+    """Return what is the same in two questions that only differ in case and signs; no part of what is measured."""
+    return " ".join(re.findall(r"\w+", question.casefold())) or question
+
+
+def _families(joined: Sequence[tuple[str, str]]) -> Mapping[str, int]:
+    """Return the hash of the family of each question: those that a chain of pairs joins."""
+    above: dict[str, str] = {}
+
+    def first(question: str) -> str:
+        root = question
+        while above.setdefault(root, root) != root:
+            root = above[root]
+        while above[question] != root:
+            above[question], question = root, above[question]
+        return root
+
+    for one, two in joined:
+        roots = sorted((first(one), first(two)))
+        above[roots[1]] = roots[0]  # the smallest names the family, in whichever order the pairs come
+    return {question: zlib.crc32(first(question).encode()) for question in above}

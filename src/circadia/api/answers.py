@@ -17,7 +17,7 @@ from circadia.ids import AgentId, AnswerId
 from circadia.memory.answers.lookup import Outcome
 from circadia.memory.answers.normal import tokens
 from circadia.memory.answers.quality import telling, trusted
-from circadia.memory.answers.reading import stands_alone
+from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.shelf import Compared
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerMode, AnswerScope, Dropped
@@ -256,7 +256,7 @@ async def _tested(
         trusted=trusted(uses, parts.settings.answers),
         outcome=Outcome.MISS if best is None else best.outcome,
         answer=None if answer is None else (await _views(tx, parts, bank, [answer]))[0],
-        alone=stands_alone([token.word for token in tokens(question)]) if best is None else best.alone,
+        alone=stands_alone(tokens(question)) if best is None else best.alone,
         matches=[_match(each) for each in compared],
         frames=len(scopes),
     )

@@ -27,6 +27,41 @@ _COMPARED: Final = (
     ("increase", "decrease"), ("advantages", "disadvantages"), ("above", "below"), ("first", "last"), ("buy", "sell"),
     ("good", "bad"), ("oldest", "newest"), ("largest", "smallest"), ("gain", "lose"),
 )  # fmt: skip
+_OPPOSED: Final = (
+    ("deposit", "withdraw"), ("hire", "fire"), ("push", "pull"), ("arrival", "departure"), ("public", "private"),
+    ("vertical", "horizontal"), ("empty", "full"), ("deep", "shallow"), ("domestic", "foreign"), ("guilty", "innocent"),
+    ("attack", "defend"), ("save", "spend"), ("gain", "lose"), ("learn", "teach"), ("create", "destroy"),
+    ("marry", "divorce"), ("question", "answer"), ("lock", "unlock"), ("legal", "illegal"), ("happy", "unhappy"),
+    ("connect", "disconnect"), ("appear", "disappear"), ("employed", "unemployed"), ("possible", "impossible"),
+)  # fmt: skip
+_COUNTED: Final = ("two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "twelve", "twenty", "fifty")
+_BOUNDED: Final = ("more than", "less than", "at least", "at most", "up to", "over", "fewer than", "nearly")
+_REFUSING: Final = ("refuse to", "fail to", "forget to", "pretend to", "avoid having to")
+_CONTRACTED: Final = (
+    ("can", "can't"), ("does", "doesn't"), ("do", "don't"), ("did", "didn't"), ("should", "shouldn't"), ("is", "isn't"),
+    ("are", "aren't"), ("would", "wouldnt"), ("could", "couldn’t"), ("was", "wasnt"),
+    ("will", "won't"), ("has", "hasnt"),
+)  # fmt: skip
+_MODIFIERS: Final = (
+    "wooden", "annual", "corporate", "portable", "temporary", "digital", "medieval", "rural", "electric", "frozen",
+    "foreign", "imaginary", "underwater", "wholesale", "junior", "spare", "abandoned", "solar",
+)  # fmt: skip
+_OWNERS: Final = ("my", "your", "his", "her", "their")
+_MODALS: Final = (("can", "must"), ("should", "must"), ("have to", "can"), ("must", "may"), ("need to", "can"))
+_STRANGE_UNITS: Final = ("furlongs", "fathoms", "parsecs", "teaspoons", "bushels", "leagues", "decibels", "lumens")
+_CASED_UNITS: Final = (
+    ("GB", "Gb"),
+    ("MB", "Mb"),
+    ("Mbps", "MBps"),
+    ("MW", "mW"),
+    ("mg", "mcg"),
+    ("ms", "s"),
+    ("kg", "g"),
+)
+_RELATIONS: Final = (
+    ("for", "against"), ("with", "without"), ("off", "onto"), ("while", "after"), ("until", "since"), ("by", "for"),
+    ("before", "during"), ("under", "behind"), ("above", "beside"), ("from", "against"), ("to", "from"),
+)  # fmt: skip
 _HELPING: Final = "is|are|was|were|do|does|did|can|could|should|would|will|has|have"
 _CAPITAL: Final = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b(?! [A-Z])")
 _DIGITS: Final = re.compile(r"(?<![\w.,])\d{1,6}(?![\w.,]*\w)")
@@ -138,6 +173,111 @@ def _swapped(question: str, _: random.Random) -> str | None:
     return f"{question[: match.start(1)]}{match[3]} {match[2]} {match[1]}{question[match.end(3) :]}"
 
 
+def _number_word(question: str, chance: random.Random) -> str | None:
+    return _either(question, list(itertools.permutations(_COUNTED, 2)), chance, back=False)
+
+
+def _contraction(question: str, chance: random.Random) -> str | None:
+    """Let the first helping verb say no, as it is spoken or mistyped."""
+    if re.search(r"\b(?:not|no|never)\b|n['’]?t\b", question, re.I):
+        return None
+    return _either(question, _CONTRACTED, chance, back=False)
+
+
+def _refusal(question: str, chance: random.Random) -> str | None:
+    match = re.search(rf"\b(?:{_HELPING}) (?:I|you|we|they|people|[A-Z][a-z]+) (?=[a-z]{{3,}}\b)", question)
+    return None if match is None else f"{question[: match.end()]}{chance.choice(_REFUSING)} {question[match.end() :]}"
+
+
+def _bound(question: str, chance: random.Random) -> str | None:
+    """Ask of more or less than a number, instead of the number."""
+    for bound in _BOUNDED:
+        match = re.search(rf"\b{bound} (?=\d)", question, re.I)
+        if match is not None:
+            return _put(question, match, "")
+    match = re.search(r"(?<![\w.,$€])\d{1,6}(?![\w.,]*\w)", question)
+    return None if match is None else _put(question, match, f"{chance.choice(_BOUNDED)} {match[0]}")
+
+
+def _modifier(question: str, chance: random.Random) -> str | None:
+    """Ask of a thing of one kind."""
+    found = list(re.finditer(r"\b(?:the|a|an|my|your|of|for) (?=[a-z]{4,}\b)", question))
+    if not found or len(question.split()) > _SHORT:
+        return None
+    match = chance.choice(found)
+    return f"{question[: match.end()]}{chance.choice(_MODIFIERS)} {question[match.end() :]}"
+
+
+def _owner(question: str, chance: random.Random) -> str | None:
+    match = re.search(rf"\b(?:{'|'.join(_OWNERS)}) (?=[a-z])", question)
+    if match is None:
+        return None
+    return _put(question, match, f"{chance.choice([each for each in _OWNERS if each != match[0].strip()])} ")
+
+
+def _operator(question: str, chance: random.Random) -> str | None:
+    match = re.search(r"(?<=\b[\w)] )[-+*/<>=](?= (?:\d|\(|\w\b))", question)
+    if match is None:
+        return None
+    return _put(question, match, chance.choice([each for each in ("-", "+", "*", "/", "!=") if each != match[0]]))
+
+
+def _cased_unit(question: str, chance: random.Random) -> str | None:
+    both = [*_CASED_UNITS, *((two, one) for one, two in _CASED_UNITS)]
+    fitting = [(found, new) for old, new in both if (found := re.search(rf"(?<=\d) ?{old}\b", question))]
+    if not fitting:
+        return None
+    match, new = chance.choice(fitting)
+    return _put(question, match, f" {new}")
+
+
+def _strange_unit(question: str, chance: random.Random) -> str | None:
+    match = re.search(r"(?<=\d )[a-z]{3,}s\b", question)
+    return None if match is None else _put(question, match, chance.choice(_STRANGE_UNITS))
+
+
+def _joined(question: str, _: random.Random) -> str | None:
+    """Let `and` be `or`, but not where only one of them is said."""
+    if re.search(r"\b(?:between|both|either|whether|versus|vs)\b|\?.*\w", question, re.I):
+        return None
+    match = re.search(r"(?<=[a-z] )(?:and|or)(?= [a-z])", question)
+    return None if match is None else _put(question, match, "or" if match[0] == "and" else "and")
+
+
+def _modal(question: str, chance: random.Random) -> str | None:
+    if re.search(r"\bhow\b", question, re.I):  # asks the same with each of them
+        return None
+    return _either(question, _MODALS, chance, back=False)
+
+
+def _relation(question: str, chance: random.Random) -> str | None:
+    """Put another preposition before a name or a thing with an article."""
+    fitting = [
+        (match, new)
+        for old, new in _RELATIONS
+        if (match := re.search(rf"(?<=[a-z] ){old}(?= (?:the|a|an|my|[A-Z][a-z]+)\b)", question))
+    ]
+    if not fitting:
+        return None
+    match, new = chance.choice(fitting)
+    return _put(question, match, new)
+
+
+def _letter(question: str, chance: random.Random) -> str | None:
+    match = re.search(r"(?<=[a-z] )[A-HX-Z](?=[ ?])", question)
+    return (
+        None if match is None else _put(question, match, chance.choice([each for each in "ABCDE" if each != match[0]]))
+    )
+
+
+def _opposite(question: str, chance: random.Random) -> str | None:
+    return _either(question, _OPPOSED, chance)
+
+
+_SHORT: Final = 14
+"""Words of a question in which one more counts."""
+
+
 def _either(question: str, pairs: Sequence[tuple[str, str]], chance: random.Random, back: bool = True) -> str | None:
     """Put one word of a pair in the place of the other."""
     both = [*pairs, *((two, one) for one, two in pairs)] if back else list(pairs)
@@ -163,5 +303,19 @@ RULES: Final[dict[str, Rule]] = {
     "direction": _direction,
     "quantifier": _quantifier,
     "swapped": _swapped,
+    "number word": _number_word,
+    "contraction": _contraction,
+    "refusal": _refusal,
+    "bound": _bound,
+    "modifier": _modifier,
+    "owner": _owner,
+    "operator": _operator,
+    "cased unit": _cased_unit,
+    "strange unit": _strange_unit,
+    "and or": _joined,
+    "modal": _modal,
+    "relation": _relation,
+    "letter": _letter,
+    "opposite": _opposite,
 }
 """All rules by the kind of change."""

@@ -9,6 +9,8 @@ from hypothesis import strategies as st
 from circadia.ids import AnswerId
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.lookup import FEW, Bars, Outcome, ReadyAnswers, Way
+from circadia.memory.answers.meaning import WORDS, Meanings
+from circadia.memory.answers.normal import LONGEST
 from circadia.memory.embedding.bundled import WordTable
 from circadia.records.answer import Expected
 from circadia.testing.minimal_edits import RULES, minimal_edits
@@ -28,6 +30,15 @@ QUESTIONS = (
     "Where is the key of the server room kept?",
     "What are the advantages of the large plan?",
     "Does every employee get a laptop before the first day?",
+)
+
+OTHER_FORMS = (
+    "What is 5 + 3 in words?",
+    "Do I have to bring two photos and a passport?",
+    "Is a file of 20 GB too large for plan B?",
+    "Is it legal to sell fish from a boat in Malta?",
+    "How do I send my invoice to the bank?",
+    "Are 30 minutes enough to bake a cake?",
 )
 
 
@@ -69,8 +80,9 @@ def test_any_phrasing_of_an_entry_is_looked_for(ready: ReadyAnswers) -> None:
 @pytest.mark.spec("ANS-09")
 @pytest.mark.parametrize("kind", RULES)
 def test_no_minimal_edit_hits(kind: str, ready: ReadyAnswers) -> None:
-    filled(ready)
-    edits = [each for seed in range(5) for each in minimal_edits(QUESTIONS, seed, [kind])]
+    questions = (*QUESTIONS, *OTHER_FORMS)
+    filled(ready, questions)
+    edits = [each for seed in range(5) for each in minimal_edits(questions, seed, [kind])]
     assert edits
     assert not [each for each in edits if ready.find(each.after).outcome is Outcome.HIT]
 
@@ -87,11 +99,14 @@ def test_a_near_miss_is_a_hint_with_its_reason(ready: ReadyAnswers) -> None:
 
 def test_an_explanation_compares_all_that_is_near_and_comes_to_the_same(ready: ReadyAnswers) -> None:
     filled(ready)
-    ready.add([expected(100, "How do I reset the password of his account?")])
-    for asked in (QUESTIONS[0], "How can I reset the password of my account?", "How tall is the tower?"):
+    ready.add([expected(100, "How do I reset the password of your account?")])
+    others = 0
+    for asked in (QUESTIONS[0], "How do I reset the password of our account fast?", "How tall is the tower?"):
         found, told = ready.find(asked), ready.explain(asked)
         assert (told.outcome, told.match) == (found.outcome, found.match)
         assert all(each in told.others for each in found.others)
+        others += len(found.others)
+    assert others
     assert [each.answer for each in ready.explain(QUESTIONS[0]).others] == ["100"]
 
 
@@ -188,3 +203,21 @@ def test_it_does_not_matter_which_question_was_there_first(
     if first.match and second.match:
         assert first.match.confidence == pytest.approx(second.match.confidence, abs=1e-4)
         assert {each.guard for each in first.match.objections} == {each.guard for each in second.match.objections}
+
+
+def test_a_long_question_is_looked_for_word_for_word_only(ready: ReadyAnswers) -> None:
+    long = "Who wrote " + "the old report and " * WORDS + "the new one of Acme?"
+    ready.add([expected(1, long[:LONGEST])])
+    assert ready.find(long[:LONGEST].upper()).outcome is Outcome.HIT
+    assert ready.find(f"And {long[: LONGEST - 10]}").match is None
+
+
+def test_scopes_share_what_is_taken_apart_within_a_bound(words: WordTable, likeness: Likeness) -> None:
+    bound = 40_000
+    meanings = Meanings(words, bound)
+    for _ in range(2):
+        ready = filled(ReadyAnswers(words, likeness, meanings=meanings))
+        assert ready.find(QUESTIONS[0]).outcome is Outcome.HIT
+        for question in QUESTIONS:
+            ready.explain(f"Tell me, {question[:-1]} today?")
+            assert 0 < meanings.held <= bound

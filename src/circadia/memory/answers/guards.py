@@ -4,15 +4,16 @@ A guard compares the asked question with one that has an answer, in either order
 the one for the other. It knows closed classes of words only: what it cannot name, the likeness of words has to tell.
 """
 
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import combinations
 from typing import Final
 
 from circadia.memory.answers import word_classes as classes
-from circadia.memory.answers.reading import Reading, Word
-from circadia.memory.answers.wording import MINIMAL, Wording
+from circadia.memory.answers.measures import UNITS
+from circadia.memory.answers.order import direction, order
+from circadia.memory.answers.reading import Reading
+from circadia.memory.answers.wording import Wording, against
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -38,189 +39,127 @@ def objections(asked: Reading, known: Reading, wording: Wording) -> Sequence[Obj
     return found
 
 
+def _language(a: Reading, b: Reading, _: Wording) -> str | None:
+    return None if a.english and b.english else "only of English is known what changes an answer"
+
+
+def _signs(a: Reading, b: Reading, _: Wording) -> str | None:
+    return None if a.signs == b.signs else against(a.signs, b.signs)
+
+
 def _numbers(a: Reading, b: Reading, wording: Wording) -> str | None:
-    if a.numbers == b.numbers:
+    ours, theirs = ([(each.value, each.bound) for each in one.quantities] for one in (a, b))
+    if ours == theirs:
         return None
-    ours, theirs = Counter(a.numbers), Counter(b.numbers)
-    if ours != theirs:
-        return _against(sorted((ours - theirs).elements()), sorted((theirs - ours).elements()))
-    return _against(a.numbers, b.numbers) if wording.minimal else None
-
-
-def _units(a: Reading, b: Reading, _: Wording) -> str | None:
-    if a.units and b.units and a.units != b.units:
-        return _against(sorted(a.units - b.units), sorted(b.units - a.units))
-    if a.measures and b.measures and a.measures != b.measures:
-        return _against(
-            *(sorted(" ".join(each) for each in mine) for mine in (a.measures - b.measures, b.measures - a.measures))
+    more, less = Counter(ours) - Counter(theirs), Counter(theirs) - Counter(ours)
+    if more or less:
+        return against(
+            *(sorted(f"{bound} {value}".strip() for value, bound in each.elements()) for each in (more, less))
         )
+    return against([value for value, _ in ours], [value for value, _ in theirs]) if wording.minimal else None
+
+
+def _units(a: Reading, b: Reading, wording: Wording) -> str | None:
+    if a.units and b.units and a.units != b.units:
+        return against(sorted(a.units - b.units), sorted(b.units - a.units))
+    for one, two in zip(a.quantities, b.quantities, strict=False):
+        if one.value != two.value:
+            break
+        if one.unit != two.unit and ((one.unit and two.unit) or wording.minimal):
+            return against([f"{one.value} {one.unit}"], [f"{two.value} {two.unit}"])
+        written = one.counted, two.counted
+        if UNITS.get(written[0], written[0]) != UNITS.get(written[1], written[1]) and _measured(*written, wording):
+            return against([f"{one.value} {written[0]}"], [f"{two.value} {written[1]}"])
     return None
 
 
+def _measured(one: str, two: str, wording: Wording) -> bool:
+    """Return whether the words after two equal numbers are what is counted, and differ."""
+    only = {word.word for word in (*wording.only_a, *wording.only_b)}
+    return one in only and two in only and (wording.minimal or max(len(one), len(two)) <= _SHORT)
+
+
+_SHORT: Final = 4
+"""Letters of a unit that is not known."""
+
+
 def _times(a: Reading, b: Reading, _: Wording) -> str | None:
-    return None if a.times == b.times else _against(sorted(a.times - b.times), sorted(b.times - a.times))
+    if a.times == b.times:
+        return None
+    return against(
+        *(sorted(" ".join(each[::-1]).strip() for each in mine) for mine in (a.times - b.times, b.times - a.times))
+    )
 
 
-def _names(a: Reading, b: Reading, wording: Wording) -> str | None:
-    """Names that only one has, unless the other calls the same thing by a part of its name."""
-    replaced = bool(wording.more and wording.less)
-    strange = [
-        [word.word for word in only if word.name and (replaced or not _part_of_shared(word, own, other))]
-        for only, own, other in ((wording.only_a, a, b), (wording.only_b, b, a))
-    ]
-    return _against(*strange) if all(strange) or (wording.minimal and any(strange)) else None
-
-
-def _part_of_shared(word: Word, own: Reading, other: Reading) -> bool:
-    """Return whether the word stands beside a name that both have, as a first name does."""
-    shared = {each.stem for each in other.telling}
-    return any(each.name and abs(each.at - word.at) == 1 and each.stem in shared for each in own.telling)
+def _names(_: Reading, __: Reading, wording: Wording) -> str | None:
+    """Names that only one has."""
+    strange = [[word.word for word in only if word.name] for only in (wording.only_a, wording.only_b)]
+    return against(*strange) if all(strange) or (wording.minimal and any(strange)) else None
 
 
 def _negation(a: Reading, b: Reading, wording: Wording) -> str | None:
-    if a.negations % 2 != b.negations % 2:
-        return f"{'the first' if a.negations % 2 else 'the second'} says no"
+    if len(a.negations) != len(b.negations):
+        return f"{'the first' if len(a.negations) > len(b.negations) else 'the second'} says no"
+    ours, theirs = [kind for kind, _ in a.negations], [kind for kind, _ in b.negations]
+    if ours != theirs:
+        return against(ours, theirs)
+    if wording.minimal and a.negations != b.negations and _known(a, b) and _known(b, a):
+        return against(
+            [f"{kind} {word}" for kind, word in a.negations], [f"{kind} {word}" for kind, word in b.negations]
+        )
     for one in wording.only_a:
         for two in wording.only_b:
             short, long = sorted((one.word, two.word), key=len)
             if any(f"{prefix}{short}" == long for prefix in classes.OPPOSING_PREFIXES):
-                return _against([one.word], [two.word])
+                return against([one.word], [two.word])
     return None
+
+
+def _known(a: Reading, b: Reading) -> bool:
+    """Return whether the other has the words that this one says no of."""
+    stems = {word.stem for word in b.telling} | set(b.words)
+    return all(stem in stems for _, stem in a.negations)
 
 
 def _opposites(_: Reading, __: Reading, wording: Wording) -> str | None:
     for one in wording.more:
         for other in classes.OPPOSED.get(one, ()):
             if other in wording.less:
-                return _against([one], [other])
-    return None
-
-
-def _roles(reading: Reading) -> Mapping[str, frozenset[str]]:
-    roles: defaultdict[str, set[str]] = defaultdict(set)
-    for word in reading.telling:
-        roles[word.stem].add(word.role)
-    return {stem: frozenset(each & classes.TOLD_APART) for stem, each in roles.items()}
-
-
-def _direction(a: Reading, b: Reading, _: Wording) -> str | None:
-    """Words of both that stand under prepositions which no question can change for another."""
-    ours, theirs = _roles(a), _roles(b)
-    for stem in sorted(ours.keys() & theirs.keys()):
-        if ours[stem] and theirs[stem] and ours[stem] != theirs[stem]:
-            return _against(
-                [f"{each} {stem}" for each in sorted(ours[stem])], [f"{each} {stem}" for each in sorted(theirs[stem])]
-            )
+                return against([one], [other])
     return None
 
 
 def _quantifiers(a: Reading, b: Reading, wording: Wording) -> str | None:
+    ours, theirs = (Counter(one.quantifiers) - Counter(two.quantifiers) for one, two in ((a, b), (b, a)))
+    for one in ours:
+        for two in theirs:
+            if frozenset((one, two)) in classes.CLASHING:
+                return against([one], [two])
     if not wording.minimal:
         return None
-    ours, theirs = [Counter(one.quantifiers) - Counter(two.quantifiers) for one, two in ((a, b), (b, a))]
     both = ours.keys() | theirs.keys()
     if (ours and theirs and both != {"any", "some"}) or both - classes.LOOSE_QUANTIFIERS:
-        return _against(sorted(ours), sorted(theirs))
+        return against(sorted(ours), sorted(theirs))
     return None
 
 
-def _order(a: Reading, b: Reading, wording: Wording) -> str | None:
-    """Words of both that changed places, where the change is not explained by how the same is said otherwise."""
-    if (wording.only_a and wording.only_b) or len(wording.more) + len(wording.less) > 2 * MINIMAL:
-        return None  # said in other words, so order tells little
-    swapped = _swapped(a, b)
-    if swapped is not None:
-        (one, two), (uno, due) = swapped
-        same = (_joined(a, one, two) and _joined(b, uno, due)) or _put_elsewhere(one, uno, two, due)
-        same = same or _owner(a, one, two, b, uno, due)
-        return None if same else f"{one.word} and {two.word} change places"
-    first, second = _once(a), _once(b)
-    both = [stem for stem in first if stem in second]
-    if sorted(both, key=lambda stem: second[stem].at) == both:
-        return (
-            None if a.passive == b.passive or len(both) < 2 or not _by(a, b, both) else "done by the one or the other"
-        )
-    for one, two in combinations(both, 2):
-        if second[one].at < second[two].at:
-            continue
-        if not _moved(a, first[one], first[two], b, second[one], second[two]):
-            return f"{one} and {two} change places"
-    return None
-
-
-def _swapped(a: Reading, b: Reading) -> tuple[tuple[Word, Word], tuple[Word, Word]] | None:
-    """Return the two words that stand in each other's place, in both questions, if all others stand in their own."""
-    if len(a.telling) != len(b.telling):
+def _asks(a: Reading, b: Reading, wording: Wording) -> str | None:
+    kinds = frozenset((a.asks, b.asks))
+    if len(kinds) == 1 or "" in kinds or kinds in _ALIKE:
         return None
-    moved = [(one, two) for one, two in zip(a.telling, b.telling, strict=True) if one.stem != two.stem]
-    if len(moved) != 2 or moved[0][0].stem != moved[1][1].stem or moved[0][1].stem != moved[1][0].stem:
-        return None
-    return (moved[0][0], moved[1][0]), (moved[1][1], moved[0][1])
-
-
-def _put_elsewhere(one: Word, uno: Word, two: Word, due: Word) -> bool:
-    """Return whether one of two words kept its preposition, and the other stands under none."""
-    return one.role == uno.role and two.role == due.role and bool(one.role) != bool(two.role)
-
-
-def _owner(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
-    """Return whether the one has `the door of the house` where the other has `the house's door`."""
-    return (two.role == "of" and _owns(b, due)) or (uno.role == "of" and _owns(a, one))
-
-
-def _owns(reading: Reading, word: Word) -> bool:
-    return reading.words[word.at + 1 : word.at + 2] == ["'s"]
-
-
-def _once(reading: Reading) -> Mapping[str, Word]:
-    found: dict[str, Word] = {}
-    for word in reading.telling:
-        found.setdefault(word.stem, word)
-    return found
-
-
-def _by(a: Reading, b: Reading, both: Sequence[str]) -> bool:
-    passive = a if a.passive else b
-    return any(word.role == "by" and word.stem in both for word in passive.telling)
-
-
-def _moved(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
-    """Return whether two words that changed places mean the same there.
-
-    They are joined by `and` or such in both; or one was put elsewhere with its preposition; or a compound was taken
-    apart (`the city council` and `the council of the city`).
-    """
-    if _joined(a, one, two) and _joined(b, uno, due):
-        return True
-    if (one.role and one.role == uno.role) or (two.role and two.role == due.role):
-        return True
-    close = abs(one.at - two.at) == 1 or abs(uno.at - due.at) == 1
-    loose = {one.role, two.role, uno.role, due.role} - {""}
-    return bool(close and loose and not loose & classes.TOLD_APART)
-
-
-def _joined(reading: Reading, one: Word, two: Word) -> bool:
-    """Return whether nothing but `and` or such stands between two words."""
-    first, last = sorted((one.at, two.at))
-    between = frozenset(reading.words[first + 1 : last]) - classes.ARTICLES
-    return bool(between) and between <= classes.COORDINATING
-
-
-_ANYBODY: Final = frozenset(("how", "why"))
-"""Kinds of question in which `I` and `you` mostly stand for anybody."""
-
-
-def _asks(a: Reading, b: Reading, _: Wording) -> str | None:
-    if a.asks == b.asks or not a.asks or not b.asks or frozenset((a.asks, b.asks)) in _ALIKE:
-        return None
-    return _against([a.asks], [b.asks])
+    if not wording.minimal and (kinds == _WHY or ("whether" in kinds and kinds & {"how", "what", "why"})):
+        return None  # `is there a way to`, `what makes`
+    return against([a.asks], [b.asks])
 
 
 _ALIKE: Final = frozenset((frozenset(("what", "how")), frozenset(("what", "who")), frozenset(("what", "where"))))
 """Kinds of question that are often asked in the words of the other: `what is the best way`, `which place`."""
+_WHY: Final = frozenset(("what", "why"))
 
 
 def _tense(a: Reading, b: Reading, wording: Wording) -> str | None:
+    if (a.past and b.future and not b.past) or (b.past and a.future and not a.past):
+        return "one asks for what was, the other for what will be"
     if not wording.minimal:
         return None
     if a.past != b.past:
@@ -228,18 +167,80 @@ def _tense(a: Reading, b: Reading, wording: Wording) -> str | None:
     return "only one asks for what will be" if a.future != b.future else None
 
 
+def _modality(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """What has to be against what may be; of a verb in the place of `need`; `and` against `or`."""
+    ours, theirs = a.modals - b.modals, b.modals - a.modals
+    if ours and theirs and "must" in ours | theirs and wording.small and a.asks == b.asks != "how":
+        return against(sorted(ours), sorted(theirs))
+    if not wording.minimal:
+        return None
+    if a.asks != "how" and ((ours and theirs) or "must" in ours | theirs):
+        return against(sorted(ours), sorted(theirs))
+    light = [{classes.LIGHT[each] for each in words if each in classes.LIGHT} for words in (wording.more, wording.less)]
+    if "must" in a.modals & b.modals:
+        light = [verbs - {"have", "need"} for verbs in light]
+    if all(light) and light[0] != light[1]:
+        return against(sorted(light[0]), sorted(light[1]))
+    joined = [[each for each in words if each in ("and", "or")] for words in (wording.more, wording.less)]
+    return against(*joined) if all(joined) else None
+
+
 def _persons(a: Reading, b: Reading, wording: Wording) -> str | None:
     """Who is spoken of; `how can you` asks how anybody can."""
-    if not wording.minimal or a.asks in _ANYBODY:
+    if a.persons == b.persons or not wording.minimal:
         return None
-    ours, theirs = a.persons - b.persons, b.persons - a.persons
-    return _against(sorted(ours), sorted(theirs)) if ours and theirs else None
+    ours, theirs = ([person for person, _ in one.persons] for one in (a, b))
+    if ours == theirs:
+        return None
+    kinds = set(ours), set(theirs)
+    if kinds in _ANYBODY and a.asks == b.asks and _subject(a) and _subject(b):
+        return None
+    if len(ours) == len(theirs) or (kinds[0] ^ kinds[1]) - {"i", "you"}:
+        return against(ours, theirs)
+    shorter, longer = sorted((ours, theirs), key=len)
+    return None if not shorter or set(longer) == set(shorter) else against(ours, theirs)
 
 
-def _substitution(a: Reading, b: Reading, wording: Wording) -> str | None:
+_ANYBODY: Final = (({"i"}, {"you"}), ({"you"}, {"i"}))
+
+
+def _subject(reading: Reading) -> bool:
+    """Return whether it asks how anybody does something."""
+    return reading.asks in ("how", "why") and any(each in classes.SUBJECTS for each in reading.words[:4])
+
+
+def _extra(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """What only one question says besides all that the other says, as a closer description does."""
+    if bool(wording.only_a) == bool(wording.only_b):
+        return None
+    longer, only = (a, wording.only_a) if wording.only_a else (b, wording.only_b)
+    own = {word.at for word in only}
+    light = [
+        place for place, word in enumerate((b if wording.only_a else a).words)
+        if word in classes.LIGHT and word in (wording.less if wording.only_a else wording.more)
+    ]  # fmt: skip
+    if light:  # `where do I get` for `where can I buy`
+        near = wording.near if wording.only_a else wording.near.T
+        only = [word for word in only if float(near[word.at, light].max()) < ALIKE]
+    close = {word.at - 1 for word in longer.telling if word.at not in own} & own
+    said = [
+        word.word
+        for word in only
+        if not (word.word in classes.FILLERS or word.word in classes.QUANTIFIERS or word.word in classes.NEGATIONS)
+        and (wording.minimal or (wording.small and word.at in close) or word.word in classes.DENYING)
+    ]
+    return f"only one says {', '.join(said)}" if said else None
+
+
+def _substitution(_: Reading, __: Reading, wording: Wording) -> str | None:
     """One word in the place of another, all else being the same, and the two are not close in meaning."""
-    if wording.minimal and len(wording.only_a) == len(wording.only_b) == 1 and wording.nearest < ALIKE:
-        return _against([wording.only_a[0].word], [wording.only_b[0].word])
+    if not wording.minimal or not wording.only_a or not wording.only_b:
+        return None
+    near = wording.near[[word.at for word in wording.only_a]][:, [word.at for word in wording.only_b]]
+    for only, best in ((wording.only_a, near.max(axis=1)), (wording.only_b, near.max(axis=0))):
+        for word, cosine in zip(only, best.tolist(), strict=True):
+            if cosine < ALIKE and (word.word not in classes.FILLERS or len(only) == 1):
+                return against([each.word for each in wording.only_a], [each.word for each in wording.only_b])
     return None
 
 
@@ -247,23 +248,23 @@ ALIKE: Final = 0.6
 """Cosine of two words from which on they may stand for each other."""
 
 
-def _against(ours: Sequence[str], theirs: Sequence[str]) -> str:
-    return f"{', '.join(ours) or 'nothing'} against {', '.join(theirs) or 'nothing'}"
-
-
 GUARDS: Final[Mapping[str, Guard]] = {
+    "language": _language,
+    "signs": _signs,
     "numbers": _numbers,
     "units": _units,
     "times": _times,
     "names": _names,
     "negation": _negation,
     "opposites": _opposites,
-    "direction": _direction,
+    "direction": direction,
     "quantifiers": _quantifiers,
-    "order": _order,
+    "order": order,
     "asks": _asks,
     "tense": _tense,
+    "modality": _modality,
     "persons": _persons,
+    "extra": _extra,
     "substitution": _substitution,
 }
 """All guards by name."""

@@ -1,4 +1,8 @@
-"""How likely two questions ask for the same, by what their words have in common: a logistic model, fitted on pairs.
+"""How likely two questions ask for the same, by what their words have in common: two models, fitted on pairs.
+
+One is logistic. The other adds up small trees of questions on the same features (Friedman 2001, "Greedy function
+approximation"), each of which asks the same on every path (Prokhorenkova et al. 2018, "CatBoost"): a table of cuts and
+a table of what each combination is worth. What is told is the weighted mean of their log odds.
 
 Its weights are in `likeness.json`; `python -m benchmarks.answers_fit --data PATH` makes them. It reads words and the
 word vectors of the default embedder, whichever embedder searches use, so that its confidence means the same everywhere.
@@ -9,35 +13,63 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Final
 
 import numpy as np
 
 from circadia.memory.answers.meaning import LEAST, Meaning
 from circadia.memory.answers.wording import Wording
+from circadia.memory.columns import Array
 
 DATA: Final = "likeness.json"
+DIGITS: Final = 5
+"""Of a feature, so that the last bit of a sum does not decide on which side of a cut it is."""
+TREES: Final = 0.66
+"""Share of the trees in what is told."""
 
 
 class Likeness:
     """The fitted model."""
 
-    def __init__(self, fitted: Mapping[str, object]) -> None:
-        self._fitted = Fitted(**fitted)  # pyright: ignore[reportArgumentType]
+    def __init__(self, fitted: "Fitted") -> None:
+        self._fitted = fitted
         self._weights = np.array(self._fitted.weights)
         self._means = np.array(self._fitted.means)
         self._scales = np.array(self._fitted.scales)
         self._dimensions = np.array(self._fitted.dimensions)
+        self._asked = np.array(self._fitted.trees.features)
+        self._cuts = np.array(self._fitted.trees.cuts)
+        self._leaves = np.array(self._fitted.trees.leaves)
+        self._bits: Array = 2 ** np.arange(self._asked.shape[1])[::-1]
+        self._each = np.arange(len(self._asked))
 
     def confidence(self, a: Meaning, b: Meaning, wording: Wording) -> float:
         """Return how sure it is, 0 to 1, that two questions ask for the same; in either order it is as sure."""
-        values = (np.array(list(features(a, b, wording).values())) - self._means) / self._scales
-        told = self._fitted.intercept + float(values @ self._weights)
+        values = np.array([round(each, DIGITS) for each in features(a, b, wording).values()])
+        told = self._fitted.intercept + float(((values - self._means) / self._scales) @ self._weights)
         told += float((a.vector * b.vector) @ self._dimensions)
         apart, shared = self._fitted.apart, self._fitted.shared
         told += sum([apart[word] for word in a.known ^ b.known if word in apart])
         told += sum([shared[word] for word in a.known & b.known if word in shared])
+        grown = self._fitted.trees.start
+        grown += float(self._leaves[self._each, (values[self._asked] > self._cuts) @ self._bits].sum())
+        told = told + TREES * (grown - told)
         return 1 / (1 + math.exp(-max(min(told, 50.0), -50.0)))
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Trees:
+    """The numbers of the trees, a row for each."""
+
+    start: float
+    """Log odds before any of them."""
+    features: Sequence[Sequence[int]]
+    """What each asks for, by the place in `features`."""
+    cuts: Sequence[Sequence[float]]
+    """Whether it is more than this."""
+    leaves: Sequence[Sequence[float]]
+    """What each combination of answers adds, the first answer being the highest bit."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,11 +88,13 @@ class Fitted:
     """What it weighs that only one question has a word, for common words."""
     shared: Mapping[str, float]
     """What it weighs that both have it."""
+    trees: Trees
 
 
 def fitted() -> Likeness:
     """Return the model as it is shipped."""
-    return Likeness(json.loads(importlib.resources.files("circadia.memory.answers").joinpath(DATA).read_text("utf-8")))
+    told = json.loads(importlib.resources.files("circadia.memory.answers").joinpath(DATA).read_text("utf-8"))
+    return Likeness(Fitted(trees=Trees(**told.pop("trees")), **told))
 
 
 def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
@@ -71,6 +105,7 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
     names = sum([word.name for word in wording.only_a]), sum([word.name for word in wording.only_b])
     length, telling = len(one.words) + len(two.words), (len(a.stems), len(b.stems))
     kinds = {one.asks, two.asks}
+    ours, theirs = ([each.value for each in reading.quantities] for reading in (one, two))
     return {
         "cosine": cosine,
         "cosine above 0.8": max(cosine - 0.8, 0.0),
@@ -101,25 +136,86 @@ def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
         "both ask why": float(kinds == {"why"}),
         "both ask what": float(kinds == {"what"}),
         "both ask whether": float(kinds == {"whether"}),
-        "numbers differ": float(sorted(one.numbers) != sorted(two.numbers)),
-        "same numbers": float(bool(one.numbers) and one.numbers == two.numbers),
-        "one says no": float(one.negations % 2 != two.negations % 2),
+        "numbers differ": float(sorted(ours) != sorted(theirs)),
+        "same numbers": float(bool(ours) and ours == theirs),
+        "one says no": float(len(one.negations) != len(two.negations)),
         "future of one": float(one.future != two.future),
         "past of one": float(one.past != two.past),
-        "others are meant": float(one.persons != two.persons),
+        "cosine, each alike": float(a.even @ b.even),
+        "words of one": float(len(wording.more) + len(wording.less)),
+        "fewest of one": float(min(len(wording.more), len(wording.less))),
+        "minimal": float(wording.minimal),
+        "small": float(wording.small),
+        "others are meant": float({each for each, _ in one.persons} != {each for each, _ in two.persons}),
     }  # fmt: skip
 
 
 def _matched(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
     """Return how well each word is matched by the nearest of the other question, and the worst of them."""
-    ours, theirs = 1 - wording.near.max(axis=1), 1 - wording.near.max(axis=0)
-    ours, theirs = ours * a.weights, theirs * b.weights
-    missed = 1 - float(ours.sum()) / a.weight, 1 - float(theirs.sum()) / b.weight
-    worst = float(ours.max()), float(theirs.max())
+    near = wording.near.tolist()
+    ours = [(1 - max(row)) * length for row, length in zip(near, a.lengths, strict=True)]
+    theirs = [(1 - max(column)) * length for column, length in zip(zip(*near, strict=True), b.lengths, strict=True)]
+    missed = 1 - sum(ours) / a.weight, 1 - sum(theirs) / b.weight
+    worst = max(ours), max(theirs)
     return {
         "matched by the worse": min(missed), "matched by the better": max(missed),
         "worst word": max(worst), "better's worst word": min(worst),
+        **_told(a, b, near),
     }  # fmt: skip
+
+
+def _told(a: Meaning, b: Meaning, near: Sequence[Sequence[float]]) -> Mapping[str, float]:
+    """Return how much of what the telling words say the other question does not say, and how near they are."""
+    here, there = [word.at for word in a.reading.telling], [word.at for word in b.reading.telling]
+    if not here or not there:
+        return _NOTHING
+    rows = [[near[at][to] for to in there] for at in here]
+    columns = list(zip(*rows, strict=True))
+    best = [max(row) for row in rows], [max(column) for column in columns]
+    ours, theirs = [a.lengths[at] for at in here], [b.lengths[at] for at in there]
+    left = [
+        [length * (1 - min(max(cosine, 0.0), 1.0)) for length, cosine in zip(lengths, cosines, strict=True)]
+        for lengths, cosines in zip((ours, theirs), best, strict=True)
+    ]
+    left_all, all_of = [sum(each) for each in left], (sum(ours), sum(theirs))
+    share = [part / max(whole, LEAST) for part, whole in zip(left_all, all_of, strict=True)]
+    most = [max(each) for each in left]
+    shared = sum(
+        sum([mine.lengths[word.at] for word in mine.reading.telling if word.stem in other.stems]) / 2
+        for mine, other in ((a, b), (b, a))
+    )
+    turned = _turned(rows, best[0]), _turned(columns, best[1])
+    first, last = (best[0][0], best[1][0]), (best[0][-1], best[1][-1])
+    values = (
+        min(left_all), max(left_all), min(share), max(share), min(most), max(most),
+        float(a.core @ b.core), float(a.core_even @ b.core_even), min(last), max(last), min(first), max(first),
+        rows[0][0], rows[-1][-1], shared / max(sum(all_of) - shared, LEAST), shared, min(turned),
+        sum(all_of) / (len(here) + len(there)),
+    )  # fmt: skip
+    return dict(zip(_NOTHING, values, strict=True))
+
+
+def _turned(rows: Sequence[Sequence[float]], best: Sequence[float]) -> float:
+    """Return which share of the pairs of words have their nearest ones in the other order."""
+    places = [list(row).index(most) for row, most in zip(rows, best, strict=True) if most > _MATCHED]
+    turned = sum([before > after for before, after in combinations(places, 2)])
+    return turned / max(len(places) * (len(places) - 1) / 2, 1)
+
+
+_MATCHED: Final = 0.5
+"""Cosine from which on the order of two words is compared."""
+_NOTHING: Final[Mapping[str, float]] = dict.fromkeys(
+    (
+        "least left", "most left", "least share left", "most share left", "least left of a word", "most left of a word",
+        "telling cosine", "telling cosine, each alike", "worse last", "better last", "worse first", "better first",
+        "first to first", "last to last", "weight in common", "shared weight", "turned", "weight of a word",
+    ),
+    0.0,
+)  # fmt: skip
+
+
+def _cosine(one: Array, other: Array) -> float:
+    return float(one @ other) / max(math.sqrt(float(one @ one) * float(other @ other)), LEAST)
 
 
 def _own_cosine(a: Meaning, b: Meaning, wording: Wording) -> float:
@@ -128,7 +224,7 @@ def _own_cosine(a: Meaning, b: Meaning, wording: Wording) -> float:
         return 0.0
     ours, theirs = [word.at for word in wording.only_a], [word.at for word in wording.only_b]
     one, two = a.weights[ours] @ a.each[ours], b.weights[theirs] @ b.each[theirs]
-    return float(one @ two) / max(math.sqrt(float(one @ one) * float(two @ two)), LEAST)
+    return _cosine(one, two)
 
 
 def _ordered(one: Sequence[str], two: Sequence[str]) -> int:

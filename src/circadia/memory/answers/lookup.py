@@ -4,17 +4,16 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import lru_cache
 from typing import Final
 
 import numpy as np
 
 from circadia.ids import AnswerId
+from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.guards import Objection, objections
 from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
+from circadia.memory.answers.meaning import WORDS, Meaning, Meanings, WordVectors, meaning, question_vector
 from circadia.memory.answers.normal import Token, normal, tokens
-from circadia.memory.answers.reading import stands_alone
 from circadia.memory.answers.wording import compared
 from circadia.memory.columns import Array, Column
 from circadia.memory.vectors import Vectors, stored_vector
@@ -26,8 +25,6 @@ EXPLAINED: Final = 8
 """Those that an explanation compares."""
 NEAR: Final = 0.6
 """Cosine below which none is compared."""
-KEPT: Final = 4_096
-"""Phrasings that stay taken apart."""
 COMPACTED: Final = 2
 """How many times more rows than live ones there may be before the dead ones are dropped."""
 FEW: Final = 256
@@ -109,13 +106,18 @@ class _Phrasing:
 
 
 class ReadyAnswers:
-    """The expected questions of one scope; nothing in it comes from, or goes to, another."""
+    """The expected questions of one scope; nothing in it comes from, or goes to, another.
 
-    def __init__(self, vectors: WordVectors, likeness: Likeness, bars: Bars | None = None) -> None:
+    Many may share `meanings`, which keeps what was taken apart within one bound.
+    """
+
+    def __init__(
+        self, vectors: WordVectors, likeness: Likeness, bars: Bars | None = None, meanings: Meanings | None = None
+    ) -> None:
         self._vectors = vectors
+        self._meanings = meanings or Meanings(vectors)
         self._likeness = likeness
         self._bars = bars or Bars()
-        self._meaning = lru_cache(maxsize=KEPT)(self._meant)
         self._entries: dict[AnswerId, _Entry] = {}
         self._clear()
 
@@ -123,7 +125,6 @@ class ReadyAnswers:
         return len(self._entries)
 
     def _clear(self) -> None:
-        self._meaning.cache_clear()
         self._rows: list[_Phrasing | None] = []
         self._live = Column(np.bool_)
         self._gone = 0
@@ -142,15 +143,15 @@ class ReadyAnswers:
                 words = tokens(text)
                 if not words:
                     continue
-                meant = meaning(words, self._vectors)
+                vector = question_vector(words, self._vectors)
                 row = len(self._rows)
                 form = normal(words)
-                self._rows.append(_Phrasing(entry=entry, text=text, words=words, form=form, alone=meant.reading.alone))
+                self._rows.append(_Phrasing(entry=entry, text=text, words=words, form=form, alone=stands_alone(words)))
                 entry.rows.append(row)
                 self._forms[form].append(row)
                 if each.conversation is not None:
                     self._conversations[each.conversation].add(row)
-                new.append(stored_vector(meant.vector))
+                new.append(stored_vector(vector))
         self._live.extend(np.ones(len(new), np.bool_))
         self._near.extend(range(first, first + len(new)), new)
 
@@ -186,35 +187,41 @@ class ReadyAnswers:
 
         The first hit ends the search: a phrasing that is the same, or else the nearest. Answers in `without` are none.
         """
-        found: list[Match] = []
         words = tokens(question)
-        for match in self._matches(words, conversation, JUDGED, without):
-            found.append(match)
-            if match.outcome is Outcome.HIT:
-                break
-        return _told(words, found)
+        exact = self._exact(self._forms.get(normal(words), ()), conversation, without)
+        if exact and exact[0].outcome is Outcome.HIT:
+            return _told(exact[:1], alone=stands_alone(words))
+        return self._by_meaning(words, exact, conversation, JUDGED, without, first=True)
 
     def explain(self, question: str, conversation: str | None = None) -> Found:
         """Look for it as `find` does, and compare all that is near, whether there is a hit or not."""
         words = tokens(question)
-        return _told(words, list(self._matches(words, conversation, EXPLAINED)))
+        exact = self._exact(self._forms.get(normal(words), ()), conversation)
+        return self._by_meaning(words, exact, conversation, EXPLAINED, first=False)
 
-    def _matches(
-        self, words: Sequence[Token], conversation: str | None, most: int, without: Collection[AnswerId] = ()
-    ) -> Iterator[Match]:
-        """Compare what is the same, the surest answer first, then what is near, the nearest first."""
-        rows = self._forms.get(normal(words), ())
-        exact = [match for match in self._exact(rows, conversation) if match.answer not in without]
-        yield from exact
-        if words:
-            left_out = {*without, *(match.answer for match in exact)}
-            yield from self._alike(meaning(words, self._vectors), conversation, most, left_out)
+    def _by_meaning(
+        self, words: Sequence[Token], exact: Sequence[Match], conversation: str | None, most: int,
+        without: Collection[AnswerId] = (), *, first: bool,
+    ) -> Found:  # fmt: skip
+        """Compare what is near, the nearest first, to the first hit or to the end."""
+        found = list(exact)
+        if not 0 < len(words) <= WORDS:
+            return _told(found, alone=stands_alone(words))
+        asked = meaning(words, self._vectors)
+        left_out = {*without, *(match.answer for match in exact)}
+        for match in self._alike(asked, conversation, most, left_out):
+            found.append(match)
+            if first and match.outcome is Outcome.HIT:
+                break
+        return _told(found, alone=asked.reading.alone)
 
-    def _exact(self, rows: Sequence[int], conversation: str | None) -> Sequence[Match]:
+    def _exact(
+        self, rows: Sequence[int], conversation: str | None, without: Collection[AnswerId] = ()
+    ) -> Sequence[Match]:
         found = [
             self._judged(phrasing, Way.EXACT, 1.0, ())
             for phrasing in map(self._rows.__getitem__, rows)
-            if phrasing is not None and _fits(phrasing, conversation)
+            if phrasing is not None and phrasing.entry.expected.id not in without and _fits(phrasing, conversation)
         ]
         return sorted(found, key=_rank)
 
@@ -237,7 +244,7 @@ class ReadyAnswers:
             phrasing = self._rows[row]
             if phrasing is None or not _fits(phrasing, conversation):
                 continue
-            known = self._meaning(row)
+            known = self._meanings(phrasing.text, phrasing.words)
             wording = compared(asked, known)
             confidence = self._likeness.confidence(asked, known, wording)
             yield self._judged(phrasing, Way.MEANING, confidence, objections(asked.reading, known.reading, wording))
@@ -253,13 +260,8 @@ class ReadyAnswers:
             answer=entry.id, phrasing=phrasing.text, way=way, outcome=outcome, confidence=confidence, objections=against
         )  # fmt: skip
 
-    def _meant(self, row: int) -> Meaning:
-        phrasing = self._rows[row]
-        return meaning(() if phrasing is None else phrasing.words, self._vectors)
 
-
-def _told(words: Sequence[Token], matches: Sequence[Match]) -> Found:
-    alone = stands_alone([token.word for token in words])
+def _told(matches: Sequence[Match], *, alone: bool) -> Found:
     if not matches:
         return Found(outcome=Outcome.MISS, alone=alone)
     best, *others = sorted(matches, key=_rank)

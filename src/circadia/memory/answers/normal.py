@@ -3,7 +3,7 @@
 import re
 import unicodedata
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 from typing import Final
 
@@ -13,24 +13,64 @@ _QUOTES: Final = str.maketrans({"’": "'", "‘": "'", "ʼ": "'", "`": "'", "´
     ord(small): f"^{digit}" for digit, small in enumerate("⁰¹²³⁴⁵⁶⁷⁸⁹")
 }
 """One sign for each use; a power is not the next digit of its base."""
+_MINUS: Final = re.compile(r"[–—](?=\d)")
+"""A dash that a digit follows is a minus, or stands in a range."""
 _WORD: Final = re.compile(
     r"(?P<number>(?<![\w.])[-]?\d+(?:[.,:/-]\d+)*(?![\w])"
     r"|(?<![\w.])[-]?\d+(?:[.,]\d+)*(?=[^\W\d_]))"
-    r"|(?P<word>\.?(?:[^\W\d_]\.){2,}|(?:(?<=\s)\.|^\.)?[^\W_][\w\u0900-\u0dff\u0e31-\u0ecd]*"
+    r"|(?P<word>(?<!\S)'s(?!\w)|(?<!\S)--?(?=[^\W\d_])[\w-]+|\.?(?:[^\W\d_]\.){2,}|(?:(?<=\s)\.|^\.)?[^\W_][\w\u0900-\u0dff\u0e31-\u0ecd]*"
     r"(?:['.@&][^\W_][\w\u0900-\u0dff]*)*(?:\+\+|[+#](?![^\W_]))?'?)"
     r"|(?P<sign>[^\w\s])"
 )
-"""A number, with what stands between its digits; a word, with what joins its parts (`o'neill`, `node.js`, `c++`);
-or one other sign."""
+"""A number, with what stands between its digits; a word, with what joins its parts (`o'neill`, `node.js`, `c++`) or
+begins an option (`--hard`); or one other sign."""
 _LETTERS: Final = re.compile(r"\.?(?:[^\W\d_]\.){2,}")
 """An abbreviation with its dots."""
 _SILENT: Final = frozenset(".,;:!?¿¡'\"“”„«»()[]{}-–—…*_`~|。，！？、؟")
-"""Signs that change nothing between words. Others do: `<`, `=`, `%`, `€`, `/`, `#`, `&`."""
-_NAMED: Final = frozenset(("US", "IT", "WHO", "AM", "OR", "IN", "IS"))
-"""Abbreviations that are other words without their capitals; a state or a product is no pronoun."""
+"""Signs that change nothing between words, unless they are part of a formula. Others always do: `<`, `=`, `%`, `€`."""
+_BETWEEN: Final = frozenset("-–—*_~|':!^")
+"""Those that say something between two numbers or letters."""
+_CLOSING: Final = frozenset(".;:!?,。，！？")
+_BRACKETS: Final = frozenset("()[]{}|")
+_OPERATORS: Final = frozenset("+*/=<>^×÷%")
+_NAMED: Final = {name: f"{'.'.join(name.lower())}." for name in ("US", "IT", "WHO", "AM", "OR", "IN", "IS")}
+"""Abbreviations that are other words without their capitals: a state is no pronoun, so that it keeps its dots."""
+_SLOPPY: Final = frozenset(
+    (
+        "kb",
+        "mb",
+        "gb",
+        "tb",
+        "kg",
+        "km",
+        "cm",
+        "mm",
+        "ml",
+        "mi",
+        "lb",
+        "oz",
+        "ft",
+        "am",
+        "pm",
+        "k",
+        "b",
+        "v",
+        "w",
+        "c",
+        "f",
+        "kwh",
+        "khz",
+        "mhz",
+        "ghz",
+        "mph",
+        "kmh",
+    )
+)
+"""Units that many write with other capitals, and mean the same."""
 
 _EXPANDED: Final = """
-can't=can not|cannot=can not|won't=will not|shan't=shall not|ain't=is not|let's=let us|gonna=going to|wanna=want to
+can't=can not|cannot=can not|won't=will not|wont=will not|shan't=shall not|ain't=is not|let's=let us
+gonna=going to|wanna=want to
 gotta=got to|cant=can not|dont=do not|doesnt=does not|didnt=did not|isnt=is not|arent=are not|wasnt=was not
 werent=were not|hasnt=has not|havent=have not|hadnt=had not|couldnt=could not|wouldnt=would not|shouldnt=should not
 mustnt=must not|whats=what is|wheres=where is|whos=who is|hows=how is|whens=when is|whys=why is|thats=that is
@@ -43,6 +83,29 @@ _WHOLE: Final = {
     for short, _, long in (each.partition("=") for each in line.split("|") if each)
 }
 _ENDS: Final = {"n't": "not", "'m": "am", "'re": "are", "'ve": "have", "'ll": "will", "'d": "would"}
+_HELPING: Final = frozenset(
+    (
+        "is",
+        "are",
+        "was",
+        "were",
+        "do",
+        "does",
+        "did",
+        "has",
+        "have",
+        "had",
+        "could",
+        "would",
+        "should",
+        "might",
+        "need",
+        "dos",
+        "doe",
+        "can",
+    )
+)
+"""Before `nt` these make a no, however it is spelt."""
 _IS_AFTER: Final = frozenset(
     [
         "what",
@@ -82,6 +145,7 @@ _REQUESTS: Final = {
     if each
 }
 _OPENING: Final = frozenset(each[0] for each in _REQUESTS)
+_COURTESY: Final = frozenset(word for each in _REQUESTS for word in each)
 _LONGEST_REQUEST: Final = max(len(each) for each in _REQUESTS)
 _ADDRESS: Final = frozenset(("can", "could", "would", "will"))
 _QUESTION_WORDS: Final = frozenset(
@@ -122,6 +186,10 @@ class Token:
     """Whether it was written with a capital, or with a digit or a sign inside, as names are."""
     number: bool = False
     """Whether it begins with a digit or a minus."""
+    sign: bool = False
+    """Whether it is a sign, neither number nor word."""
+    closes: bool = False
+    """Whether a sentence or a part of one ends with it."""
 
 
 def tokens(text: str) -> Sequence[Token]:
@@ -132,18 +200,22 @@ def tokens(text: str) -> Sequence[Token]:
     if not text.isascii():
         whole = text.encode(errors="replace").decode()  # a caller may send half a character
         plain = unicodedata.normalize("NFKC", whole.translate(_QUOTES)).translate(_QUOTES)
+        if len(plain) > LONGEST:  # one character may stand for eighteen
+            return ()
+    plain = _MINUS.sub("-", plain)
     if 2 * sum(map(str.isupper, plain)) > len(plain) and " " in plain.strip():
         plain = plain.casefold()  # shouted: no word stands out
     found: list[Token] = []
     for match in _WORD.finditer(plain):
         if match["sign"]:
-            if match[0] not in _SILENT:
-                found.extend(Token(word=each) for each in _WHOLE.get(match[0], (match[0],)))
+            found.extend(Token(word=each, sign=not each.isalpha()) for each in _WHOLE.get(match[0], (match[0],)))
         elif match["number"]:
             found.append(Token(word=match[0], number=True))
+        elif found and found[-1].number:
+            found.extend(_measured(match[0]))
         else:
             found.extend(_worded(match[0]))
-    return _bare(found)
+    return _bare(_spoken(found))
 
 
 def normal(found: Sequence[Token]) -> str:
@@ -155,17 +227,75 @@ def normal(found: Sequence[Token]) -> str:
     return " ".join([token.word for token in found])
 
 
+def _spoken(found: list[Token]) -> list[Token]:
+    """Return the words without the signs that change nothing where they stand."""
+    if not any(token.sign and token.word in _SILENT for token in found):
+        return found
+    formula = any(token.sign and token.word in _OPERATORS for token in found)
+    kept: list[Token] = []
+    for at, token in enumerate(found):
+        if not token.sign or token.word not in _SILENT or _says(found, at, formula):
+            kept.append(token)
+        elif token.word in _CLOSING and kept and at + 1 < len(found):
+            kept[-1] = replace(kept[-1], closes=True)
+    return kept
+
+
+def _says(found: Sequence[Token], at: int, formula: bool) -> bool:
+    """Return whether a sign is part of a formula or a number: `5 - 3`, `(2 + 3) / 4`, `!=`, `5!`, `~5`, `2 ** 3`."""
+    sign = found[at].word
+    before, after = at - 1, at + 1
+    follows = found[after].word if after < len(found) else ""
+    if sign == "!" and ((at and _operand(found[before])) or follows == "="):
+        return bool(found[before].number) or follows in ("=", *_OPERATORS)
+    if sign == "~" and after < len(found) and found[after].number:
+        return True
+    if sign in _BRACKETS and formula:
+        return any(0 <= each < len(found) and _operand(found[each]) for each in (before, after))
+    if sign not in _BETWEEN:
+        return False
+    while before >= 0 and found[before].sign:
+        before -= 1
+    while after < len(found) and found[after].sign:
+        after += 1
+    return before >= 0 and after < len(found) and _operand(found[before]) and _operand(found[after])
+
+
+def _operand(token: Token) -> bool:
+    return token.number or (len(token.word) == 1 and not token.sign)
+
+
+def _measured(written: str) -> tuple[Token, ...]:
+    """Return the word after a number: a short one may be a unit, whose capitals tell mega from milli, byte from bit."""
+    word = written.casefold()
+    usual = len(written) > 2 and written in (word.upper(), word.capitalize())
+    if usual or written == word or len(written) > 4 or not written.isalpha() or word in ("i", "a"):
+        return _worded(written)
+    return _worded(word) if word in _SLOPPY and written not in _BITS else (Token(word=written, capital=True),)
+
+
+_BITS: Final = frozenset(("Kb", "Mb", "Gb", "Tb"))
+
+
 @lru_cache(maxsize=20_000)
 def _worded(written: str) -> tuple[Token, ...]:
+    if written == "'s":
+        return (Token(word=written),)
     written = written.strip("'")
     if _LETTERS.fullmatch(written):
         written = written.replace(".", "")
+        if written.upper() in _NAMED:
+            written = written.upper()
     if written in _NAMED:
-        return (Token(word=written, capital=True),)
+        return (Token(word=_NAMED[written], capital=True),)
+    if written in ("R", "U"):
+        return (Token(word=written, capital=True),)  # a language, a level: no `are`, no `you`
     word = written.casefold()
     if word in _WHOLE:
         return tuple(Token(word=each) for each in _WHOLE[word])
     capital = written != word or any(each.isdigit() for each in word)
+    if word.endswith("nt") and word[:-2] in _HELPING:
+        return Token(word=word[:-2]), Token(word="not")
     for end, full in _ENDS.items():
         if word.endswith(end) and len(word) > len(end):
             return Token(word=word[: -len(end)], capital=capital), Token(word=full)
@@ -177,31 +307,46 @@ def _worded(written: str) -> tuple[Token, ...]:
 
 def _bare(found: list[Token]) -> list[Token]:
     """Return the words without what is only courtesy, at the ends; a question of nothing else stays what it is."""
-    start, end = 0, len(found)
-    while start < end:
-        length = _request(found, start, end) if found[start].word in _OPENING else 0
-        if not length:
-            break
-        start += length
-    for ending in _ENDING:
-        first = end - len(ending)
-        ends = first > start + 1 and tuple(each.word for each in found[first:end]) == ending
-        if ends and found[first - 1].word not in _QUOTING:
-            end = first
-    return found[start:end] if end > start else found
+    while True:
+        start, end = _courteous(found), len(found)
+        for ending in _ENDING:
+            first = end - len(ending)
+            ends = first > start + 1 and tuple(each.word for each in found[first:end]) == ending
+            if ends and found[first - 1].word not in _QUOTING:
+                end = first
+        if end <= start or end - start == len(found):
+            return found
+        found = found[start:end]
 
 
-def _request(found: Sequence[Token], start: int, end: int) -> int:
+def _courteous(found: Sequence[Token]) -> int:
+    """Return how many words at the beginning only ask to be told."""
+    last = 0
+    while last < len(found) and found[last].word in _COURTESY:
+        last += 1
+    # From the end to the beginning, since `can you` asks to be told only before what does.
+    lengths = [0] * (len(found) + 1)
+    for at in range(last - 1, -1, -1):
+        if found[at].word in _OPENING:
+            lengths[at] = _request(found, at, lengths)
+    start = 0
+    while lengths[start]:
+        start += lengths[start]
+    return start
+
+
+def _request(found: Sequence[Token], start: int, lengths: Sequence[int]) -> int:
     """Return how many words from here on only ask to be told: 0 if none, or if they may be the question itself."""
+    end = len(found)
     for length in range(min(_LONGEST_REQUEST, end - start), 0, -1):
-        words = tuple(each.word for each in found[start : start + length])
+        words = tuple([each.word for each in found[start : start + length]])
         asking = _REQUESTS.get(words)
         if asking is None:
             continue
         following = found[start + length].word if start + length < end else ""
         if asking and following not in _QUESTION_WORDS:
             continue  # `tell me a story`, `do you know Ann`
-        if words[0] in _ADDRESS and not _request(found, start + length, end):
+        if words[0] in _ADDRESS and not lengths[start + length]:
             continue  # `can you swim`
         if words != ("please",) or following not in ("", "is", "are"):
             return length

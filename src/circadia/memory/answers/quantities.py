@@ -1,22 +1,39 @@
-"""The numbers of a question with their units, in any spelling: `5k`, `5,000`, `five thousand`, `$5` and `5 dollars`."""
+"""The numbers of a question with their units and bounds, in any spelling: `5k`, `five thousand`, `at least $5`."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from decimal import Decimal, InvalidOperation
 from typing import Final
 
+from circadia.memory.answers.measures import BOUNDS, BOUNDS_AFTER, MULTIPLES, NUMBER_WORDS, TIME_UNITS, UNITS
 from circadia.memory.answers.normal import Token
-from circadia.memory.answers.word_classes import MULTIPLES, NUMBER_WORDS, UNITS
 
-_ENDINGS: Final = frozenset(("st", "nd", "rd", "th", "s"))
+_ENDINGS: Final = frozenset(("st", "nd", "rd", "th"))
 _COUNTING: Final = NUMBER_WORDS.keys() | MULTIPLES.keys()
 _CURRENCIES: Final = frozenset(each for each in UNITS if not each.isalnum() and each != "%")
+_PASSED: Final = frozenset(("the", "a", "an", "of", "is", "are", "just", "only", *UNITS))
+"""What may stand between a bound and its number."""
 
 
-def quantities(tokens: Sequence[Token]) -> tuple[Sequence[str], frozenset[tuple[str, str]], frozenset[int]]:
-    """Return the numbers in order, numbers with their units, and the places of all words of numbers."""
-    values: list[str] = []
-    paired: set[tuple[str, str]] = set()
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Quantity:
+    """One number of a question."""
+
+    value: str
+    """In its one form."""
+    unit: str
+    """The unit after it or before it; empty if it has none that is known."""
+    bound: str
+    """On which side of it, by the words around it: `at least`, `before`, …; empty if it is meant itself."""
+    counted: str
+    """The word after it, whatever it is."""
+
+
+def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[int]]:
+    """Return the numbers in order, and the places of all of their words and units."""
+    found: list[Quantity] = []
     places: set[int] = set()
+    words = [token.word for token in tokens]
     at = 0
     while at < len(tokens):
         if not tokens[at].number and tokens[at].word not in _COUNTING:
@@ -27,16 +44,43 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[str], frozenset[tuple[
             at += 1
             continue
         places.update(range(at, end))
-        values.append(value)
-        unit = ""
-        if end < len(tokens) and tokens[end].word in UNITS:
-            unit = UNITS[tokens[end].word]
-        elif at and tokens[at - 1].word in _CURRENCIES:
-            unit = UNITS[tokens[at - 1].word]
-        if unit:
-            paired.add((value, unit))
+        unit, after = "", words[end] if end < len(words) else ""
+        if after in UNITS:
+            unit = UNITS[after]
+            places.add(end)
+        elif at and words[at - 1] in _CURRENCIES:
+            unit = UNITS[words[at - 1]]
+        if unit and "." in value:
+            value = value.rstrip("0").rstrip(".")  # of an amount; 1.10 is a version
+        found.append(Quantity(value=value, unit=unit, bound=_bound(words, at, end, unit), counted=after))
         at = end
-    return values, frozenset(paired), frozenset(places)
+    return found, frozenset(places)
+
+
+def bound_before(words: Sequence[str], at: int) -> str:
+    """Return the bound that the words before a place set; empty if none."""
+    before = at
+    while before and words[before - 1] in _PASSED:
+        before -= 1
+    for length in (3, 2, 1):
+        bound = BOUNDS.get(" ".join(words[max(before - length, 0) : before]))
+        if bound is not None:
+            return bound
+    return ""
+
+
+def _bound(words: Sequence[str], at: int, end: int, unit: str) -> str:
+    bound = bound_before(words, at)
+    if bound == "for" and (unit not in TIME_UNITS or "old" in words[end : end + 2]):
+        return ""
+    if bound:
+        return bound
+    for start in range(end, min(end + 3, len(words))):  # `5 or more`, `5 kg at most`
+        for length in (2, 3):
+            bound = BOUNDS_AFTER.get(" ".join(words[start : start + length]))
+            if bound is not None:
+                return bound
+    return ""
 
 
 def _number(tokens: Sequence[Token], at: int) -> tuple[int, str | None]:
@@ -53,16 +97,19 @@ def _number(tokens: Sequence[Token], at: int) -> tuple[int, str | None]:
         if 20 <= value < 100 and at < len(tokens) and 0 < NUMBER_WORDS.get(tokens[at].word, 0) < 10:
             value += NUMBER_WORDS[tokens[at].word]
             at += 1
-    elif first.word in MULTIPLES and first.word not in ("k", "bn", "lac"):
+    elif first.word in MULTIPLES and first.word not in ("k", "bn", "lac", "M"):
         value = Decimal(1)
     else:
         return at, None
-    if isinstance(value, Decimal):
-        while at < len(tokens) and tokens[at].word in MULTIPLES:
-            value *= MULTIPLES[tokens[at].word]
-            at += 1
-        value = f"{value.normalize():f}" if value else "0"
-    return at, value
+    if not isinstance(value, Decimal):
+        return at, value
+    multiplied = at
+    while at < len(tokens) and tokens[at].word in MULTIPLES:
+        value *= MULTIPLES[tokens[at].word]
+        at += 1
+    if at > multiplied:
+        value = value.normalize()
+    return at, f"{value:f}" if value else "0"
 
 
 def _value(written: str) -> Decimal | str:

@@ -9,8 +9,10 @@ from typing import Final, cast
 import Stemmer
 
 from circadia.memory.answers import word_classes as classes
+from circadia.memory.answers.deixis import stands_alone
+from circadia.memory.answers.measures import UNITS
 from circadia.memory.answers.normal import Token, tokens
-from circadia.memory.answers.quantities import quantities
+from circadia.memory.answers.quantities import Quantity, bound_before, quantities
 from circadia.memory.terms import asked_terms
 
 _stem: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
@@ -40,28 +42,32 @@ class Reading:
     """All words, in order."""
     telling: Sequence[Word]
     """Those that tell what is asked for, in order, without numbers."""
-    numbers: Sequence[str]
-    """All numbers, in order."""
-    measures: frozenset[tuple[str, str]]
-    """Numbers with their units."""
+    quantities: Sequence[Quantity]
+    """All numbers, in order, with their units and bounds."""
     units: frozenset[str]
     """All units."""
-    times: frozenset[str]
-    """Days, months, times of day and relative times."""
-    negations: int
-    """How often it says no."""
+    times: frozenset[tuple[str, str]]
+    """Days, months, times of day and relative times, each with its bound: before, after, by, … or none."""
+    negations: Sequence[tuple[str, str]]
+    """What says no, or not quite, in order, each with the stem of the word that it says it of."""
     quantifiers: Sequence[str]
     """How much of what is meant, by class."""
+    modals: frozenset[str]
+    """What has to be, ought to be, may be."""
     asks: str
     """What kind of answer it wants: what, who, when, where, why, how, how many, …, whether; empty if not said."""
     past: bool
     """Whether it asks for what was."""
     future: bool
     """Whether it asks for what will be."""
-    persons: frozenset[str]
-    """Who is spoken of by pronoun: i, you, he, she, they."""
+    persons: Sequence[tuple[str, bool]]
+    """Who is spoken of by pronoun, in order: i, you, he, she, they; and whether by a possessive."""
+    signs: Sequence[str]
+    """Signs and emoji, in order, but those of units."""
     passive: bool
     """Whether a form of `be` stands before a `by`."""
+    english: bool
+    """Whether its small words are English, so that what is known of them holds."""
     alone: bool
     """Whether it can be understood without what was said before."""
 
@@ -69,24 +75,29 @@ class Reading:
 def read(found: Sequence[Token]) -> Reading:
     """Take a question apart."""
     words = [token.word for token in found]
-    values, measures, places = quantities(found)
+    values, places = quantities(found)
     known = set(words)
+    telling = _telling(found, places)
     return Reading(
         words=words,
-        telling=_telling(found, places),
-        numbers=values,
-        measures=measures,
-        units=frozenset(classes.UNITS[each] for each in known & classes.UNITS.keys()),
+        telling=telling,
+        quantities=values,
+        units=frozenset(UNITS[each] for each in known & UNITS.keys()),
         times=_times(words),
-        negations=sum(each in classes.NEGATIONS for each in words),
+        negations=_negations(words),
         quantifiers=[classes.QUANTIFIERS[each] for each in words if each in classes.QUANTIFIERS],
+        modals=_modals(words),
         asks=_asks(words),
         past=not known.isdisjoint(classes.PAST),
-        future=not known.isdisjoint(classes.FUTURE) or _follows(words, "going", "to"),
-        persons=_persons(known),
+        future=not known.isdisjoint(classes.FUTURE) or ("going", "to") in itertools.pairwise(words),
+        persons=[
+            (_PERSONS[each], each in classes.POSSESSIVES) for each in words if each in _PERSONS
+        ],
+        signs=[token.word for token in found if token.sign and token.word not in UNITS and token.word != "/"],
         passive="by" in known and not known.isdisjoint(_BE),
-        alone=stands_alone(words),
-    )
+        english=_english(found),
+        alone=stands_alone(found),
+    )  # fmt: skip
 
 
 def subjects(text: str) -> Sequence[int]:
@@ -96,6 +107,16 @@ def subjects(text: str) -> Sequence[int]:
 
 
 _BE: Final = frozenset(("is", "are", "was", "were", "be", "been", "being"))
+_PERSONS: Final = {
+    word: name
+    for name, group in (
+        ("i", classes.FIRST), ("you", classes.SECOND), ("he", classes.MALE), ("she", classes.FEMALE),
+        ("they", classes.PLURAL),
+    )
+    for word in group
+}  # fmt: skip
+ENGLISH: Final = 0.2
+"""Share of the words, numbers aside, that hold an English question together at least."""
 
 
 def _telling(found: Sequence[Token], numbers: frozenset[int]) -> Sequence[Word]:
@@ -103,31 +124,105 @@ def _telling(found: Sequence[Token], numbers: frozenset[int]) -> Sequence[Word]:
     role = ""
     for at, token in enumerate(found):
         word = token.word
-        if word in classes.PLACED:
+        lettered = len(word) == 1 and _lettered(found, at)
+        if word in classes.PLACED and not lettered:
             role = classes.PLACED[word]
-        elif at not in numbers and word not in classes.EMPTY:
-            name = token.capital and at > 0
-            telling.append(Word(word=word, stem=classes.UNITS.get(word) or _stem(word), at=at, role=role, name=name))
+        elif at not in numbers and not token.sign and (lettered or word not in classes.EMPTY):
+            name = (token.capital and at > 0) or lettered
+            telling.append(Word(word=word, stem=UNITS.get(word) or _stem(word), at=at, role=role, name=name))
             role = ""
         elif word in classes.AUXILIARIES or word in classes.COORDINATING:
             role = ""
     return telling
 
 
-def _times(words: Sequence[str]) -> frozenset[str]:
-    found = {classes.DAYS_AND_TIMES[each] for each in words if each in classes.DAYS_AND_TIMES}
-    if (
-        len(words) > 1
-        and "am" in found
-        and not any(words[at - 1].isdigit() for at, each in enumerate(words) if each == "am")
-    ):
-        found.discard("am")
-    found |= {
-        f"{before} {classes.UNITS[after]}"
-        for before, after in itertools.pairwise(words)
-        if before in ("this", "last", "next", "past") and after in classes.UNITS
-    }
+def _lettered(found: Sequence[Token], at: int) -> bool:
+    """Return whether a letter is a name, as in `plan a`."""
+    before = found[at - 1].word if at else ""
+    if before in classes.LETTERED:
+        return True
+    token = found[at]
+    if token.word != "a" or not at or before in classes.EMPTY:
+        return False
+    after = found[at + 1].word if at + 1 < len(found) else ""
+    return (token.capital and not found[at - 1].capital) or not after or after in classes.AUXILIARIES
+
+
+def _times(words: Sequence[str]) -> frozenset[tuple[str, str]]:
+    found: set[tuple[str, str]] = set()
+    for at, word in enumerate(words):
+        time = classes.DAYS_AND_TIMES.get(word)
+        before = words[at - 1] if at else ""
+        if time is None or (word == "am" and not before[:1].isdigit()):
+            continue
+        if before in _RELATIVE:
+            found.add((before, ""))
+            at -= 1
+        bound = bound_before(words, at)
+        found.add((time, bound if bound in _TIME_BOUNDS else ""))
+    for at, (before, after) in enumerate(itertools.pairwise(words)):
+        if before in _RELATIVE and after in UNITS:
+            bound = bound_before(words, at)
+            found.add((f"{before} {UNITS[after]}", bound if bound in _TIME_BOUNDS else ""))
     return frozenset(found)
+
+
+_RELATIVE: Final = frozenset(("this", "last", "next", "past", "previous", "coming"))
+_TIME_BOUNDS: Final = frozenset(("before", "after", "since", "until", "by", "except", "every"))
+
+
+def _negations(words: Sequence[str]) -> Sequence[tuple[str, str]]:
+    found: list[tuple[str, str]] = []
+    for at, word in enumerate(words):
+        after = words[at + 1] if at + 1 < len(words) else ""
+        if word in classes.NEARLY and not after[:1].isdigit():
+            found.append((classes.NEARLY[word], _following(words, at)))
+        elif (word in classes.NEGATIONS and (word != "nor" or "neither" not in words)) or (
+            word in classes.FAILING and after == "to"
+        ):
+            found.append(("no", _following(words, at)))
+    return found
+
+
+def _following(words: Sequence[str], at: int) -> str:
+    """Return the stem of the next word that says something, if only `need`."""
+    for word in words[at + 1 :]:
+        if word in classes.LIGHT or (word not in classes.EMPTY and word not in classes.PLACED):
+            return _stem(word)
+    return ""
+
+
+def _modals(words: Sequence[str]) -> frozenset[str]:
+    found = {classes.MODALS[each] for each in words if each in classes.MODALS}
+    if not {("have", "to"), ("has", "to"), ("had", "to"), ("need", "to"), ("got", "to")}.isdisjoint(
+        itertools.pairwise(words)
+    ):
+        found.add("must")
+    return frozenset(found)
+
+
+def _english(found: Sequence[Token]) -> bool:
+    """Return whether enough of the words, names and numbers aside, are small English ones, and all letters Latin."""
+    words = [
+        token.word for at, token in enumerate(found)
+        if not (token.number or token.sign or (token.capital and at and token.word not in classes.ENGLISH))
+    ]  # fmt: skip
+    if any(not token.word.isascii() and any(map(_strange, token.word)) for token in found):
+        return False
+    known = [word for word in words if word in classes.ENGLISH]
+    ambiguous = sum([word in classes.ABROAD for word in known])
+    if ambiguous == len(known) < _SURELY and "is" not in known:
+        return False
+    return len(known) - ambiguous / 2 >= ENGLISH * len(words)
+
+
+_SURELY: Final = 4
+"""Words that are English and of other languages too, which together are enough."""
+
+
+def _strange(letter: str) -> bool:
+    """Return whether it is a letter that no English word is written with."""
+    return letter.isalpha() and letter > "\u024f"
 
 
 def _asks(words: Sequence[str]) -> str:
@@ -144,6 +239,8 @@ def _asks(words: Sequence[str]) -> str:
                 return f"how {'many' if after == 'much' else after}"
             return "why" if after == "come" else "how"
         if kind == "what":
+            if not classes.PRICED.isdisjoint(words):
+                return "how many"
             for noun in words[at + 1 : at + 7]:
                 if noun in classes.REALLY:
                     return classes.REALLY[noun]
@@ -151,50 +248,3 @@ def _asks(words: Sequence[str]) -> str:
                     break
         return kind
     return ""
-
-
-def _persons(known: set[str]) -> frozenset[str]:
-    groups = (
-        ("i", classes.FIRST), ("you", classes.SECOND), ("he", classes.MALE), ("she", classes.FEMALE),
-        ("they", frozenset(("they", "them", "their", "theirs"))),
-    )  # fmt: skip
-    return frozenset(name for name, group in groups if not known.isdisjoint(group))
-
-
-def _follows(words: Sequence[str], first: str, second: str) -> bool:
-    return any(pair == (first, second) for pair in itertools.pairwise(words))
-
-
-def stands_alone(words: Sequence[str]) -> bool:
-    """Return whether nothing points out of the question."""
-    told = 0
-    for at, word in enumerate(words):
-        after = words[at + 1] if at + 1 < len(words) else ""
-        if word in _REFERRING:
-            if told < ANTECEDENT and not _expletive(words, at):
-                return False
-        elif word not in classes.EMPTY and word not in classes.QUANTIFIERS:
-            told += 1
-        if word in ("one", "ones") and at and words[at - 1] in _ONE_OF_THEM and after in ("", "is", "are"):
-            return False
-    if words[:2] in (["what", "about"], ["how", "about"]) or words[:1] in (["and"], ["but"], ["or"], ["then"]):
-        return False
-    return told > 0
-
-
-ANTECEDENT: Final = 2
-"""Telling words that must stand before a pronoun, so that one of them may be what it stands for."""
-_REFERRING: Final = frozenset(
-    ["it", "this", "that", "these", "those", "former", "latter", "he", "she", "him", "they", "them"]
-)
-_ONE_OF_THEM: Final = frozenset(
-    ["this", "that", "first", "second", "third", "last", "next", "other", "another", "same", "which"]
-)
-
-
-def _expletive(words: Sequence[str], at: int) -> bool:
-    """Return whether `it` or `that` stands for what follows: `is it true that`, `how long does it take to`."""
-    rest = words[at + 1 :]
-    if words[at] == "it":
-        return any(each in ("to", "that", "if", "when", "for", "like", "take", "raining") for each in rest)
-    return words[at] in ("that", "those") and at > 1 and words[at - 1] not in classes.AUXILIARIES

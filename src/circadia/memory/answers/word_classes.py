@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 
-def _classes(lines: str) -> Mapping[str, str]:
+def by_class(lines: str) -> Mapping[str, str]:
     """Return the class of each word; the first word of a line names its class."""
     return {word: line.split()[0] for line in lines.strip().splitlines() for word in line.split()}
 
@@ -15,10 +15,25 @@ def _set(words: str) -> frozenset[str]:
 
 ARTICLES: Final = _set("a an the 's some")
 """Words that may come and go."""
-NEGATIONS: Final = _set(
-    "not no never none nobody nothing nowhere neither nor without hardly barely unable except unless instead rather non"
-)
-QUANTIFIERS: Final = _classes("""
+NEGATIONS: Final = _set("not no never none nobody nothing nowhere neither nor without except unless instead rather non")
+FAILING: Final = by_class("""
+fail fails failed failing refuse refuses refused refusing decline declines declined neglect forget forgets forgot
+forgetting unable unwilling reluctant cease
+""")
+"""Before `to` these say no."""
+DENYING: Final = _set("""
+avoid avoids avoided avoiding deny denies denied denying lack lacks lacked lacking pretend pretends pretended pretending
+prevent prevents prevented preventing stop stops stopped stopping quit quits quitting refuse refuses refused refusing
+fail fails failed failing forget forgets forgot forgetting skip skips skipped miss misses missed reject resist oppose
+""")
+"""What one question may not say besides all that the other says, in however many words."""
+NEARLY: Final = by_class("""
+almost nearly practically virtually
+barely hardly scarcely
+partly partially half
+""")
+"""Less than what they stand before, each in its own way."""
+QUANTIFIERS: Final = by_class("""
 all every each everyone everybody everything always whole entire
 both
 only just solely exclusively sole alone merely
@@ -35,6 +50,14 @@ other another else others
 same
 """)
 """How much of what is meant."""
+CLASHING: Final = frozenset(
+    frozenset(pair.split())
+    for pair in (
+        "all some", "all few", "all most", "all half", "all least", "most few", "most least", "many few", "first last",
+        "only also", "both half", "all only", "both only",
+    )
+)  # fmt: skip
+"""Of which a question may not say the one where another says the other, in whatever words."""
 LOOSE_QUANTIFIERS: Final = _set("some any many other few most least same just")
 """What one question may say and the other leave out; against another quantifier it counts."""
 OPPOSITES: Final = tuple(
@@ -92,9 +115,9 @@ OPPOSED: Final[Mapping[str, frozenset[str]]] = {
 OPPOSING_PREFIXES: Final = ("un", "in", "im", "il", "ir", "non", "dis", "mis", "anti", "a")
 """What makes a word its opposite."""
 
-PLACED: Final = _classes("""
+PLACED: Final = by_class("""
 from
-to towards into
+to towards toward into
 by
 for
 than
@@ -103,19 +126,32 @@ with
 without
 in inside within
 at
-on onto
+on onto upon
+off
 after
 before
 over above
-under below
-about regarding
-between
-during
+under below beneath
+about regarding concerning
+between among
+during while
 through via
 against
+since
+until till
+behind
+beyond
+across
+around
+near
+despite
+except
+as
 """)
 """Prepositions, which say what part the next word plays."""
-TOLD_APART: Final = _set("from to by than after before over under without against")
+TOLD_APART: Final = _set(
+    "from to by than after before over under without against off since until behind beyond except as"
+)
 """Those that a question cannot change for another without asking something else."""
 COORDINATING: Final = _set("and or vs versus & between")
 """What stands on the two sides of one of these may change places."""
@@ -125,20 +161,41 @@ AUXILIARIES: Final = _set(
 )
 PAST: Final = _set("was were did had")
 FUTURE: Final = _set("will shall")
-DUTY: Final = _set("should must shall ought need")
-ABILITY: Final = _set("can could may might able")
+MODALS: Final = by_class("""
+must shall
+should ought
+can could able may might
+""")
+"""What has to be, what ought to be, and what may be."""
+LIGHT: Final = by_class("""
+get gets got getting obtain
+make makes made making
+use uses used using
+need needs needed needing require requires required
+want wants wanted wanting
+like likes liked liking
+know knows knew knowing
+think thinks thought thinking
+mean means meant meaning
+have has had having
+""")
+"""Verbs that tell little by themselves; one in the place of another tells more."""
 
 FIRST: Final = _set("i me my mine myself we us our ours ourselves")
 SECOND: Final = _set("you your yours yourself yourselves")
 ANYONE: Final = _set("one someone somebody anyone anybody people person everyone")
-THIRD: Final = _set("he him his himself she her hers herself it its itself they them their theirs themselves")
 MALE: Final = _set("he him his himself")
 FEMALE: Final = _set("she her hers herself")
-POINTING: Final = _set("this that these those former latter above aforementioned")
+PLURAL: Final = _set("they them their theirs themselves")
+THING: Final = _set("it its itself")
+THIRD: Final = MALE | FEMALE | PLURAL | THING
+SUBJECTS: Final = _set("i we you")
+"""Pronouns that may stand for anybody who does something."""
+POSSESSIVES: Final = _set("my your his her their our its")
 
 MEASURED: Final = _set("many much long old far often big tall high fast deep large heavy wide hot cold soon late young")
 """After `how` these ask for an amount."""
-ASKING: Final = _classes("""
+ASKING: Final = by_class("""
 what which
 who whom whose
 when
@@ -160,7 +217,10 @@ REALLY: Final = {
 }  # fmt: skip
 """What `what is the … of` asks for by its noun."""
 
-DAYS_AND_TIMES: Final = _classes("""
+PRICED: Final = _set("cost costs price prices")
+"""What has one of these asks how much."""
+
+DAYS_AND_TIMES: Final = by_class("""
 january jan
 february feb
 march
@@ -206,76 +266,6 @@ am
 pm
 """)
 """When; `last` is a quantifier."""
-UNITS: Final = _classes("""
-usd $ dollar dollars buck bucks
-eur € euro euros
-gbp £ pound pounds quid
-inr ₹ rs rupee rupees
-jpy ¥ yen
-btc bitcoin
-% percent percentage
-km kilometer kilometers kilometre kilometres kms
-mile miles mi
-meter meters metre metres
-cm centimeter centimeters centimetre centimetres
-mm millimeter millimeters
-inch inches
-foot feet ft
-yard yards
-kg kilo kilos kilogram kilograms kgs
-gram grams
-mg milligram milligrams
-ounce ounces oz
-lb lbs
-ton tons tonne tonnes
-liter liters litre litres
-ml milliliter milliliters
-gallon gallons
-second seconds sec secs
-minute minutes mins
-hour hours hr hrs
-day days
-week weeks
-month months
-year years yr yrs
-decade decades
-century centuries
-celsius
-fahrenheit
-kelvin
-kb kilobyte kilobytes
-mb megabyte megabytes
-gb gigabyte gigabytes
-tb terabyte terabytes
-mhz
-ghz
-watt watts
-kw kilowatt kilowatts
-kwh
-volt volts
-mph
-kmh
-acre acres
-hectare hectares
-calorie calories
-""")
-MULTIPLES: Final = {
-    "k": 10**3, "hundred": 10**2, "thousand": 10**3, "lakh": 10**5, "lakhs": 10**5, "lac": 10**5, "million": 10**6,
-    "crore": 10**7, "crores": 10**7, "billion": 10**9, "bn": 10**9, "trillion": 10**12, "dozen": 12,
-}  # fmt: skip
-_SMALL: Final = (
-    "two three four five six seven eight nine ten eleven twelve thirteen fourteen fifteen sixteen seventeen eighteen "
-    "nineteen"
-)
-_TENS: Final = "twenty thirty forty fifty sixty seventy eighty ninety"
-_ORDINALS: Final = "third fourth fifth sixth seventh eighth ninth tenth"
-NUMBER_WORDS: Final = {
-    **{word: at for at, word in enumerate(_SMALL.split(), 2)},
-    **{word: 10 * at for at, word in enumerate(_TENS.split(), 2)},
-    **{word: at for at, word in enumerate(_ORDINALS.split(), 3)},
-    "zero": 0, "twice": 2, "double": 2, "triple": 3, "couple": 2, "pair": 2,
-}  # fmt: skip
-
 EMPTY: Final = _set("""
 a an the 's of to in on at for with about as and or but so than then there that which be is are am was were been being
 do does did has have had will would can could should may might must i me my you your yours we us our one ones it its he
@@ -284,3 +274,30 @@ exactly ever just very too also please get got like mean know think use make wan
 way ways good best from by into going
 """)
 """Words that tell little of what is asked for; the others are compared one by one."""
+FILLERS: Final = _set("""
+also already actual actually basically basic certain commonly common currently current definitely different easily easy
+effective effectively ever exact exactly explain exist existing generally good great just kind kinds literally main
+manually normally particular personally possible possibly precisely properly proper quickly quick real really right
+several simply simple sort specific specifically still successfully such sure thing things top type types typical
+typically usual usually various very well whole best better fast way ways method methods step steps someone somebody
+people person everyone anyone anybody one do does did done doing happen happens go going try tell list describe suggest
+recommend name called famous tips tip idea ideas example examples make makes made having become becomes available
+similar truly known meant start starting myself own entire even written choice choices word words
+""")
+"""Words that one question may have more than another that asks for the same."""
+LETTERED: Final = _set("""
+plan option type team group class grade vitamin test part section question answer choice version level category
+hepatitis blood terminal gate room row block building series stage phase column exhibit appendix schedule form variant
+platform zone wing unit hall serie visa item point model line
+""")
+"""Nouns that a single letter may name."""
+ABROAD: Final = _set(
+    "a in an am on me we as had has of is so was do no at over die was man for us i will also all her have under want "
+    "one to per about pour come most any"
+)
+"""English words that are words of other languages too."""
+ENGLISH: Final = (
+    EMPTY | AUXILIARIES | NEGATIONS | ARTICLES | frozenset(PLACED) | frozenset(QUANTIFIERS) | frozenset(MODALS)
+    | frozenset(ASKING) | frozenset(LIGHT) | MEASURED | PREPARING | FIRST | SECOND | THIRD | frozenset(REALLY)
+)  # fmt: skip
+"""Words by which a question shows that it is English."""

@@ -12,6 +12,9 @@ from circadia.memory.columns import Array
 MINIMAL: Final = 2
 """Most words of each question that a minimal change touches."""
 
+SMALL: Final = 6
+"""Most words of both together that differ, where a description that one of them adds still counts."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Wording:
@@ -31,6 +34,8 @@ class Wording:
     """Words that the second has more often."""
     minimal: bool
     """Whether so little differs that it was changed on purpose, or not at all."""
+    small: bool
+    """Whether not much more differs than what a question is put in, as `how can I` or `is it true that`."""
 
 
 def compared(a: Meaning, b: Meaning) -> Wording:
@@ -43,7 +48,7 @@ def compared(a: Meaning, b: Meaning) -> Wording:
     return Wording(
         near=near, only_a=only_a, only_b=only_b, more=more, less=less,
         nearest=float(near[only_a[0].at, only_b[0].at]) if alone else 0.0,
-        minimal=len(more) <= MINIMAL and len(less) <= MINIMAL,
+        minimal=len(more) <= MINIMAL and len(less) <= MINIMAL, small=len(more) + len(less) <= SMALL,
     )  # fmt: skip
 
 
@@ -53,3 +58,8 @@ def _own(mine: Meaning, other: Meaning) -> Sequence[Word]:
 
 def _surplus(mine: Counter[str], other: Counter[str]) -> Sequence[str]:
     return [word for word, count in mine.items() for _ in range(count - other.get(word, 0))]
+
+
+def against(ours: Sequence[str], theirs: Sequence[str]) -> str:
+    """Return what differs, in words."""
+    return f"{', '.join(ours) or 'nothing'} against {', '.join(theirs) or 'nothing'}"

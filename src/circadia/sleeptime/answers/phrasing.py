@@ -16,7 +16,7 @@ from circadia.memory.answers.guards import objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import WordVectors, meaning
 from circadia.memory.answers.normal import normal, tokens
-from circadia.memory.answers.reading import stands_alone
+from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.wording import compared
 from circadia.sleeptime.grounding import Sources, ungrounded
 from circadia.sleeptime.wording import unfit
@@ -86,7 +86,7 @@ def wrong(text: str, known: Sources) -> str:
         return "it has a link"
     if _ORDER.search(text):
         return "it gives orders"
-    if not stands_alone([token.word for token in tokens(text)]):
+    if not stands_alone(tokens(text)):
         return "it does not stand on its own"
     return ungrounded(text, known)
 

@@ -1,0 +1,138 @@
+"""Guards of order: who does what to whom, from where to where. The same words in other places ask for another thing."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+
+from circadia.memory.answers import word_classes as classes
+from circadia.memory.answers.reading import Reading, Word
+from circadia.memory.answers.wording import MINIMAL, Wording, against
+
+
+def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """Words of both that stand under prepositions which no question can change for another."""
+    ours, theirs = _roles(a), _roles(b)
+    for stem in sorted(ours.keys() & theirs.keys()):
+        one, two = ours[stem], theirs[stem]
+        if one == two or not one or not two:
+            continue
+        told = one & classes.TOLD_APART, two & classes.TOLD_APART
+        if (all(told) and told[0] != told[1]) or (wording.minimal and any(told) and not one & two):
+            return against([f"{each} {stem}" for each in sorted(one)], [f"{each} {stem}" for each in sorted(two)])
+    if not wording.minimal:
+        return None
+    lost = [[word for word in only if word in _ALWAYS] for only in (wording.more, wording.less)]
+    return against(*lost) if any(lost) else None
+
+
+_ALWAYS = classes.TOLD_APART - frozenset(("to", "by", "as", "from", "under", "over"))
+"""Those that no question has more than another that asks for the same."""
+
+
+def _roles(reading: Reading) -> Mapping[str, frozenset[str]]:
+    roles: defaultdict[str, set[str]] = defaultdict(set)
+    for word in reading.telling:
+        if word.role:
+            roles[word.stem].add(word.role)
+    return {stem: frozenset(each) for stem, each in roles.items()}
+
+
+def order(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """Words of both that changed places, where the change is not explained by how the same is said otherwise."""
+    if len(wording.more) + len(wording.less) > 2 * MINIMAL + 1:
+        return None  # said in other words, so order tells little
+    if a.passive != b.passive:
+        return _done_by(*((a, b) if a.passive else (b, a)))
+    if wording.only_a and wording.only_b:
+        return None
+    swapped = _swapped(a, b)
+    if swapped is not None:
+        (one, two), (uno, due) = swapped
+        same = (_joined(a, one, two) and _joined(b, uno, due)) or _put_elsewhere(one, uno, two, due)
+        same = same or _owner(a, one, two, b, uno, due)
+        return None if same else f"{one.word} and {two.word} change places"
+    first, second = _once(a), _once(b)
+    both = [stem for stem in first if stem in second]
+    if sorted(both, key=lambda stem: second[stem].at) == both:
+        return None
+    for one, two in combinations(both[:_MOST], 2):
+        if second[one].at < second[two].at:
+            continue
+        if not _moved(a, first[one], first[two], b, second[one], second[two]):
+            return f"{one} and {two} change places"
+    return None
+
+
+_MOST = 16
+"""Words whose places are compared: of more, others tell enough."""
+
+
+def _done_by(passive: Reading, active: Reading) -> str | None:
+    """Return whether who does it in the one suffers it in the other: `who pays Ann`, `who is paid by Ann`."""
+    known = _once(active)
+    for at, word in enumerate(passive.telling):
+        doer = known.get(word.stem)
+        if word.role != "by" or doer is None or not at:
+            continue
+        verb = known.get(passive.telling[at - 1].stem)
+        others = [each for each in active.telling if each.stem != word.stem]
+        if verb is not None:
+            suffers = doer.at > verb.at
+        else:  # an irregular one: it is what stands between, or before the last
+            suffers = bool(others) and doer.at > max(each.at for each in others)
+        if suffers and doer.role != "by":
+            return f"{word.word} does it, or has it done"
+    return None
+
+
+def _swapped(a: Reading, b: Reading) -> tuple[tuple[Word, Word], tuple[Word, Word]] | None:
+    """Return the two words that stand in each other's place, in both questions, if all others stand in their own."""
+    if len(a.telling) != len(b.telling):
+        return None
+    moved = [(one, two) for one, two in zip(a.telling, b.telling, strict=True) if one.stem != two.stem]
+    if len(moved) != 2 or moved[0][0].stem != moved[1][1].stem or moved[0][1].stem != moved[1][0].stem:
+        return None
+    return (moved[0][0], moved[1][0]), (moved[1][1], moved[0][1])
+
+
+def _put_elsewhere(one: Word, uno: Word, two: Word, due: Word) -> bool:
+    """Return whether one of two words kept its preposition, and the other stands under none."""
+    return one.role == uno.role and two.role == due.role and bool(one.role) != bool(two.role)
+
+
+def _owner(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
+    """Return whether the one has `the door of the house` where the other has `the house's door`."""
+    return (two.role == "of" and _owns(b, due)) or (uno.role == "of" and _owns(a, one))
+
+
+def _owns(reading: Reading, word: Word) -> bool:
+    return reading.words[word.at + 1 : word.at + 2] == ["'s"]
+
+
+def _once(reading: Reading) -> Mapping[str, Word]:
+    found: dict[str, Word] = {}
+    for word in reading.telling:
+        found.setdefault(word.stem, word)
+    return found
+
+
+def _moved(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
+    """Return whether two words that changed places mean the same there.
+
+    They are joined by `and` or such in both; or one was put elsewhere with its preposition; or a compound was taken
+    apart (`the city council` and `the council of the city`).
+    """
+    if _joined(a, one, two) and _joined(b, uno, due):
+        return True
+    if (one.role and one.role == uno.role) or (two.role and two.role == due.role):
+        return True
+    close = abs(one.at - two.at) == 1 or abs(uno.at - due.at) == 1
+    loose = {one.role, two.role, uno.role, due.role} - {""}
+    return bool(close and loose and not loose & classes.TOLD_APART)
+
+
+def _joined(reading: Reading, one: Word, two: Word) -> bool:
+    """Return whether nothing but `and` or such stands between two words."""
+    first, last = sorted((one.at, two.at))
+    between: Sequence[str] = [each for each in reading.words[first + 1 : last] if each not in classes.ARTICLES]
+    return bool(between) and all(each in classes.COORDINATING for each in between)
