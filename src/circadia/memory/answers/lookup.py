@@ -26,8 +26,8 @@ EXPLAINED: Final = 8
 """Those that an explanation compares."""
 NEAR: Final = 0.6
 """Cosine below which none is compared."""
-KEPT: Final = 4_096
-"""Phrasings that stay taken apart."""
+KEPT: Final = 1_024
+"""Phrasings of a scope that stay taken apart, some 15 KB each."""
 COMPACTED: Final = 2
 """How many times more rows than live ones there may be before the dead ones are dropped."""
 FEW: Final = 256
