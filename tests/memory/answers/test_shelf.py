@@ -95,7 +95,6 @@ async def test_a_write_to_what_an_answer_rests_on_makes_it_a_miss_at_once_in_ano
     await both()
     await world.remember("Ann moved to Bergen and lives there now")
     assert await found() == ("", "", "A Fiat.", "A Fiat."), "something that is about the one question"
-    await both()
     gone = await world.remember("The weather was nice")
     await both()
     async with world.store.write() as tx:
