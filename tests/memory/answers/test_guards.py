@@ -223,6 +223,7 @@ OTHER = [
 ]
 """Questions that differ in one small thing, of all kinds."""
 SAME = [
+    ("What is between the red fox and the grey fox?", "What is between the grey fox and the red fox?"),
     ("How do I reset the password of my account?", "How can I reset my account's password?"),
     ("What is the price of the large plan?", "How much does the large plan cost?"),
     ("How can I lose weight?", "How do you lose weight?"),

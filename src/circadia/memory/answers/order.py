@@ -48,7 +48,8 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
     swapped = _swapped(a, b)
     if swapped is not None:
         (one, two), (uno, due) = swapped
-        same = (_joined(a, one, two) and _joined(b, uno, due)) or _put_elsewhere(one, uno, two, due)
+        same = (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, one, two, b, uno, due)
+        same = same or _put_elsewhere(one, uno, two, due)
         same = same or _owner(a, one, two, b, uno, due)
         return None if same else f"{one.word} and {two.word} change places"
     first, second = _once(a), _once(b)
@@ -122,13 +123,25 @@ def _moved(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -
     They are joined by `and` or such in both; or one was put elsewhere with its preposition; or a compound was taken
     apart (`the city council` and `the council of the city`).
     """
-    if _joined(a, one, two) and _joined(b, uno, due):
+    if (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, one, two, b, uno, due):
         return True
     if (one.role and one.role == uno.role) or (two.role and two.role == due.role):
         return True
     close = abs(one.at - two.at) == 1 or abs(uno.at - due.at) == 1
     loose = {one.role, two.role, uno.role, due.role} - {""}
     return bool(close and loose and not loose & classes.TOLD_APART)
+
+
+def _between(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
+    """Return whether both stand on the two sides of `between … and …`, which are alike, in both questions."""
+    for reading, first, last in ((a, one, two), (b, uno, due)):
+        words = list(reading.words)
+        if "between" not in words or "and" not in words[words.index("between") :]:
+            return False
+        middle = words.index("and", words.index("between"))
+        if not words.index("between") < min(first.at, last.at) < middle < max(first.at, last.at):
+            return False
+    return True
 
 
 def _joined(reading: Reading, one: Word, two: Word) -> bool:
