@@ -85,6 +85,8 @@ def test_a_question_has_nothing_against_itself(words: WordTable) -> None:
 
 
 OTHER = [
+    ("Do Diet Coke and Coke Light have sugar?", "Do Diet Light and Coke Coke have sugar?"),
+    ("Is the input of the meter broken?", "Is the output of the meter broken?"),
     (
         "Which documents do I need to open a bank account in Spain?",
         "Which documents do I need for a business bank account in Spain?",
