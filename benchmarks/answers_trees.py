@@ -31,7 +31,9 @@ def grown(values: Array, labels: Array) -> Trees:
     cuts: list[Array] = [
         np.unique(np.quantile(each, np.linspace(0, 1, BINS + 1)[1:-1]).round(DIGITS)) for each in values.T
     ]
-    bins: Array = np.stack([np.searchsorted(each, column) for each, column in zip(cuts, values.T, strict=True)], axis=1)
+    bins: Array = np.zeros(values.shape, int)
+    for at, each in enumerate(cuts):
+        bins[:, at] = np.searchsorted(each, values[:, at])
     start = float(np.log(labels.mean() / (1 - labels.mean())))
     told = np.full(len(values), start)
     asked: list[list[int]] = []

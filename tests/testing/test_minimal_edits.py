@@ -8,6 +8,10 @@ QUESTIONS = (
     "Which trains go from Rome to Milan on 3 Fridays?",
     "Do all cats chase mice in London before Monday?",
     "Is the best parcel under 5 kg?",
+    "What is 5 + 3 in words?",
+    "Can I send my 20 GB file to a plan B user?",
+    "Do I have to lock the five doors and windows for two nights?",
+    "Who ran 30 miles in my shoes today?",
 )
 
 
@@ -17,8 +21,7 @@ def test_a_seed_gives_the_same_edits_and_each_rule_changes_something() -> None:
     assert edits == list(minimal_edits(QUESTIONS, 1))
     assert edits != list(minimal_edits(QUESTIONS, 2))
     assert all(each.before != each.after for each in edits)
-    assert {each.kind for each in edits} >= {"number", "name", "negation", "comparison", "direction", "quantifier"}
-    assert {each.kind for each in edits} <= RULES.keys()
+    assert {each.kind for each in edits} == RULES.keys()
 
 
 def test_edits_of_one_kind_are_those_that_come_with_all() -> None:

@@ -185,7 +185,7 @@ def _contraction(question: str, chance: random.Random) -> str | None:
 
 
 def _refusal(question: str, chance: random.Random) -> str | None:
-    match = re.search(rf"\b(?:{_HELPING}) (?:I|you|we|they|people|[A-Z][a-z]+) (?=[a-z]{{3,}}\b)", question)
+    match = re.search(rf"\b(?i:{_HELPING}) (?:I|you|we|they|people|[A-Z][a-z]+) (?=[a-z]{{3,}}\b)", question)
     return None if match is None else f"{question[: match.end()]}{chance.choice(_REFUSING)} {question[match.end() :]}"
 
 

@@ -85,6 +85,8 @@ def test_a_question_has_nothing_against_itself(words: WordTable) -> None:
 
 
 OTHER = [
+    ("Do Diet Coke and Coke Light have sugar?", "Do Diet Light and Coke Coke have sugar?"),
+    ("Is the input of the meter broken?", "Is the output of the meter broken?"),
     (
         "Which documents do I need to open a bank account in Spain?",
         "Which documents do I need for a business bank account in Spain?",
@@ -223,6 +225,7 @@ OTHER = [
 ]
 """Questions that differ in one small thing, of all kinds."""
 SAME = [
+    ("What is between the red fox and the grey fox?", "What is between the grey fox and the red fox?"),
     ("How do I reset the password of my account?", "How can I reset my account's password?"),
     ("What is the price of the large plan?", "How much does the large plan cost?"),
     ("How can I lose weight?", "How do you lose weight?"),

@@ -212,7 +212,11 @@ def _subject(reading: Reading) -> bool:
 def _extra(a: Reading, b: Reading, wording: Wording) -> str | None:
     """What only one question says besides all that the other says, as a closer description does."""
     if bool(wording.only_a) == bool(wording.only_b):
-        return None
+        if wording.only_a or not wording.minimal:
+            return None
+        ours, theirs = (Counter([word.stem for word in each.telling]) for each in (a, b))
+        oftener = (ours - theirs) + (theirs - ours)
+        return f"{min(oftener)} again" if oftener else None
     longer, only = (a, wording.only_a) if wording.only_a else (b, wording.only_b)
     own = {word.at for word in only}
     light = [

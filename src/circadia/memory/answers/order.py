@@ -48,7 +48,8 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
     swapped = _swapped(a, b)
     if swapped is not None:
         (one, two), (uno, due) = swapped
-        same = (_joined(a, one, two) and _joined(b, uno, due)) or _put_elsewhere(one, uno, two, due)
+        same = (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, b)
+        same = same or _put_elsewhere(one, uno, two, due)
         same = same or _owner(a, one, two, b, uno, due)
         return None if same else f"{one.word} and {two.word} change places"
     first, second = _once(a), _once(b)
@@ -122,13 +123,31 @@ def _moved(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -
     They are joined by `and` or such in both; or one was put elsewhere with its preposition; or a compound was taken
     apart (`the city council` and `the council of the city`).
     """
-    if _joined(a, one, two) and _joined(b, uno, due):
+    if (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, b):
         return True
     if (one.role and one.role == uno.role) or (two.role and two.role == due.role):
         return True
     close = abs(one.at - two.at) == 1 or abs(uno.at - due.at) == 1
     loose = {one.role, two.role, uno.role, due.role} - {""}
     return bool(close and loose and not loose & classes.TOLD_APART)
+
+
+def _between(a: Reading, b: Reading) -> bool:
+    """Return whether the two sides of `between … and …`, which are alike, changed places as wholes."""
+    ours, theirs = _sides(a), _sides(b)
+    return bool(ours and theirs and ours[0] == theirs[1] and ours[1] == theirs[0])
+
+
+def _sides(reading: Reading) -> tuple[frozenset[str], frozenset[str]] | None:
+    words = list(reading.words)
+    if "between" not in words or "and" not in words[words.index("between") :]:
+        return None
+    first = words.index("between")
+    middle = words.index("and", first)
+    left = frozenset(word.stem for word in reading.telling if first < word.at < middle)
+    after = [word for word in reading.telling if word.at > middle]
+    ends = next((at for at, word in enumerate(after) if word.role), len(after))
+    return left, frozenset(word.stem for word in after[:ends])
 
 
 def _joined(reading: Reading, one: Word, two: Word) -> bool:

@@ -101,6 +101,25 @@ love like|hate dislike
 encode encrypt|decode decrypt
 accept allow include|reject forbid exclude
 add|remove delete subtract
+horizontal horizontally|vertical vertically
+internal inner|external outer
+input|output
+front|back rear
+top|bottom
+credit|debit
+profit|loss deficit
+supply|demand
+odd|even
+wet|dry
+heavy|light
+strong|weak
+thick|thin
+landlord|tenant
+plaintiff|defendant
+host|guest
+client|server
+major senior|minor junior
+ancient|modern
 """.strip().splitlines()
     )
 )
