@@ -28,8 +28,9 @@ DIGITS: Final = 5
 def grown(values: Array, labels: Array) -> Trees:
     """Return trees that tell by the values, a row for each case, whether its label is 1 or 0."""
     chance = np.random.default_rng(SEED)
+    borders_of = np.linspace(0, 1, BINS + 1)[1:-1]
     cuts: list[Array] = [
-        np.unique(np.quantile(each, np.linspace(0, 1, BINS + 1)[1:-1]).round(DIGITS)) for each in values.T
+        np.unique(np.quantile(values[:, at], borders_of).round(DIGITS)) for at in range(values.shape[1])
     ]
     bins: Array = np.zeros(values.shape, int)
     for at, each in enumerate(cuts):

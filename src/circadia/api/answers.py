@@ -14,10 +14,10 @@ from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
+from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.lookup import Outcome
 from circadia.memory.answers.normal import tokens
 from circadia.memory.answers.quality import telling, trusted
-from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.shelf import Compared
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerMode, AnswerScope, Dropped

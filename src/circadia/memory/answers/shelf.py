@@ -17,7 +17,7 @@ from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.lookup import Bars, Match, Outcome, ReadyAnswers
-from circadia.memory.answers.meaning import WordVectors
+from circadia.memory.answers.meaning import Meanings, WordVectors
 from circadia.memory.answers.normal import LONGEST
 from circadia.memory.answers.repeating import Repeating
 from circadia.memory.answers.standing import Standing, rests_of
@@ -152,6 +152,7 @@ class _Tools:
 
     vectors: WordVectors
     likeness: Likeness
+    meanings: Meanings
     standing: Standing
 
 
@@ -280,7 +281,7 @@ class Shelves:
         return None
 
     def _empty(self, tools: _Tools) -> ReadyAnswers:
-        return ReadyAnswers(tools.vectors, tools.likeness, self._bars)
+        return ReadyAnswers(tools.vectors, tools.likeness, self._bars, tools.meanings)
 
     async def _loaded(self, seconds: float | None) -> _Tools | None:
         """Return what is loaded on first use; none if it is not yet. Raises UpstreamFailed: it cannot be."""
@@ -308,7 +309,7 @@ class Shelves:
         likeness = await asyncio.to_thread(self._likeness)
         repeating = Repeating(vectors, likeness)
         standing = Standing(self._retrieval, vectors, self._words.name, repeating)
-        return _Tools(vectors=vectors, likeness=likeness, standing=standing)
+        return _Tools(vectors=vectors, likeness=likeness, meanings=Meanings(vectors), standing=standing)
 
     def _make_room(self) -> None:
         held = sum(len(shelf.scope_of) for shelf in self._shelves.values())

@@ -12,11 +12,11 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
+from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.guards import objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import WordVectors, meaning
 from circadia.memory.answers.normal import normal, tokens
-from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.wording import compared
 from circadia.sleeptime.grounding import Sources, ungrounded
 from circadia.sleeptime.wording import unfit
