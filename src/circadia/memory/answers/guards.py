@@ -26,6 +26,9 @@ class Objection:
     """What differs, in words of the questions."""
 
 
+EXTRA: Final = "extra"
+"""The guard against what one question says besides, which narrows it."""
+
 Guard = Callable[[Reading, Reading, Wording], str | None]
 
 
@@ -268,7 +271,7 @@ GUARDS: Final[Mapping[str, Guard]] = {
     "tense": _tense,
     "modality": _modality,
     "persons": _persons,
-    "extra": _extra,
+    EXTRA: _extra,
     "substitution": _substitution,
 }
 """All guards by name."""

@@ -100,8 +100,7 @@ def fitted() -> Likeness:
 def features(a: Meaning, b: Meaning, wording: Wording) -> Mapping[str, float]:
     """Return what the model weighs; the order of the two questions changes none of it."""
     one, two = a.reading, b.reading
-    cosine = float(a.vector @ b.vector)
-    own = len(wording.only_a), len(wording.only_b)
+    cosine, own = float(a.vector @ b.vector), (len(wording.only_a), len(wording.only_b))
     names = sum([word.name for word in wording.only_a]), sum([word.name for word in wording.only_b])
     length, telling = len(one.words) + len(two.words), (len(a.stems), len(b.stems))
     kinds = {one.asks, two.asks}

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from circadia.memory.answers import word_classes as classes
-from circadia.memory.answers.guards import objections
+from circadia.memory.answers.guards import EXTRA, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
 from circadia.memory.answers.normal import Token, tokens
@@ -47,9 +47,10 @@ class Repeating:
         return self._says(said, trust, answer, asked)
 
     def _same(self, said: Meaning, asked: Meaning) -> bool:
-        """Return whether a question is this one again."""
+        """Return whether a question is this one again, if perhaps narrower: a question states little beside names."""
         wording = compared(said, asked)
-        if any(word.name for word in wording.only_a) or objections(said.reading, asked.reading, wording):
+        against = [each for each in objections(said.reading, asked.reading, wording) if each.guard != EXTRA]
+        if against or any(word.name for word in wording.only_a):
             return False
         return self._likeness.confidence(said, asked, wording) >= ASKED
 
