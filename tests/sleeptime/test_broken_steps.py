@@ -1,7 +1,7 @@
 """What fails in a step, whoever has written it, holds up neither the other work of the bank nor that of the process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -10,10 +10,11 @@ from pydantic import BaseModel
 
 from circadia.llm.mind import Prompt, Unusable
 from circadia.memory.blocks import Writer
+from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import SleepState
-from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.operation import Ask, Ground, Step, View
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
@@ -184,3 +185,24 @@ async def test_a_pass_over_the_whole_bank_that_goes_on_does_not_begin_anew(stand
     await worker.step()
     (run,) = await tier.ended()
     assert (run.status, run.trigger, whole.full) == (PassStatus.SUCCEEDED, Trigger.HAND, 1)
+
+
+class Unclosed(Own):
+    """Another one, that fails once all is published."""
+
+    async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
+        raise KeyError("poison")
+
+
+@pytest.mark.spec("SLEEP-13")
+async def test_a_fault_at_the_end_of_a_pass_leaves_what_it_has_published_and_is_told(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), does=[Unclosed(plans=True), Pairs()], idle_seconds=0)
+    await stand.said("one", "two")
+    await tier.asked()
+    await tier.worker().step()
+    ended = (await tier.ended())[0]
+    assert ended.status is PassStatus.PARTIAL
+    assert "own_broken: it raised KeyError" in ended.detail
+    assert "poison" not in ended.detail
+    assert ended.counts["add_note"] == 1
+    assert (await state_of(stand)).cursor == ended.upto

@@ -144,6 +144,9 @@ class Ground:
 class Closing(Protocol):
     """An operation that does something once all pages of a pass are published: nothing that has to be undone."""
 
+    name: str
+    """As of any operation."""
+
     async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
         """Do it, as far as nobody waits, and return how much was done, by name, for the record of the pass."""
         ...

@@ -154,7 +154,7 @@ class Running:
         for operation in self._operations:
             if isinstance(operation, Closing):
                 ask = None if silent else _Bound(self._asking, operation.name)
-                for name, number in (await operation.close(bank, replace(ground, ask=ask))).items():
+                for name, number in (await self._close(operation, bank, replace(ground, ask=ask))).items():
                     counts[name] = counts.get(name, 0) + number
         now = replace(run, counts=counts)
         if now != run:
@@ -164,6 +164,17 @@ class Running:
                 if not ours or not await tx.passes.save(now, origin=run):
                     raise Conflict(f"pass {run.id!r} is no longer this process'")
         return now
+
+    async def _close(self, operation: Closing, bank: Bank, ground: Ground) -> Mapping[str, int]:
+        """Close one; if it fails, what was published stays, and the others close all the same."""
+        try:
+            return await operation.close(bank, ground)
+        except (Yielded, Conflict, StorageUnavailable):
+            raise
+        except Exception as error:  # the boundary of operations, which may be anybody's code
+            _logger.exception("operation %r has failed at the end of a pass", operation.name)
+            self._failed.append(f"{operation.name}: {_broken(operation.name, error)}")
+            return {}
 
     async def _tried_again(self, run: Pass, bank: Bank, leftover: Leftover) -> Pass:
         """Work through what failed before, in halves: so one poisonous episode is found and the rest is not lost."""
@@ -237,7 +248,7 @@ class Running:
             return await self._apart.planned(operation, view), ()
         except Exception as error:  # the boundary of operations, which may be anybody's code
             _logger.exception("operation %r has failed to plan", operation.name)
-            cause = _broken(operation, error)
+            cause = _broken(operation.name, error)
         failures = 1 + (0 if before is None else before.failures)
         return (), self._left(operation, Step(name="plan", episodes=view.page), cause, failures)
 
@@ -264,7 +275,7 @@ class Running:
             raise
         except Exception as error:  # as above
             _logger.exception("operation %r has failed in a step", operation.name)
-            cause = _broken(operation, error)
+            cause = _broken(operation.name, error)
             failed(span, "error")
             failures += 1
         return (), self._left(operation, step, cause, failures, waits=waits)
@@ -303,9 +314,9 @@ def _edited(blocks: Sequence[Block], since: datetime | None) -> frozenset[str]:
     )
 
 
-def _broken(operation: Operation, error: Exception) -> str:
+def _broken(name: str, error: Exception) -> str:
     """Return a fault of an operation as a cause, without what was said."""
-    return f"it raised {type(error).__name__}; see the log, or switch {operation.name!r} off"
+    return f"it raised {type(error).__name__}; see the log, or switch {name!r} off"
 
 
 def _about(operation: Operation, step: Step, cause: str) -> str:
