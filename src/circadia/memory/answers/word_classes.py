@@ -114,7 +114,6 @@ wet|dry
 heavy|light
 strong|weak
 thick|thin
-landlord|tenant
 plaintiff|defendant
 host|guest
 client|server
