@@ -135,7 +135,7 @@ def _report(
             *(
                 ["There was no data, so these are a few made-up pairs: it shows only that it runs."]
                 if size.data is None
-                else [f"The data are the test part of {size.data.name}; no question of it was fitted on."]
+                else ["The data are the test part of the given pairs; no question of it was fitted on."]
             ),
         ],
         figures={"curve": curve, "hits": list(HITS), "edits": dict(made), "passed": dict(through)},

@@ -96,7 +96,7 @@ def _report(size: Size, fitted: Sequence[Asked], given: Sequence[Asked], told: O
             *(
                 ["There was no data, so the turns are a few made-up ones: they show only that it runs."]
                 if size.data is None
-                else [f"The turns are the test part of {size.data.name}; a hash of each conversation decides."]
+                else ["The turns are the test part of the given conversations; a hash of each decides."]
             ),
         ],
         figures={"shares": {name: asdict(each) for name, each in rows}, "interleaved": asdict(told)},

@@ -286,7 +286,7 @@ def _report(
             "same texts: day, speaker and what was said.",
             "The settings of the index were chosen on some of LoCoMo's conversations; what is told of those only shows "
             "that they were chosen well. Name others with `--data`.",
-            *(made_up if size.data is None else [f"The data are {size.data.name}."]),
+            *(made_up if size.data is None else ["The data are the given conversations."]),
             *notes,
         ],
         figures={"recall": recalls},
