@@ -36,9 +36,10 @@ class Readied(Bound):
     """A server with an agent that may have ready answers."""
 
     async def ask(
-        self, body: object, *, path: str = CHAT, headers: Mapping[str, str] | None = None, token: str | None = None
-    ) -> Got:
-        """Make a call and let all be written that is written behind it."""
+        self, body: object, *, path: str = CHAT, headers: Mapping[str, str] | None = None, token: str | None = None,
+        waits: bool = True,
+    ) -> Got:  # fmt: skip
+        """Make a call, and let all be written that is written behind it unless nobody `waits` for that."""
         upstream = "anthropic" if path == MESSAGES else "openai"
         async with self.at.call(token or self.token, path, body, upstream=upstream, headers=headers) as response:
             told = response.headers
@@ -46,7 +47,8 @@ class Readied(Bound):
                 status=response.status, outcome=told.get("x-circadia-answer"), kind=response.content_type,
                 answer_id=told.get("x-circadia-answer-id"), body=await response.read(),
             )  # fmt: skip
-        await self.at.server.exchanges.flush()
+        if waits:
+            await self.at.server.exchanges.flush()
         return got
 
     async def frame(

@@ -195,7 +195,7 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
 
 
 @pytest.mark.spec("ANS-04")
-async def test_as_long_as_what_a_conversation_just_said_is_not_written_its_answers_are_hints(tmp_path: Path) -> None:
+async def test_as_long_as_what_somebody_just_said_cannot_be_written_their_answers_are_hints(tmp_path: Path) -> None:
     named = {"x-circadia-conversation": "breakfast"}
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
@@ -207,7 +207,7 @@ async def test_as_long_as_what_a_conversation_just_said_is_not_written_its_answe
                     assert response.headers["x-circadia-answer"] == expected
                     await response.read()
             async with ann.at.call(ann.token, body=chat(ASKED)) as response:
-                assert response.headers["x-circadia-answer"] == "hit", "that is another conversation"
+                assert response.headers["x-circadia-answer"] == "hint", "nobody is named: it may be the same person"
                 await response.read()
 
 
@@ -316,3 +316,13 @@ async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_s
         uses = await ann.uses()
     assert tiers == {"hot": 3, "ready": 2, "sleep": 3}
     assert [(each.way, each.served) for each in uses] == [("exact", True), ("meaning", True)]
+
+
+@pytest.mark.spec("ANS-03", "ANS-04")
+async def test_questions_that_follow_at_once_are_served_since_what_was_said_is_written_first(tmp_path: Path) -> None:
+    async with readied(tmp_path) as ann:
+        made = await ann.put(await ann.frame(question(OTHER)))
+        quick = [await ann.ask(question(), waits=False) for _ in range(4)]
+        assert [(each.outcome, each.answer_id) for each in quick] == [("hit", made.id)] * 4
+        await ann.ask(question("Ann likes to drink coffee in the morning now."), waits=False)
+        assert (await ann.ask(question(), waits=False)).outcome == "miss", "what was said just now is known"

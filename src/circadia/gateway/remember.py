@@ -30,6 +30,7 @@ from circadia.memory.banks import USER
 from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.memory.uses import Uses
 from circadia.records.agent import AgentPolicy
+from circadia.records.answer import AnswerMode
 from circadia.records.bank import Trust
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -40,6 +41,8 @@ TURN: Final = "turn"
 """The signal that somebody waits for an answer; its key is the agent's bank, or template."""
 LOOK_UP_SECONDS: Final = 2.0
 """How long a call waits for its context at most; then it goes without."""
+SETTLE_SECONDS: Final = 0.25
+"""How long a call that may be served waits at most until what was said just before it is written."""
 BOUND: Final = 10_000
 """Exchanges that wait to be written while the database is away; 20 MB of usual turns."""
 AWAITED: Final = 10_000
@@ -57,19 +60,27 @@ class Exchanges(Backlog[Exchange]):
         super().__init__(clock, what="exchanges for memory", bound=BOUND, batch=_BATCH)
         self._store = store
         self._capturing = capturing
-        self._last: dict[tuple[str | None, str], int] = {}
-        """Which entry was the last one of a bank's or template's end user, or of a conversation with nobody named."""
+        self._last: dict[tuple[str | None, str | None], int] = {}
+        """Which entry was the last one of a bank's or template's end user, or of those whom nobody has named."""
 
     def put(self, entry: Exchange) -> None:
         """Have the exchange written soon."""
         if self.done == self.taken:
             self._last.clear()
         super().put(entry)
-        self._last[entry.policy.bank, entry.user or entry.session] = self.taken
+        self._last[entry.policy.bank, entry.user] = self.taken
 
-    def settled(self, policy: AgentPolicy, user: str | None, session: str) -> bool:
-        """Return whether all that this person, or this conversation, has said to the bank is written, or lost."""
-        return self._last.get((policy.bank, user or session), 0) <= self.done
+    def settled(self, policy: AgentPolicy, user: str | None) -> bool:
+        """Return whether all that this person, or anybody without a name, has said to the bank is written, or lost."""
+        return self._last.get((policy.bank, user), 0) <= self.done
+
+    async def settle(self, policy: AgentPolicy, user: str | None) -> bool:
+        """Have what this person has said written now; return whether it is, soon enough."""
+        if not self.settled(policy, user):
+            writing = asyncio.ensure_future(self.flush())  # it goes on if it takes longer, and if the caller goes
+            writing.add_done_callback(lambda done: done.cancelled() or done.exception())
+            await asyncio.wait((writing,), timeout=SETTLE_SECONDS)
+        return self.settled(policy, user)
 
     async def write(self, batch: Sequence[Exchange]) -> None:
         """Write exchanges in one transaction."""
@@ -117,7 +128,7 @@ class Remembering:
                 return Prepared(body=body)
             if keeps:
                 told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now())
-            late = held or not self._exchanges.settled(policy, turn.user, turn.conversation.id)
+            late = held or not await self._settled(turn)
             asked = self._answering.asked(call, turn.user, body, late=late, keeps=keeps)
             if injects or asked is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
@@ -176,6 +187,13 @@ class Remembering:
             session, user = self._awaited.get((call.agent.id, handle), (handle, None))
             answer = self._answered(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
             self._keep(call, session, user, answer)
+
+    async def _settled(self, turn: Turn) -> bool:
+        """Return whether the bank knows what was said before; where a ready answer may be served, it is told now."""
+        policy = turn.agent.policy
+        if policy.answers is AnswerMode.SERVE:
+            return await self._exchanges.settle(policy, turn.user)
+        return self._exchanges.settled(policy, turn.user)
 
     def _note(self, lookup: Lookup, hashes: Sequence[str], *, kept: bool) -> None:
         try:
