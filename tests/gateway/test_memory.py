@@ -220,8 +220,10 @@ async def test_no_fault_of_memory_keeps_a_call_from_its_model_and_what_was_said_
     tmp_path: Path,
 ) -> None:
     def rename(table: str, to: str) -> None:
-        with closing(sqlite3.connect(tmp_path / "circadia.db", timeout=10)) as database:
+        with closing(sqlite3.connect(tmp_path / "circadia.db", timeout=10, isolation_level=None)) as database:
+            database.execute("BEGIN IMMEDIATE")  # else nothing waits for a writer that comes between
             database.execute(f"ALTER TABLE {table} RENAME TO {to}")
+            database.execute("COMMIT")
 
     async with bound(tmp_path) as ann:
         await ann.make(block="Ann likes tea.")

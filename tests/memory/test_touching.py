@@ -92,3 +92,19 @@ def test_where_most_of_a_bank_is_about_one_thing_only_what_is_about_it_most_touc
     assert not touched
     index.add(Layer.EPISODES, [row(200, "the harbour has six cranes")])
     assert [each.number for each in index.since(Heads(100, 0), asked("how many cranes has the harbour?"))] == [200]
+
+
+@pytest.mark.spec("ANS-04")
+@pytest.mark.parametrize(
+    ("text", "question", "touches"),
+    [
+        ("I have moved to Lisbon", "Where do I live?", True),
+        ("I quit the bakery", "Who employs me?", True),
+        ("Have they moved the printer?", "Where do I live?", False),
+        ("Bob has moved to Lisbon", "Where does Ann live?", False),
+    ],
+)
+def test_who_says_that_something_is_otherwise_now_needs_no_word_of_the_question(
+    text: str, question: str, touches: bool
+) -> None:
+    assert bool(since([row(11, text)], question)) == touches

@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from circadia.memory.columns import Array, Column, highest, ranked
 from circadia.memory.question import Question, Scored
 from circadia.memory.terms import QUESTION, words
-from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, rarity, touching
+from circadia.memory.touching import CHANGING, POINTING, SAMPLED, Later, Rows, rarity, touching
 from circadia.memory.vectors import Vectors
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
@@ -159,10 +159,13 @@ class Index:
         speaks[rows] |= speaks[before]
         for term in POINTING if question.subjects else ():
             speaks[self._having(term)] = True
+        changes = np.zeros(len(self) + 1, np.bool_)
+        for term in CHANGING:
+            changes[self._having(term)] = True
         return Rows(
             words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
             lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._of("question")[rows],
-            elsewhere=~speaks[rows] & bool(question.subjects),
+            elsewhere=~speaks[rows] & bool(question.subjects), changes=changes[rows],
         )  # fmt: skip
 
     def _having(self, term: int) -> Array:

@@ -5,6 +5,9 @@ than the bank's rows are on average; by both of the question before it, which it
 than a statement. It touches if it is above the bar: what most rows of this bank weigh, within two bounds, so that where
 all are about one thing only what is about it most touches, and where nothing is, a little is enough.
 
+A row that says that something is otherwise now (`moved`, `quit`) touches whatever it weighs: "I moved to Lisbon" has
+no word of "Where do I live?".
+
 A row that lacks each name and number of the question, as its speaker and the row before it do, and that has no word
 which may stand for one of them, such as `she` or `all`, is about something else: banks are full of the same told of
 others.
@@ -46,6 +49,12 @@ myself yourself himself herself themselves user users customer client everybody 
 POINTING: Final = frozenset(term for word in _POINTING.split() for term in asked_terms(word))
 """Words that may stand for a name."""
 
+_CHANGING: Final = """
+moved relocated renamed rescheduled postponed cancelled canceled quit resigned divorced
+"""
+CHANGING: Final = frozenset(term for word in _CHANGING.split() for term in asked_terms(word))
+"""Words by which people say that something is otherwise now."""
+
 
 class Rows(NamedTuple):
     """Rows beside a question."""
@@ -64,6 +73,8 @@ class Rows(NamedTuple):
     """Whether they are questions."""
     elsewhere: Array
     """Whether they cannot speak of what the question names."""
+    changes: Array
+    """Whether they say that something is otherwise now."""
 
 
 class Later(NamedTuple):
@@ -98,6 +109,7 @@ def touching(rows: Rows, sampled: int, keys: Sequence[tuple[Layer, int]]) -> Seq
     weighed = features(rows, usual) @ np.array(WEIGHTS)
     weighed[rows.elsewhere] = -np.inf
     bar = min(max(float(np.quantile(weighed[:sampled], SURVIVE, method="lower")), FLOOR), CEILING)
+    weighed[rows.changes & ~rows.asks.astype(np.bool_) & ~rows.elsewhere] = np.inf
     weighed, unread = weighed[sampled:], np.isnan(rows.near[sampled:])
     least = usual + (bar - weighed) / WEIGHTS[1]
     may = np.flatnonzero((weighed > bar) | (unread & (least < 1)))

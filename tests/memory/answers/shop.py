@@ -82,7 +82,8 @@ class Shop:
         return await self.shelves.find(tx, present, scope, question)
 
     async def told(self, question: str, scope: AnswerScope = SCOPE) -> str:
-        """Return the text that the question finds; empty if none."""
+        """Return the text that the question finds, once all is loaded; empty if none."""
+        await self.explain(question)
         found = await self.ask(question, scope)
         return "" if found.answer is None else found.answer.text
 
