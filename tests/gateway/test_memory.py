@@ -1,5 +1,6 @@
 """Capture and injection at the gateway, as an agent and its provider see them."""
 
+import asyncio
 import json
 import sqlite3
 from contextlib import closing
@@ -227,7 +228,7 @@ async def test_no_fault_of_memory_keeps_a_call_from_its_model_and_what_was_said_
 
     async with bound(tmp_path) as ann:
         await ann.make(block="Ann likes tea.")
-        rename("episodes", "gone")
+        await asyncio.to_thread(rename, "episodes", "gone")  # who writes now does so in this event loop
         raw = json.dumps(chat("My boat is called Nora")).encode()
         async with ann.at.call(ann.token, body=raw) as response:
             assert response.status == 200
@@ -235,7 +236,7 @@ async def test_no_fault_of_memory_keeps_a_call_from_its_model_and_what_was_said_
         assert ann.at.upstream.requests[-1].body == raw
         with pytest.raises(StorageUnavailable):
             await ann.at.server.exchanges.flush()
-        rename("gone", "episodes")
+        await asyncio.to_thread(rename, "gone", "episodes")
         await ann.say(chat("What do I like?"))
         assert "Ann likes tea." in ann.sent["messages"][0]["content"]
         assert [text for speaker, text in await ann.texts() if speaker == "user"] == [
