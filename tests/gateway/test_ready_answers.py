@@ -248,16 +248,16 @@ async def test_no_fault_of_ready_answers_keeps_a_call_from_its_model(tmp_path: P
 
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
-        rename("answers", "gone")
+        await asyncio.to_thread(rename, "answers", "gone")
         got = await ann.ask(chat(ASKED))
         assert (got.status, got.outcome) == (200, None)
         assert ann.sent["messages"] == chat(ASKED)["messages"]
-        rename("gone", "answers")
-        rename("answer_days", "gone")
+        await asyncio.to_thread(rename, "gone", "answers")
+        await asyncio.to_thread(rename, "answer_days", "gone")
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
         with pytest.raises(StorageUnavailable):
             await ann.at.server.answers.flush()
-        rename("gone", "answer_days")
+        await asyncio.to_thread(rename, "gone", "answer_days")
         assert await ann.counts() == (1, 0, 1, 1)
 
 
