@@ -96,7 +96,8 @@ class Stateful:
                 calls = self._measuring.calls
                 around.to.print(
                     f"{mind.name} of {mind.upstream} is asked up to {calls:,} times; up to {TRIES * calls:,} times if "
-                    "it is at fault each time and has to be asked again."
+                    "it is at fault each time and has to be asked again.",
+                    soft_wrap=True,
                 )
             with _progress(around.to) as bar:
                 task = bar.add_task("answers", total=self._measuring.steps)
