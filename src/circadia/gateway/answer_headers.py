@@ -22,17 +22,18 @@ _HARMLESS: Final = frozenset(
         b"accept", b"accept-charset", b"cache-control", b"content-type", b"date", b"dnt", b"max-forwards", b"origin",
         b"pragma", b"priority", b"referer", b"upgrade-insecure-requests", b"user-agent", b"via",  # transport
         b"anthropic-dangerous-direct-browser-access", b"http-referer", b"x-app", b"x-title", b"x-goog-api-client",
-        b"x-requested-with", b"x-ms-useragent",  # which program calls
+        b"x-requested-with", b"x-ms-useragent", b"originator", b"x-claude-code-session-id",  # which program calls
         b"idempotency-key", b"x-idempotency-key", b"x-client-request-id", b"x-ms-client-request-id", b"x-request-id",
         b"request-id", b"x-correlation-id", b"correlation-id", b"x-request-start",  # which call it is
         b"baggage", b"b3", b"sentry-trace", b"traceparent", b"tracestate", b"uber-trace-id", b"x-amzn-trace-id",
         b"x-cloud-trace-context", b"x-trace-id", b"x-span-id", b"elastic-apm-traceparent", b"newrelic",  # traces
-        b"proxy-authenticate", b"true-client-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-forwarded-for",
-        b"cdn-loop",  # proxies on the way
+        b"true-client-ip", b"x-client-ip", b"x-cluster-client-ip", b"x-original-forwarded-for",
+        b"cdn-loop", b"x-scheme",  # proxies on the way
     }
 )  # fmt: skip
 _HARMLESS_KINDS: Final = (
     b"x-stainless-", b"x-circadia-", b"x-forwarded-", b"x-b3-", b"x-datadog-", b"x-envoy-", b"cf-", b"sec-",
+    b"x-amz-cf-", b"x-azure-", b"x-vercel-", b"fly-",
 )  # fmt: skip
 """How names begin of the telemetry of SDKs, of traces, proxies and browsers."""
 

@@ -102,7 +102,7 @@ class Play:
     async def _join(self) -> None:
         """Make a session: the agent, one that reads learned context only, and one without memory."""
         agents: list[dict[str, Any]] = [
-            {"name": story.AGENT, "bank": story.BANK, "capture": False, "answers": "serve"},
+            {"name": story.AGENT, "bank": story.BANK, "answers": "serve"},
             {"name": "reader", "bank": story.BANK, "capture": False, "fitting_tokens": 0},
             {"name": "plain"},
         ]
