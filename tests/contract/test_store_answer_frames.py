@@ -36,7 +36,7 @@ async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(st
     async with store.write() as tx:
         await tx.answers.purge(at(5))
     async with store.read() as tx:
-        assert [each.at for each in await frames(tx, team)] == [at(9), at(5)]
+        assert [each.at for each in await tx.answers.seen(team)] == [at(9), at(5)]
 
 
 @pytest.mark.spec("ANS-06")
