@@ -71,14 +71,14 @@ class Sampling:
         """
         bench = self._bench
         async with bench.ground.store.read() as tx:
-            frames = {each.scope: each for each in await tx.answers.frames(bench.bank.id)}
+            scopes = {each.scope for each in await tx.answers.seen(bench.bank.id)}
             waiting = await tx.answers.uses(bench.bank.id, judged=False, limit=LOOKED_AT)
             settings = bench.readying.settings
             judged = await tx.answers.uses(bench.bank.id, judged=True, limit=settings.least_samples)
-            live = [each for each in waiting if each.scope in frames and await self._answer(tx, each) is not None]
+            live = [each for each in waiting if each.scope in scopes and await self._answer(tx, each) is not None]
         for use in drawn(live, judged, settings):
             await bench.ground.go_on()
-            self.done += await self._judged(use, frames[use.scope])
+            self.done += await self._judged(use)
 
     async def _answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
         """Return the answer of a use if it still stands: what has changed meanwhile tells nothing of what was."""
@@ -88,12 +88,13 @@ class Sampling:
             return None
         return None if await bench.readying.shelves.standing(tx, bank, answer) else answer
 
-    async def _judged(self, use: AnswerUse, frame: AnswerFrame) -> bool:
+    async def _judged(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it was judged."""
         bench = self._bench
         async with bench.ground.store.read() as tx:
             answer = await self._answer(tx, use)
-        if answer is None:
+            frame = await tx.answers.frame(bench.bank.id, use.scope)
+        if answer is None or frame is None:
             return False
         try:
             right = await self._right(use, frame, answer)
