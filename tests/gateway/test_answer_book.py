@@ -25,7 +25,7 @@ async def frames(ann: Readied) -> int:
     ("agent", "bank"),
     [({"capture": False}, {}), ({"read_banks": ["memory"]}, {}), ({}, {"capture": Capture.EXPLICIT})],
 )
-async def test_where_nothing_may_be_kept_of_what_is_said_no_question_and_no_frame_is_written(
+async def test_where_nothing_may_be_kept_of_what_is_said_no_question_is_written(
     tmp_path: Path, agent: Mapping[str, Any], bank: Mapping[str, Any]
 ) -> None:
     async with readied(tmp_path) as ann:
@@ -37,7 +37,7 @@ async def test_where_nothing_may_be_kept_of_what_is_said_no_question_and_no_fram
         for _ in range(2):
             assert (await ann.ask(chat(ASKED))).outcome == "hit"
         assert (await ann.ask(chat(OTHER, temperature=0.5))).outcome == "miss"
-        assert (len(await ann.uses()), await frames(ann)) == (1, 1)
+        assert (len(await ann.uses()), await frames(ann)) == (1, 2), "a frame holds nothing of what is said"
         assert (await ann.counts())[0] == 3, "that there were calls is counted"
 
 

@@ -1,6 +1,6 @@
 """Writes down, behind the calls, what was asked, in which frame, and what ready answers were used for (ANS-07).
 
-Where nothing may be kept of what is said, what came of the calls is counted and no more.
+Where nothing may be kept of what is said, no question is written down; what came of the calls is counted.
 """
 
 from collections import OrderedDict
@@ -100,9 +100,9 @@ class AnswerBook(Backlog[Noted]):
         match, now = lookup.ready.match, self._clock.now()
         found = match is not None and lookup.outcome is not Outcome.MISS
         self._saw(lookup.outcome.value, match.way.value if match is not None and found else NO_WAY, lookup.seconds)
-        kept = may_keep(lookup.bank, lookup.asked.call.agent)
-        if kept and self._keeps_frames:
+        if self._keeps_frames:  # whatever may be kept of what is said: nothing of that is in a frame
             self._see(lookup, now)
+        kept = may_keep(lookup.bank, lookup.asked.call.agent)
         served = lookup.ready.answer if lookup.outcome is Outcome.HIT else None
         self.put(
             Noted(

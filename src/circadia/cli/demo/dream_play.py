@@ -84,7 +84,6 @@ class Play:
     async def all(self) -> Mapping[str, Sequence[Answered]]:
         """Play the story to its end; return the answers by the way in which they were asked for."""
         await self._join()
-        await self._greet()
         self.view.say("\n[bold]Six days of talk[/bold]")
         await self._tell(story.STORY)
         columns = {WHOLE: await self._ask("plain", whole=True), BEFORE: await self._ask(story.AGENT)}
@@ -103,7 +102,7 @@ class Play:
     async def _join(self) -> None:
         """Make a session: the agent, one that reads learned context only, and one without memory."""
         agents: list[dict[str, Any]] = [
-            {"name": story.AGENT, "bank": story.BANK, "answers": "serve"},
+            {"name": story.AGENT, "bank": story.BANK, "capture": False, "answers": "serve"},
             {"name": "reader", "bank": story.BANK, "capture": False, "fitting_tokens": 0},
             {"name": "plain"},
         ]
@@ -152,12 +151,6 @@ class Play:
             input_tokens=used.get("prompt_tokens", 0), output_tokens=used.get("completion_tokens", 0),
             seconds=self.clock.monotonic() - began, ready=answer.headers.get("x-circadia-answer", ""),
         )  # fmt: skip
-
-    async def _greet(self) -> None:
-        """Show the agent's calls to what answers ahead; nothing of later ones is kept, so memory is the story alone."""
-        await self._answer(story.AGENT, story.GREETING)
-        agent = f"/sessions/{SESSION}/agents/{story.AGENT}"
-        await self.server.patch(agent, {"policy": {"capture": False}})
 
     async def _sleeping(self, agent: str, value: bool) -> None:
         await self.server.post(f"/sessions/{SESSION}/agents/{agent}/sleeping", {"sleeping": value})

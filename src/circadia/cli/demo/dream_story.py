@@ -99,8 +99,6 @@ NEXT_DAY: Final[Sequence[Said]] = tuple(
         "I shall write to Tomas then.",
     )
 )
-GREETING: Final = Asked(question="Good morning!", right="")
-"""Said first; it is nothing to remember."""
 QUESTIONS: Final[Sequence[Asked]] = (
     Asked(question="Where do I live?", right="Lisbon"),
     Asked(question="When is the deadline?", right="10 May"),

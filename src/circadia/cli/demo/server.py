@@ -51,10 +51,6 @@ class Server:
         """POST `body` to `/api/v1{path}` and return the JSON."""
         return await self._ask("POST", path, json=body)
 
-    async def patch(self, path: str, body: Mapping[str, Any]) -> Any:
-        """PATCH `/api/v1{path}` with `body` and return the JSON."""
-        return await self._ask("PATCH", path, json=body)
-
     async def _ask(self, method: str, path: str, **options: Any) -> Any:
         """Send one request as the operator.
 
