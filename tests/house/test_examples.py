@@ -77,8 +77,9 @@ def command_lines() -> list[tuple[Block, list[str]]]:
 
 def test_each_command_line_in_the_docs_exists_with_its_options() -> None:
     wrong: list[str] = []
+    circadia = typer.main.get_command(app)
     for block, words in command_lines():
-        command: object = typer.main.get_command(app)
+        command: object = circadia
         rest = words[1:]
         while rest and rest[0] in (inner := getattr(command, "commands", {})):
             command = inner[rest.pop(0)]
