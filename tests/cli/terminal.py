@@ -87,9 +87,9 @@ class Program:
                     return "".join(said)
         raise AssertionError(f"ended without {word!r}: {''.join(said)}")
 
-    async def ended(self) -> Result:
-        """Wait for its end and return what it left."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
+    async def ended(self, seconds: float = PATIENCE_SECONDS) -> Result:
+        """Wait for its end, at most for so long, and return what it left."""
+        async with asyncio.timeout(seconds):
             out, err = await asyncio.gather(self._process.stdout.read(), self._process.stderr.read())
             status = await self._process.wait()
         return Result(status=status, out=out.decode(), err=err.decode())
