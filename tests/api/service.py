@@ -153,6 +153,7 @@ async def serving(
     held = Held()
     parts = await _parts(store, clock, held, {"limits": limits, "launchers": launchers or {}})
     with socket.socket() as bound:
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer comes 40 ms late
         bound.bind(("127.0.0.1", 0))
         bound.listen()  # so that who asks before the server runs waits
         url = f"http://127.0.0.1:{bound.getsockname()[1]}"

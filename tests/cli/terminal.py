@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from circadia.cli.app import main
+from tests.fixtures import program as forked
 
 PROGRAM = (sys.executable, "-m", "circadia")
 PATIENCE_SECONDS = 60.0
@@ -65,7 +66,7 @@ async def run(*words: str) -> Result:
 class Program:
     """A command in a process of its own."""
 
-    def __init__(self, process: asyncio.subprocess.Process) -> None:
+    def __init__(self, process: forked.Program) -> None:
         self._process = process
 
     @property
@@ -78,7 +79,6 @@ class Program:
 
     async def until(self, word: str) -> str:
         """Return the lines of standard output up to the first that holds the word."""
-        assert self._process.stdout is not None
         said: list[str] = []
         async with asyncio.timeout(PATIENCE_SECONDS):
             async for raw in self._process.stdout:
@@ -87,29 +87,23 @@ class Program:
                     return "".join(said)
         raise AssertionError(f"ended without {word!r}: {''.join(said)}")
 
-    async def ended(self) -> Result:
-        """Wait for its end and return what it left."""
-        async with asyncio.timeout(PATIENCE_SECONDS):
-            out, err = await self._process.communicate()
-        return Result(status=self._process.returncode or 0, out=out.decode(), err=err.decode())
+    async def ended(self, seconds: float = PATIENCE_SECONDS) -> Result:
+        """Wait for its end, at most for so long, and return what it left."""
+        async with asyncio.timeout(seconds):
+            out, err = await asyncio.gather(self._process.stdout.read(), self._process.stderr.read())
+            status = await self._process.wait()
+        return Result(status=status, out=out.decode(), err=err.decode())
 
 
 @asynccontextmanager
 async def started(
-    *words: str, env: Mapping[str, str] | None = None, program: Sequence[str] = PROGRAM
+    *words: str, env: Mapping[str, str] | None = None, program: Sequence[str] = ("circadia",)
 ) -> AsyncGenerator[Program]:
     """Start `circadia` with these words; it is killed if it still runs at the end."""
-    process = await asyncio.create_subprocess_exec(
-        *program,
-        *words,
-        env={**os.environ, "NO_COLOR": "1", **(env or {})},
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
+    environment = {**os.environ, "NO_COLOR": "1", **(env or {})}
+    process = await forked.Program.start(program, *words, env=environment, errors_apart=True)
     try:
         yield Program(process)
     finally:
-        if process.returncode is None:
-            process.kill()
-            await process.wait()
+        process.send_signal(signal.SIGKILL)
+        await process.wait()

@@ -1,26 +1,16 @@
 """`circadia serve`: what it says, what it refuses, how it ends."""
 
 import asyncio
-import os
 import signal
 import socket
 import stat
-import sys
 from pathlib import Path
 
 import aiohttp
 import pytest
 
 from circadia.client import Client
-from tests.cli.terminal import PROGRAM, refused, run, started
-
-WITHOUT_OVERRIDE = (
-    sys.executable,
-    "-c",
-    # PR_CAPBSET_DROP, CAP_DAC_OVERRIDE: from then on modes of files bind root as well
-    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])",
-    *PROGRAM,
-)
+from tests.cli.terminal import refused, run, started
 
 
 def found_in(said: str) -> tuple[str, str]:
@@ -109,7 +99,7 @@ async def test_a_second_server_on_the_same_folder_is_refused(home: Path) -> None
 async def test_a_data_folder_that_cannot_be_written_is_told(home: Path) -> None:
     folder = home / "data"
     folder.mkdir(mode=0o555)
-    program = WITHOUT_OVERRIDE if os.geteuid() == 0 else PROGRAM
+    program = ("tests.cli.without_override",)
     async with started("serve", "--port", "0", "--data", str(folder), program=program) as server:
         refused(await server.ended(), 10, str(folder), "Permission denied", "--data")
 

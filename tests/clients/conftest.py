@@ -14,11 +14,11 @@ from circadia.testing.mcp_upstream import MockMcpServer
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.server_process import CircadiaProcess
 
-GRACE_SECONDS = 0.2
-SILENT_SECONDS = 0.5
-KEEP_ALIVE_SECONDS = 0.2
-LONG_ENOUGH_SECONDS = 1.0
-"""A hold this old is past both limits and has had several signs of life."""
+GRACE_SECONDS = 0.1
+SILENT_SECONDS = 0.2
+KEEP_ALIVE_SECONDS = 0.1
+LONG_ENOUGH_SECONDS = 0.5
+"""A hold this old is past both limits; once it is opened too, it has had a sign of life and mostly several."""
 PROVIDER_KEY = "key-of-the-provider"
 REPLY = "the right answer"
 CHILD = [sys.executable, "-m", "circadia.testing.mcp_upstream", "--stdio"]
@@ -76,6 +76,10 @@ class StageAgent:
     async def held(self, *, seconds: float = 0.0) -> dict[str, Any]:
         """Wait until exactly one call of this agent is held, for at least so long, and return the hold."""
         return await self.stage.server.held_by(self.session, "worker", seconds=seconds)
+
+    async def held_long(self) -> dict[str, Any]:
+        """Wait until the call is held past all limits and its caller was given signs of life; return the hold."""
+        return await self.stage.server.held_by(self.session, "worker", seconds=LONG_ENOUGH_SECONDS, opened=True)
 
     async def wake(self) -> None:
         await self.stage.server.put_sleeping(self.session, "worker", False)

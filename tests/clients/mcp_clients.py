@@ -47,7 +47,7 @@ def _python(mode: str) -> Call:
         result, failed = None, None
         headers = {"Authorization": f"Bearer {token}"}
         limits = httpx2.Timeout(30, read=300)
-        async with httpx2.AsyncClient(headers=headers, timeout=limits, follow_redirects=True) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=limits, follow_redirects=True, verify=False) as http:
             async with Client(streamable_http_client(url, http_client=http), mode=mode) as client:
                 assert client.protocol_version == (HANDSHAKE if mode == "legacy" else MODERN)
                 try:

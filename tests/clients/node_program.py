@@ -1,10 +1,14 @@
 """Runs the scripts of tests/clients/node with a Node that all of their packages accept."""
 
 import asyncio
+import atexit
 import json
 import platform
 import shutil
+import subprocess
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -47,28 +51,61 @@ def node() -> str:
     return found
 
 
+class NodeProgram:
+    """A script that is kept running: it takes one call after the other, each with a client of its own.
+
+    Who gives up a call kills it, so that the client is gone as when its process dies; the next call starts it again.
+    """
+
+    def __init__(self, script: str) -> None:
+        self._script = script
+        self._process: subprocess.Popen[bytes] | None = None
+
+    async def run(self, given: dict[str, Any]) -> Said:
+        """Let it make one call."""
+        if self._process is None or self._process.poll() is not None:
+            self._process = subprocess.Popen(
+                [node(), str(FOLDER / self._script)], cwd=FOLDER, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+            )
+        with ThreadPoolExecutor(1) as pool:
+            try:
+                out = await asyncio.get_running_loop().run_in_executor(pool, _exchange, self._process, given)
+            except asyncio.CancelledError:
+                self.kill()
+                raise
+        assert out, f"{self._script} ended"
+        line = json.loads(out)
+        if "error" in line:
+            failed = line["error"]
+            raise NodeFailed(classes=failed["classes"], status=failed["status"], message=failed["message"])
+        return Said(text=line["text"], fields=line)
+
+    def kill(self) -> None:
+        """End it."""
+        if self._process is not None:
+            with self._process as process:
+                process.kill()
+
+
+def _exchange(process: subprocess.Popen[bytes], given: dict[str, Any]) -> bytes:
+    assert process.stdin is not None
+    assert process.stdout is not None
+    process.stdin.write(json.dumps(given).encode() + b"\n")
+    process.stdin.flush()
+    return process.stdout.readline()
+
+
+@cache
+def _program(script: str) -> NodeProgram:
+    program = NodeProgram(script)
+    atexit.register(program.kill)
+    return program
+
+
 async def run_node(script: str, **given: Any) -> Said:
-    """Run a script with its one JSON argument and return what it printed.
+    """Have a script make the call that the JSON document describes, and return what it printed.
 
     Raises:
         NodeFailed: the SDK raised.
     """
-    process = await asyncio.create_subprocess_exec(
-        *(node(), str(FOLDER / script), json.dumps(given)),
-        cwd=FOLDER,
-        stdin=asyncio.subprocess.DEVNULL,
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.PIPE,
-    )
-    try:
-        out, err = await process.communicate()
-    except asyncio.CancelledError:
-        process.kill()
-        await process.wait()
-        raise
-    assert process.returncode == 0, err.decode()
-    line = json.loads(out.splitlines()[-1])
-    if "error" in line:
-        failed = line["error"]
-        raise NodeFailed(classes=failed["classes"], status=failed["status"], message=failed["message"])
-    return Said(text=line["text"], fields=line)
+    return await _program(script).run(given)

@@ -5,14 +5,14 @@ import json
 
 import pytest
 
-from tests.clients.conftest import LONG_ENOUGH_SECONDS, Stage
+from tests.clients.conftest import Stage
 from tests.clients.mcp_clients import McpClient, impatient_clients, mcp_clients
 from tests.clients.node_program import NodeFailed
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATIENCE_MILLISECONDS = 1000
-PAST_PATIENCE_SECONDS = 2.5
+PAST_PATIENCE_SECONDS = 1.25
 CLIENTS = [pytest.param(client, id=client.name) for client in mcp_clients()]
 SERVERS = [pytest.param("/mcp/tools", id="http"), pytest.param("/mcp/child", id="stdio")]
 
@@ -29,7 +29,7 @@ async def test_a_held_tool_call_gets_its_answer(client: McpClient, server: str, 
     agent = await stage.agent(asleep=True)
     url = stage.server.url + server
     asked = asyncio.create_task(client.call(url, agent.token, "echo", {"text": "hello"}, progress))
-    hold = await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    hold = await agent.held_long()
     assert hold["door"] == "mcp"
     assert stage.tools.calls == []
     await agent.wake()
@@ -48,7 +48,7 @@ async def test_a_json_answer_that_comes_after_the_stream_was_opened_arrives_in_i
     agent = await stage.agent(asleep=True)
     url = f"{stage.server.url}/mcp/json"
     asked = asyncio.create_task(client.call(url, agent.token, "echo", {"text": "hello"}, True))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     await agent.wake()
     answer = await asked
     assert answer.text == "hello"
@@ -64,7 +64,7 @@ async def test_a_held_call_of_circadias_own_tool_gets_its_answer(
 ) -> None:
     agent = await stage.agent(asleep=True)
     asked = asyncio.create_task(client.call(f"{stage.server.url}/mcp", agent.token, "list_agents", {}, progress))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     await agent.wake()
     answer = await asked
     assert not answer.is_error
@@ -78,7 +78,7 @@ async def test_the_tools_own_progress_arrives_after_the_hold(client: McpClient, 
     agent = await stage.agent(asleep=True)
     url = f"{stage.server.url}/mcp/tools"
     asked = asyncio.create_task(client.call(url, agent.token, "slow", {"seconds": 0.1}, True))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     await agent.wake()
     answer = await asked
     assert answer.text == "took 0.1 seconds"

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.clients.conftest import LONG_ENOUGH_SECONDS, PROVIDER_KEY, REPLY, Stage
+from tests.clients.conftest import PROVIDER_KEY, REPLY, Stage
 from tests.clients.model_clients import ModelClient, model_clients
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -17,7 +17,7 @@ CLIENTS = [pytest.param(client, id=client.name) for client in model_clients()]
 async def test_a_call_held_past_all_limits_gets_its_answer_from_one_request(client: ModelClient, stage: Stage) -> None:
     agent = await stage.agent(asleep=True)
     asked = asyncio.create_task(client.say(stage.server.url, agent.token, "hello"))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     assert stage.upstream.requests == []
     await agent.wake()
     assert await asked == REPLY
@@ -45,7 +45,7 @@ async def test_the_provider_sees_its_key_and_never_the_agents_token(client: Mode
 async def test_a_client_that_leaves_is_dropped_and_nothing_is_sent_later(client: ModelClient, stage: Stage) -> None:
     agent = await stage.agent(asleep=True)
     asked = asyncio.create_task(client.say(stage.server.url, agent.token, "hello"))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     asked.cancel()
     await stage.server.held(0)
     await agent.wake()

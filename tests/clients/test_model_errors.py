@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from tests.clients.conftest import LONG_ENOUGH_SECONDS, REPLY, Stage
+from tests.clients.conftest import REPLY, Stage
 from tests.clients.model_clients import ModelClient, failure, model_clients
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
@@ -73,7 +73,7 @@ async def test_an_error_after_the_stream_was_opened_is_an_api_error_and_not_retr
     agent = await stage.agent(asleep=True)
     stage.upstream.next(status=400)
     failing = asyncio.create_task(failure(client, stage.server.url, agent.token, max_retries=2))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     await agent.wake()
     classes, _, message = await failing
     assert "APIError" in classes
@@ -89,7 +89,7 @@ async def test_an_error_after_the_buffered_answer_was_opened_is_never_taken_for_
     agent = await stage.agent(asleep=True)
     stage.upstream.next(status=400)
     failing = asyncio.create_task(failure(client, stage.server.url, agent.token))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     await agent.wake()
     classes, _, _ = await failing
     assert ("TypeError" if client.node else "APIConnectionError") in classes
@@ -106,7 +106,7 @@ async def test_a_python_client_retries_a_broken_buffered_answer_and_gets_the_rig
     agent = await stage.agent(asleep=True)
     stage.upstream.next(status=400)
     asked = asyncio.create_task(client.say(stage.server.url, agent.token, "hello"))
-    await agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await agent.held_long()
     await agent.wake()
     assert await asked == REPLY
     assert len(stage.upstream.requests) == 2

@@ -9,7 +9,7 @@ import pytest
 import pytest_asyncio
 from openai.types.chat import ChatCompletionStreamOptionsParam
 
-from tests.clients.conftest import LONG_ENOUGH_SECONDS, REPLY, Stage, StageAgent
+from tests.clients.conftest import REPLY, Stage, StageAgent
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
@@ -69,7 +69,7 @@ async def test_completions_and_embeddings_are_held(
 ) -> None:
     await sdks.agent.sleep()
     asked = asyncio.ensure_future(call(sdks))
-    await sdks.agent.held(seconds=LONG_ENOUGH_SECONDS)
+    await sdks.agent.held_long()
     await sdks.agent.wake()
     assert await asked == answer
     assert len(sdks.agent.stage.upstream.requests) == 1

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-import sys
+import signal
 from pathlib import Path
 
 import pytest
@@ -18,9 +18,10 @@ from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
 from tests.durability.remembering import BANK, WRITERS, text_of
+from tests.fixtures.program import Program
 from tests.memory.world import Steered
 
-PROGRAM = (sys.executable, "-m", "tests.durability.remembering")
+PROGRAM = "tests.durability.remembering"
 PAGE = 1000
 
 
@@ -32,11 +33,10 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 async def killed_life(place: str, life: str, acknowledged: int) -> set[str]:
     """Let the program write until it has told of so many episodes, kill it, and return all that it told of."""
-    process = await asyncio.create_subprocess_exec(*PROGRAM, place, life, stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
+    process = await Program.start([PROGRAM], place, life)
     async with asyncio.timeout(60):
         told = [await process.stdout.readline() for _ in range(acknowledged)]
-    process.kill()
+    process.send_signal(signal.SIGKILL)
     told += (await process.stdout.read()).splitlines(keepends=True)
     await process.wait()
     return {line.decode().strip() for line in told if line.endswith(b"\n")}

@@ -2,7 +2,7 @@
 
 import asyncio
 import random
-import sys
+import signal
 from collections import Counter
 from pathlib import Path
 
@@ -17,9 +17,10 @@ from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
+from tests.fixtures.program import Program
 from tests.sleeptime.tier_stand import Read
 
-PROGRAM = (sys.executable, "-m", "tests.durability.dreaming")
+PROGRAM = "tests.durability.dreaming"
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -30,15 +31,14 @@ def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
 
 async def life(place: str, questions: int) -> tuple[list[str], bool]:
     """Let the program ask so many questions and kill it; return what it asked, and whether it came to its end."""
-    process = await asyncio.create_subprocess_exec(*PROGRAM, place, stdout=asyncio.subprocess.PIPE)
-    assert process.stdout is not None
+    process = await Program.start([PROGRAM], place)
     told: list[str] = []
     async with asyncio.timeout(120):
         while len(told) < questions and (line := await process.stdout.readline()):
             told.append(line.decode().strip())
             if told[-1].startswith("ended"):
                 break
-    process.kill()
+    process.send_signal(signal.SIGKILL)
     told += [line.decode().strip() for line in (await process.stdout.read()).splitlines(keepends=True)]
     await process.wait()
     asked = [each.removeprefix("asked ") for each in told if each.startswith("asked ")]

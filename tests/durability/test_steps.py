@@ -1,7 +1,6 @@
 """A server that is killed at each step of a pulse, and what the next one makes of it."""
 
 import asyncio
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -40,7 +39,7 @@ async def killed_at(server: CircadiaProcess, notes: Path, step: str) -> dict[str
 async def check(folder: Path, more: dict[str, Any], step: str, starts: int, ends: int, attempts: int) -> None:
     notes = folder / "notes"
     notes.mkdir()
-    stopping = (sys.executable, "-m", "tests.durability.stopping_server", step, str(notes / STANDS))
+    stopping = ("tests.durability.stopping_server", step, str(notes / STANDS))
     server = CircadiaProcess(folder, {**config(notes), **more}, program=PROGRAM if step == RUNNING else stopping)
     async with server:
         asked = await killed_at(server, notes, step)

@@ -55,7 +55,7 @@ class At:
     @asynccontextmanager
     async def client(self, era: str = "legacy", name: str = "ann") -> AsyncGenerator[Client]:
         headers = {"authorization": name}
-        async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False) as http:
+        async with httpx2.AsyncClient(headers=headers, timeout=60, trust_env=False, verify=False) as http:
             async with Client(streamable_http_client(self.url, http_client=http), mode=era) as client:
                 yield client
 
@@ -63,7 +63,7 @@ class At:
         """Send one request by itself and return the JSON-RPC answer."""
         headers = {"authorization": "ann", "accept": "application/json", "mcp-protocol-version": "2025-11-25"}
         body: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
-        async with httpx2.AsyncClient(timeout=60, trust_env=False) as http:
+        async with httpx2.AsyncClient(timeout=60, trust_env=False, verify=False) as http:
             return (await http.post(self.url, json=body, headers=headers)).json()
 
 

@@ -83,7 +83,7 @@ async def test_people_with_almost_the_same_name_have_nothing_in_common(tmp_path:
 async def test_a_person_who_is_named_in_a_header_has_the_bank_that_rest_names(tmp_path: Path, encoding: str) -> None:
     async with bound(tmp_path, bank="support-{user}", multi_user=True) as ann:
         headers = [(b"authorization", f"Bearer {ann.token}".encode()), (b"x-circadia-user", "Müller".encode(encoding))]
-        async with httpx2.AsyncClient(trust_env=False) as http:
+        async with httpx2.AsyncClient(trust_env=False, verify=False) as http:
             url = f"{ann.at.url}/llm/openai{CHAT}"
             assert (await http.post(url, json=chat("My door code is 4711"), headers=headers)).status_code == 200
         await ann.at.server.exchanges.flush()

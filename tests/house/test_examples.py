@@ -2,7 +2,7 @@
 
 import asyncio
 import re
-import sys
+import signal
 from collections.abc import AsyncIterator, Mapping
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 import typer.main
 
 from circadia.cli.app import app
+from tests.fixtures.program import Program
 from tests.house.live_server import live_server
 from tests.house.tree import ROOT, Block, blocks, committed, pages, shown
 
@@ -33,23 +34,18 @@ async def environment(tmp_path: Path) -> AsyncIterator[Mapping[str, str]]:
 
 @pytest.mark.parametrize("block", runnable(), ids=str)
 async def test_a_runnable_example_runs_as_it_stands(
-    block: Block, environment: Mapping[str, str], tmp_path: Path
+    block: Block, environment: Mapping[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     program = tmp_path / "example.py"
     program.write_text(block.body, "utf-8")
-    process = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(program)),
-        cwd=tmp_path,
-        env={**environment},
-        stdout=asyncio.subprocess.PIPE,
-        stderr=asyncio.subprocess.STDOUT,
-    )
+    monkeypatch.chdir(tmp_path)
+    process = await Program.start([str(program)], env=environment)
     try:
-        said, _ = await asyncio.wait_for(process.communicate(), EXAMPLE_SECONDS)
-    finally:
-        if process.returncode is None:
-            process.kill()
+        async with asyncio.timeout(EXAMPLE_SECONDS):
+            said = await process.stdout.read()
             await process.wait()
+    finally:
+        process.send_signal(signal.SIGKILL)
     assert process.returncode == 0, f"{block}\n{said.decode()}"
 
 
@@ -81,8 +77,9 @@ def command_lines() -> list[tuple[Block, list[str]]]:
 
 def test_each_command_line_in_the_docs_exists_with_its_options() -> None:
     wrong: list[str] = []
+    circadia = typer.main.get_command(app)
     for block, words in command_lines():
-        command: object = typer.main.get_command(app)
+        command: object = circadia
         rest = words[1:]
         while rest and rest[0] in (inner := getattr(command, "commands", {})):
             command = inner[rest.pop(0)]

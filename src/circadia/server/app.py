@@ -163,6 +163,7 @@ def bound_to(host: str, port: int) -> Generator[socket.socket]:
     bound = socket.socket(socket.AF_INET6 if ":" in host else socket.AF_INET, socket.SOCK_STREAM)
     with bound:
         bound.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # for each connection; not every event loop does it
         try:
             bound.bind((host, port))
         except OSError as error:

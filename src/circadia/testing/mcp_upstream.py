@@ -170,6 +170,7 @@ class MockMcpServer:
     async def __aenter__(self) -> Self:
         """Listen; `url` is known from here on."""
         listener = socket.create_server((self._host, self._port))
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer comes 40 ms late
         self._port = int(listener.getsockname()[1])
         app = self._server.streamable_http_app(
             stateless_http=self._stateless, json_response=self._json_response, host=self._host

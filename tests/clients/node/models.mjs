@@ -1,15 +1,14 @@
-// One call with an official model SDK, with its default settings but for what the test gives in `options`.
+// Calls with the official model SDKs, with their default settings but for what the test gives in `options`.
 import Anthropic from "@anthropic-ai/sdk";
 import OpenAI from "openai";
 
-import { given, report } from "./report.mjs";
+import { serve } from "./report.mjs";
 
-const { call, stream, base_url: baseURL, key: apiKey, text, options } = given;
-const messages = [{ role: "user", content: text }];
 const model = "mock-1";
 
-async function chat() {
-  const client = new OpenAI({ baseURL, apiKey, ...options });
+async function chat(settings, text, stream) {
+  const client = new OpenAI(settings);
+  const messages = [{ role: "user", content: text }];
   if (!stream) return (await client.chat.completions.create({ model, messages })).choices[0].message.content;
   let said = "";
   for await (const chunk of await client.chat.completions.create({ model, messages, stream: true })) {
@@ -18,8 +17,8 @@ async function chat() {
   return said;
 }
 
-async function responses() {
-  const client = new OpenAI({ baseURL, apiKey, ...options });
+async function responses(settings, text, stream) {
+  const client = new OpenAI(settings);
   if (!stream) return (await client.responses.create({ model, input: text })).output_text;
   let said = "";
   for await (const event of await client.responses.create({ model, input: text, stream: true })) {
@@ -28,9 +27,9 @@ async function responses() {
   return said;
 }
 
-async function anthropic() {
-  const client = new Anthropic({ baseURL, apiKey, ...options });
-  const request = { model, messages, max_tokens: 100 };
+async function anthropic(settings, text, stream) {
+  const client = new Anthropic(settings);
+  const request = { model, messages: [{ role: "user", content: text }], max_tokens: 100 };
   if (!stream) return (await client.messages.create(request)).content[0].text;
   let said = "";
   for await (const event of await client.messages.create({ ...request, stream: true })) {
@@ -39,4 +38,8 @@ async function anthropic() {
   return said;
 }
 
-await report(async () => ({ text: await { chat, responses, messages: anthropic }[call]() }));
+const calls = { chat, responses, messages: anthropic };
+
+await serve(async ({ call, stream, base_url: baseURL, key: apiKey, text, options }) => ({
+  text: await calls[call]({ baseURL, apiKey, ...options }, text, stream),
+}));

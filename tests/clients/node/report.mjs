@@ -1,6 +1,5 @@
-// How the scripts here talk to the tests: one JSON argument in, one JSON line out.
-
-export const given = JSON.parse(process.argv[2]);
+// How the scripts here talk to the tests: a JSON line in for each call, a JSON line out.
+import { createInterface } from "node:readline";
 
 function told(error) {
   const classes = [];
@@ -8,13 +7,10 @@ function told(error) {
   return { error: { classes, status: error?.status ?? null, code: error?.code ?? null, message: String(error?.message) } };
 }
 
-export async function report(work) {
-  let line;
-  try {
-    line = await work();
-  } catch (error) {
-    line = told(error);
+export async function serve(work) {
+  for await (const given of createInterface({ input: process.stdin })) {
+    const line = await work(JSON.parse(given)).catch(told);
+    process.stdout.write(JSON.stringify(line) + "\n");
   }
-  await new Promise((done) => process.stdout.write(JSON.stringify(line) + "\n", done));
   process.exit(0);
 }
