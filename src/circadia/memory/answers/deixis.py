@@ -8,8 +8,10 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from circadia.memory.answers import word_classes as classes
-from circadia.memory.answers.measures import UNITS
+from circadia.memory.answers.comparisons import COMPARATIVES, compares_with_nothing, superlative_of
+from circadia.memory.answers.measures import NUMBER_WORDS, UNITS
 from circadia.memory.answers.normal import Token
+from circadia.memory.answers.word_classes import tells as _tells
 
 
 def stands_alone(found: Sequence[Token]) -> bool:
@@ -28,27 +30,34 @@ def _word(words: Sequence[str], at: int) -> str:
     return words[at] if 0 <= at < len(words) else ""
 
 
-def _tells(word: str) -> bool:
-    return not (word in classes.EMPTY or word in classes.QUANTIFIERS or word in classes.PLACED or word == "not")
-
-
 def _fragment(found: Sequence[Token], words: Sequence[str]) -> bool:
     """Return whether only what was said before makes a question of it: `For Bob?`, `Is Ann?`, `Translate it`."""
     first, second = words[0], _word(words, 1)
     telling = [at for at, word in enumerate(words) if _tells(word)]
-    if not telling or first in _GOING_ON or (second == "about" and first in ("what", "how")):
+    if all(words[at] in _NOTHING_TOLD for at in telling) or first in _GOING_ON:
         return True
     known = set(words)
+    if (second == "about" and first in ("what", "how")) or _uncounted(words, known):
+        return True
     asks, helps = not known.isdisjoint(classes.ASKING), not known.isdisjoint(classes.AUXILIARIES)
     if first in _TEXT_VERBS and (not _tells(second) or second in _DISCOURSE):
         return not (second in classes.ASKING or _object(words, 1))
     if first in classes.AUXILIARIES:  # `is Ann`
         return len(words) == 2 and found[1].capital
     if not asks and not helps:
-        return len(telling) < 2 or first in classes.PLACED
+        more = (first in _MORE or first in COMPARATIVES) and known.isdisjoint(("about", "on", "of", "than"))
+        return len(telling) < 2 or first in classes.PLACED or more
     if first in classes.ASKING and not helps:  # `how much for Bob`, but `how to swim`
         return len(telling) < 2 and second != "to" and words[-1] not in ("me", "you", "us")
     return False
+
+
+def _uncounted(words: Sequence[str], known: set[str]) -> bool:
+    """Return whether it asks how many, or which, without saying of what: `how many are open`, `which did Ann buy`."""
+    if list(words[:2]) == ["how", "many"]:
+        return _word(words, 2) in classes.AUXILIARIES
+    chosen = words[0] == "which" and _word(words, 1) in classes.AUXILIARIES and _word(words, 1) not in _BE
+    return chosen and known.isdisjoint(classes.COORDINATING)
 
 
 def _object(words: Sequence[str], at: int) -> bool:
@@ -64,20 +73,7 @@ def _object(words: Sequence[str], at: int) -> bool:
 
 def _unfinished(words: Sequence[str]) -> bool:
     """Return whether it ends with what compares it with something said, or compares with nothing."""
-    last = words[-1]
-    if last in _ENDS or tuple(words[-2:]) in _ENDINGS:
-        return True
-    if words[0] in ("which", "who", "what") and (_word(words, 1) in _BE or words[1:3] == ["one", "is"]):
-        if any(_superlative(words, at) for at in range(len(words))) or any(word in _CHOICE for word in words):
-            return False
-        compares = any(word in _COMPARATIVE for word in words)
-        return compares and (words[0] == "which" or len(words) == 3)
-    return False
-
-
-def _superlative(words: Sequence[str], at: int) -> bool:
-    word, after = words[at], _word(words, at + 1)
-    return (word in ("best", "worst", "most", "least") or word.endswith("est")) and _tells(after)
+    return words[-1] in _ENDS or tuple(words[-2:]) in _ENDINGS or compares_with_nothing(words)
 
 
 def _said(words: Sequence[str]) -> bool:
@@ -87,6 +83,8 @@ def _said(words: Sequence[str]) -> bool:
         if word in ("i", "you", "we") and (
             after in _SAID or (_word(words, at - 1) == "did" and (after in _SAY or (after == "just" and then in _SAY)))
         ):
+            return True
+        if word in ("i", "you", "we") and after in _SAYING and _word(words, at - 1) in _BE:
             return True
         if after in _DISCOURSE and word in (*_EARLIER, "the", "your") and not _told(words, at + 2):
             return True
@@ -234,7 +232,8 @@ def _one(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
         return True
     if before in ("no", "any", "every", "some") or before in classes.AUXILIARIES or not at:
         return not at and not after
-    if before == "which" and any(_superlative(words, place) for place in range(at, len(words))):
+    superlative = any(superlative_of(words, place) for place in range(at, len(words)))
+    if before == "which" and (superlative or not _AMONG.isdisjoint(words)):
         return False
     if before == "the":
         return after not in ("thing", "and", "on", "most")
@@ -262,6 +261,28 @@ def _other(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
     if before == "one" or any(word in ("from", "than", "besides") for word in words):
         return False
     return after in _DISCOURSE or sum(_tells(each) for each in words if each not in (own, after)) < 2
+
+
+def _else(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """`what else`, `anyone else`: whether it is not said besides what."""
+    if _word(words, at - 1) in ("someone", "somebody", "everyone", "everybody", "nobody", "or"):
+        return False
+    return _BESIDES.isdisjoint(words[at + 1 :]) and not _spoken_of(found, words, at)
+
+
+def _condition(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """`if so`, `if not`: whether nothing before it may be so."""
+    after, then = _word(words, at + 1), _word(words, at + 2)
+    return after in ("so", "not") and then not in ("many", "much", "for") and not _spoken_of(found, words, at)
+
+
+def _counted(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """`the two`: whether it is not said of what."""
+    after = _word(words, at + 1)
+    ends = at + 2 >= len(words) and words[0] in _BE  # `are the two alike`
+    if _word(words, at - 1) != "the" or not (ends or not after or after in classes.AUXILIARIES):
+        return False
+    return not _spoken_of(found, words, at)
 
 
 def _always(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
@@ -297,10 +318,16 @@ _REFERRING: Final[Mapping[str, Refers]] = {
     ),
     "there": _there,
     "next": _next,
+    "else": _else,
+    "if": _condition,
+    **dict.fromkeys(NUMBER_WORDS, _counted),
 }
 """What decides of each word that may point out of the question."""
 _BE: Final = _set("is are was were be been being am")
 _GOING_ON: Final = _set("and but or then also so plus same ditto continue elaborate repeat again because otherwise")
+_MORE: Final = _set("more less further additional extra fewer")
+_NOTHING_TOLD: Final = _set("left remaining missing sure certain serious kidding joking wrong correct ready finished")
+"""Where nothing else is told, it is not told of what."""
 _TEXT_VERBS: Final = _set(
     "translate summarize summarise rewrite rephrase shorten paraphrase proofread correct continue expand simplify "
     "format explain improve fix delete remove send show give change undo retry convert clarify describe"
@@ -318,10 +345,11 @@ _SAID: Final = _set(
     "said asked told mentioned wrote suggested recommended discussed proposed sent gave listed explained"
 )
 _SAY: Final = _set("say ask tell mention write suggest recommend discuss propose mean talk")
+_SAYING: Final = _set("saying talking asking discussing speaking telling suggesting referring")
+_AMONG: Final = frozenset(("among", "between", "or"))
+_BESIDES: Final = frozenset(("than", "besides", "except", "from"))
 _ENDS: Final = _set("before earlier again instead else too either afterwards otherwise more above below also though")
 _ENDINGS: Final = frozenset((("as", "well"), ("that", "way"), ("the", "same"), ("just", "now")))
-_CHOICE: Final = _set("or than between among of and vs versus to for that in with from by")
-_COMPARATIVE: Final = _set("better worse cheaper faster bigger smaller larger best worst safer newer older easier next")
 _OPENERS: Final = classes.EMPTY | frozenset(classes.ASKING) | classes.AUXILIARIES
 _JOINING: Final = _set(
     "and but or if when while before after because so that than as who which how why what where whether"

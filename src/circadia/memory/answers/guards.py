@@ -13,6 +13,7 @@ from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.measures import UNITS
 from circadia.memory.answers.order import direction, order
 from circadia.memory.answers.reading import Reading
+from circadia.memory.answers.verbs import FUTURE, PAST, PRESENT
 from circadia.memory.answers.wording import Wording, against
 
 
@@ -163,17 +164,19 @@ _WHY: Final = frozenset(("what", "why"))
 def _tense(a: Reading, b: Reading, wording: Wording) -> str | None:
     if (a.past and b.future and not b.past) or (b.past and a.future and not a.past):
         return "one asks for what was, the other for what will be"
+    ours, theirs = a.tenses, b.tenses
     if not wording.minimal:
-        return None
-    if a.past != b.past:
-        return "only one asks for what was"
-    return "only one asks for what will be" if a.future != b.future else None
+        if not wording.small or a.asks != b.asks or FUTURE in (*ours, *theirs):
+            return None
+    if len(ours) != len(theirs):  # `which one is it that left`, `which one left`
+        ours, theirs = (sorted(set(each) - {PRESENT}) for each in (ours, theirs))
+    return None if list(ours) == list(theirs) else against(ours, theirs)
 
 
 def _modality(a: Reading, b: Reading, wording: Wording) -> str | None:
-    """What has to be against what may be; of a verb in the place of `need`; `and` against `or`."""
+    """What has to be, may be or is; of a verb in the place of `need`."""
     ours, theirs = a.modals - b.modals, b.modals - a.modals
-    if ours and theirs and "must" in ours | theirs and wording.small and a.asks == b.asks != "how":
+    if (ours or theirs) and wording.small and a.asks == b.asks != "how" and not (_advice(a) and _advice(b)):
         return against(sorted(ours), sorted(theirs))
     if not wording.minimal:
         return None
@@ -182,10 +185,46 @@ def _modality(a: Reading, b: Reading, wording: Wording) -> str | None:
     light = [{classes.LIGHT[each] for each in words if each in classes.LIGHT} for words in (wording.more, wording.less)]
     if "must" in a.modals & b.modals:
         light = [verbs - {"have", "need"} for verbs in light]
-    if all(light) and light[0] != light[1]:
-        return against(sorted(light[0]), sorted(light[1]))
-    joined = [[each for each in words if each in ("and", "or")] for words in (wording.more, wording.less)]
-    return against(*joined) if all(joined) else None
+    return against(sorted(light[0]), sorted(light[1])) if all(light) and light[0] != light[1] else None
+
+
+def _advice(reading: Reading) -> bool:
+    """Return whether it asks how to behave: `what should I do if`, `what can I do if`."""
+    words = reading.words
+    return words[:1] == ["what"] and words[2:4] in (["i", "do"], ["we", "do"], ["you", "do"]) and PAST not in reading.tenses
+
+
+def _joining(_: Reading, __: Reading, wording: Wording) -> str | None:
+    """`and` against `or`, `if` against `when`."""
+    if not wording.minimal:
+        return None
+    for words in (_BOTH_OR_ONE, classes.CONJUNCTIONS):
+        joined = [[each for each in mine if each in words] for mine in (wording.more, wording.less)]
+        if all(joined):
+            return against(*joined)
+    return None
+
+
+_BOTH_OR_ONE: Final = frozenset(("and", "or"))
+
+
+def _how_many(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """One certain thing against several: `the contract`, `the contracts`."""
+    if not wording.minimal or a.asks == "what":  # `what are the differences`
+        return None
+    certain = _certain(a, wording.more), _certain(b, wording.less)
+    for stem in certain[0].keys() & certain[1].keys():
+        if certain[0][stem] != certain[1][stem]:
+            return against([certain[0][stem]], [certain[1][stem]])
+    return None
+
+
+def _certain(reading: Reading, own: Sequence[str]) -> Mapping[str, str]:
+    return {
+        word.stem: word.word
+        for word in reading.telling
+        if word.word in own and word.at and reading.words[word.at - 1] in classes.CERTAIN
+    }
 
 
 def _persons(a: Reading, b: Reading, wording: Wording) -> str | None:
@@ -208,8 +247,17 @@ _ANYBODY: Final = (({"i"}, {"you"}), ({"you"}, {"i"}))
 
 
 def _subject(reading: Reading) -> bool:
-    """Return whether it asks how anybody does something."""
-    return reading.asks in ("how", "why") and any(each in classes.SUBJECTS for each in reading.words[:4])
+    """Return whether it asks how anybody does something, and not of one time."""
+    first = reading.words[:4]
+    return (
+        reading.asks in ("how", "why")
+        and reading.tenses[0] == PRESENT
+        and not _ANYHOW.isdisjoint(first)
+        and not classes.SUBJECTS.isdisjoint(first)
+    )
+
+
+_ANYHOW: Final = frozenset(("do", "can", "should", "could", "would", "to"))
 
 
 def _extra(a: Reading, b: Reading, wording: Wording) -> str | None:
@@ -270,6 +318,8 @@ GUARDS: Final[Mapping[str, Guard]] = {
     "asks": _asks,
     "tense": _tense,
     "modality": _modality,
+    "joining": _joining,
+    "how many": _how_many,
     "persons": _persons,
     EXTRA: _extra,
     "substitution": _substitution,

@@ -21,12 +21,35 @@ def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
             return against([f"{each} {stem}" for each in sorted(one)], [f"{each} {stem}" for each in sorted(two)])
     if not wording.minimal:
         return None
+    if a.passive == b.passive:
+        moved = _other_part(a, b, wording)
+        if moved is not None:
+            return moved
     lost = [[word for word in only if word in _ALWAYS] for only in (wording.more, wording.less)]
     return against(*lost) if any(lost) else None
 
 
 _ALWAYS = classes.TOLD_APART - frozenset(("to", "by", "as", "from", "under", "over"))
 """Those that no question has more than another that asks for the same."""
+
+
+def _other_part(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """Return which name stands under another preposition: `works with Ann`, `works for Ann`, `pays Ann`."""
+    bare = not (wording.only_a or wording.only_b or _joins(a) or _joins(b))
+    ours, theirs = ({word.stem: word for word in each.telling if word.name} for each in (a, b))
+    for stem in ours.keys() & theirs.keys():
+        roles = ours[stem].role, theirs[stem].role
+        if roles[0] != roles[1] and (bare or all(roles)) and not _LOOSE.issuperset(roles):
+            return against([f"{roles[0]} {stem}".strip()], [f"{roles[1]} {stem}".strip()])
+    return None
+
+
+def _joins(reading: Reading) -> bool:
+    return not classes.COORDINATING.isdisjoint(reading.words)
+
+
+_LOOSE = frozenset(("", "of", "in", "at", "on", "from"))
+"""Prepositions that say no more than a compound: `the office of Rome`, `the office in Rome`, `the Rome office`."""
 
 
 def _roles(reading: Reading) -> Mapping[str, frozenset[str]]:

@@ -36,7 +36,7 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[i
     words = [token.word for token in tokens]
     at = 0
     while at < len(tokens):
-        if not tokens[at].number and tokens[at].word not in _COUNTING:
+        if not tokens[at].number and tokens[at].word not in _COUNTING and not _clock(words, at):
             at += 1
             continue
         end, value = _number(tokens, at)
@@ -55,6 +55,23 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[i
         found.append(Quantity(value=value, unit=unit, bound=_bound(words, at, end, unit), counted=after))
         at = end
     return found, frozenset(places)
+
+
+def _clock(words: Sequence[str], at: int) -> bool:
+    """Return whether `one` is a time or an amount of its own: `at one`, `from one to five`, `one o'clock`."""
+    if words[at] != "one":
+        return False
+    after = words[at + 1] if at + 1 < len(words) else ""
+    if after in _OF_CLOCK:
+        return True
+    return at > 0 and words[at - 1] in _BEFORE_CLOCK and (not after or after in _AFTER_CLOCK)
+
+
+_OF_CLOCK: Final = frozenset(("o'clock", "am", "pm", "thirty", "fifteen"))
+_BEFORE_CLOCK: Final = frozenset("at until till since by before after from to past around about between".split())
+_AFTER_CLOCK: Final = frozenset(
+    "to and or until till on in for with today tomorrow yesterday tonight sharp every instead".split()
+)
 
 
 def bound_before(words: Sequence[str], at: int) -> str:
@@ -97,6 +114,8 @@ def _number(tokens: Sequence[Token], at: int) -> tuple[int, str | None]:
         if 20 <= value < 100 and at < len(tokens) and 0 < NUMBER_WORDS.get(tokens[at].word, 0) < 10:
             value += NUMBER_WORDS[tokens[at].word]
             at += 1
+    elif first.word == "one":
+        return at + 1, "1"
     elif first.word in MULTIPLES and first.word not in ("k", "bn", "lac", "M"):
         value = Decimal(1)
     else:

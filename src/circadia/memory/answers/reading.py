@@ -13,6 +13,7 @@ from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.measures import UNITS
 from circadia.memory.answers.normal import Token, tokens
 from circadia.memory.answers.quantities import Quantity, bound_before, quantities
+from circadia.memory.answers.verbs import participle, tenses
 from circadia.memory.terms import asked_terms
 
 _stem: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
@@ -53,13 +54,15 @@ class Reading:
     quantifiers: Sequence[str]
     """How much of what is meant, by class."""
     modals: frozenset[str]
-    """What has to be, ought to be, may be."""
+    """What has to be, ought to be, may be, would be."""
     asks: str
     """What kind of answer it wants: what, who, when, where, why, how, how many, …, whether; empty if not said."""
     past: bool
     """Whether it asks for what was."""
     future: bool
     """Whether it asks for what will be."""
+    tenses: Sequence[str]
+    """The time that each of its clauses speaks of, in order."""
     persons: Sequence[tuple[str, bool]]
     """Who is spoken of by pronoun, in order: i, you, he, she, they; and whether by a possessive."""
     signs: Sequence[str]
@@ -83,13 +86,14 @@ def read(found: Sequence[Token]) -> Reading:
         telling=telling,
         quantities=values,
         units=frozenset(UNITS[each] for each in known & UNITS.keys()),
-        times=_times(words),
+        times=_times(found, words),
         negations=_negations(words),
         quantifiers=[classes.QUANTIFIERS[each] for each in words if each in classes.QUANTIFIERS],
-        modals=_modals(words),
+        modals=_modals(found, words),
         asks=_asks(words),
         past=not known.isdisjoint(classes.PAST),
         future=not known.isdisjoint(classes.FUTURE) or ("going", "to") in itertools.pairwise(words),
+        tenses=tenses(found),
         persons=[
             (_PERSONS[each], each in classes.POSSESSIVES) for each in words if each in _PERSONS
         ],
@@ -148,10 +152,10 @@ def _lettered(found: Sequence[Token], at: int) -> bool:
     return (token.capital and not found[at - 1].capital) or not after or after in classes.AUXILIARIES
 
 
-def _times(words: Sequence[str]) -> frozenset[tuple[str, str]]:
+def _times(read: Sequence[Token], words: Sequence[str]) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for at, word in enumerate(words):
-        time = classes.DAYS_AND_TIMES.get(word)
+        time = word if _month(read, words, at) else classes.DAYS_AND_TIMES.get(word)
         before = words[at - 1] if at else ""
         if time is None or (word == "am" and not before[:1].isdigit()):
             continue
@@ -167,6 +171,23 @@ def _times(words: Sequence[str]) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
+def _month(read: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """Return whether it is May, and nothing that may be."""
+    if words[at] != "may":
+        return False
+    before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+    numbered = any(each[:1].isdigit() for each in (before, after))
+    if before == "in" or numbered:
+        return True
+    if after in _PERSONS or after == "be":
+        return False
+    return before in _OF_DAYS or (before == "this" and not after) or bool(at and read[at].capital)
+
+
+_OF_DAYS: Final = frozenset(
+    "by until till since before after of last next for from early late mid st nd rd th between during".split()
+)
+"""Before `may` these make it a month."""
 _RELATIVE: Final = frozenset(("this", "last", "next", "past", "previous", "coming"))
 _TIME_BOUNDS: Final = frozenset(("before", "after", "since", "until", "by", "except", "every"))
 
@@ -192,13 +213,24 @@ def _following(words: Sequence[str], at: int) -> str:
     return ""
 
 
-def _modals(words: Sequence[str]) -> frozenset[str]:
-    found = {classes.MODALS[each] for each in words if each in classes.MODALS}
-    if not {("have", "to"), ("has", "to"), ("had", "to"), ("need", "to"), ("got", "to")}.isdisjoint(
-        itertools.pairwise(words)
-    ):
-        found.add("must")
+def _modals(read: Sequence[Token], words: Sequence[str]) -> frozenset[str]:
+    found = {
+        classes.MODALS[word] for at, word in enumerate(words)
+        if word in classes.MODALS and not _month(read, words, at) and (word != "would" or "be" not in words)
+    }  # fmt: skip
+    for at, word in enumerate(words[:-1]):
+        after = words[at + 1]
+        if word == "possible" and after in ("to", "for", "that"):
+            found.add("can")
+        if after == "to" and (word in _HAVING_TO or (word in _BE and at + 2 < len(words))):
+            found.add("must")
+        elif word in _BE and after in _PERSONS and words[at + 2 : at + 3] == ["to"]:  # `am I to pay`
+            found.add("must")
     return frozenset(found)
+
+
+_HAVING_TO: Final = frozenset(("have", "has", "had", "need", "needs", "got", "required", "obliged"))
+"""With `to` these say what must be."""
 
 
 def _english(found: Sequence[Token]) -> bool:
@@ -211,6 +243,8 @@ def _english(found: Sequence[Token]) -> bool:
         return False
     known = [word for word in words if word in classes.ENGLISH]
     ambiguous = sum([word in classes.ABROAD for word in known])
+    if words[:1] and words[0] in _LEADING and len(found) > 1 and found[1].capital and any(map(participle, words)):
+        return True  # `Has Ann signed`
     if ambiguous == len(known) < _SURELY and "is" not in known:
         return False
     return len(known) - ambiguous / 2 >= ENGLISH * len(words)
@@ -218,6 +252,9 @@ def _english(found: Sequence[Token]) -> bool:
 
 _SURELY: Final = 4
 """Words that are English and of other languages too, which together are enough."""
+
+
+_LEADING: Final = frozenset(("has", "had", "was"))
 
 
 def _strange(letter: str) -> bool:

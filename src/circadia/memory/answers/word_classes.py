@@ -15,6 +15,8 @@ def _set(words: str) -> frozenset[str]:
 
 ARTICLES: Final = _set("a an the 's some")
 """Words that may come and go."""
+CERTAIN: Final = _set("the my your his her their our its this these")
+"""Before a noun these say that a certain one is meant."""
 NEGATIONS: Final = _set("not no never none nobody nothing nowhere neither nor without except unless instead rather non")
 FAILING: Final = by_class("""
 fail fails failed failing refuse refuses refused refusing decline declines declined neglect forget forgets forgot
@@ -171,6 +173,8 @@ TOLD_APART: Final = _set(
     "from to by than after before over under without against off since until behind beyond except as"
 )
 """Those that a question cannot change for another without asking something else."""
+CONJUNCTIONS: Final = _set("if when while because so that although though unless once")
+"""What joins two clauses; one in the place of another joins them otherwise."""
 COORDINATING: Final = _set("and or vs versus & between")
 """What stands on the two sides of one of these may change places."""
 
@@ -182,9 +186,10 @@ FUTURE: Final = _set("will shall")
 MODALS: Final = by_class("""
 must shall
 should ought
-can could able may might
+can could able may might allowed permitted
+would
 """)
-"""What has to be, what ought to be, and what may be."""
+"""What has to be, what ought to be, what may be, and what would be."""
 LIGHT: Final = by_class("""
 get gets got getting obtain
 make makes made making
@@ -298,9 +303,9 @@ effective effectively ever exact exactly explain exist existing generally good g
 manually normally particular personally possible possibly precisely properly proper quickly quick real really right
 several simply simple sort specific specifically still successfully such sure thing things top type types typical
 typically usual usually various very well whole best better fast way ways method methods step steps someone somebody
-people person everyone anyone anybody one do does did done doing happen happens go going try tell list describe suggest
+people person everyone anyone anybody one do does did done doing happen happens go going tell list describe suggest
 recommend name called famous tips tip idea ideas example examples make makes made having become becomes available
-similar truly known meant start starting myself own entire even written choice choices word words
+similar truly known meant myself own entire even written choice choices word words
 """)
 """Words that one question may have more than another that asks for the same."""
 LETTERED: Final = _set("""
@@ -311,7 +316,7 @@ platform zone wing unit hall serie visa item point model line
 """Nouns that a single letter may name."""
 ABROAD: Final = _set(
     "a in an am on me we as had has of is so was do no at over die was man for us i will also all her have under want "
-    "one to per about pour come most any"
+    "one to per about pour come most any till over by"
 )
 """English words that are words of other languages too."""
 ENGLISH: Final = (
@@ -319,3 +324,8 @@ ENGLISH: Final = (
     | frozenset(ASKING) | frozenset(LIGHT) | MEASURED | PREPARING | FIRST | SECOND | THIRD | frozenset(REALLY)
 )  # fmt: skip
 """Words by which a question shows that it is English."""
+
+
+def tells(word: str) -> bool:
+    """Return whether a word tells what is spoken of."""
+    return bool(word) and not (word in EMPTY or word in QUANTIFIERS or word in PLACED or word == "not")
