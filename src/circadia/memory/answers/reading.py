@@ -16,7 +16,7 @@ from circadia.memory.answers.quantities import Quantity, bound_before, quantitie
 from circadia.memory.answers.verbs import participle, tenses
 from circadia.memory.terms import asked_terms
 
-_stem: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
+stem_of: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -133,7 +133,7 @@ def _telling(found: Sequence[Token], numbers: frozenset[int]) -> Sequence[Word]:
             role = classes.PLACED[word]
         elif at not in numbers and not token.sign and (lettered or word not in classes.EMPTY):
             name = (token.capital and at > 0) or lettered
-            telling.append(Word(word=word, stem=UNITS.get(word) or _stem(word), at=at, role=role, name=name))
+            telling.append(Word(word=word, stem=UNITS.get(word) or stem_of(word), at=at, role=role, name=name))
             role = ""
         elif word in classes.AUXILIARIES or word in classes.COORDINATING:
             role = ""
@@ -209,7 +209,7 @@ def _following(words: Sequence[str], at: int) -> str:
     """Return the stem of the next word that says something, if only `need`."""
     for word in words[at + 1 :]:
         if word in classes.LIGHT or (word not in classes.EMPTY and word not in classes.PLACED):
-            return _stem(word)
+            return stem_of(word)
     return ""
 
 

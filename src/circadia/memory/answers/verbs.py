@@ -11,29 +11,31 @@ PAST: Final = "was"
 PERFECT: Final = "has been"
 FUTURE: Final = "will be"
 
-_PAST_ALONE: Final = frozenset(
-    """
-ate became began broke came chose drank drew drove fell flew forgot froze gave got grew hid knew ran rang rode sang
-sank saw shook spoke stole swam threw took tore went woke wore wrote arose blew swore
-""".split()
-)
-"""Irregular verbs in the past; their participles are others."""
-_PARTICIPLE_ALONE: Final = frozenset(
-    """
-beaten become been begun bitten blown broken chosen come cost cut done drawn driven drunk eaten fallen flown forgotten
-frozen given gone gotten grown hidden hit hurt known let proven put quit read ridden risen run rung seen set shaken
-shown shut spoken spread stolen sung sunk sworn swum taken thrown torn woken worn written
-""".split()
-)
-"""Participles of irregular verbs, and not their past, or not only."""
-_BOTH: Final = frozenset(
-    """
-bent bled bought bred brought built burnt caught dealt dreamt dug fed felt fled fought found had heard held hung kept
-laid learnt led left lent lit lost made meant met paid quit said sent shot slept slid sold sought spent stood struck
-stuck stung swept swung taught thought told understood won
-""".split()
-)
-"""Irregular verbs whose past and participle are one."""
+_IRREGULAR: Final = [
+    each.split()
+    for each in """
+arise arose arisen|beat beat beaten|become became become|begin began begun|bend bent bent|bite bit bitten
+bleed bled bled|blow blew blown|break broke broken|breed bred bred|bring brought brought|build built built
+burn burnt burnt|buy bought bought|catch caught caught|choose chose chosen|come came come|cost cost cost|cut cut cut
+deal dealt dealt|dig dug dug|do did done|draw drew drawn|dream dreamt dreamt|drink drank drunk|drive drove driven
+eat ate eaten|fall fell fallen|feed fed fed|feel felt felt|fight fought fought|find found found|flee fled fled
+fly flew flown|forbid forbade forbidden|forget forgot forgotten|freeze froze frozen|get got gotten|give gave given
+go went gone|grow grew grown|hang hung hung|have had had|hear heard heard|hide hid hidden|hit hit hit|hold held held
+hurt hurt hurt|keep kept kept|know knew known|lay laid laid|lead led led|learn learnt learnt|leave left left
+lend lent lent|let let let|light lit lit|lose lost lost|make made made|mean meant meant|meet met met|pay paid paid
+prove proved proven|put put put|quit quit quit|read read read|ride rode ridden|ring rang rung|rise rose risen
+run ran run|say said said|see saw seen|seek sought sought|sell sold sold|send sent sent|set set set|shake shook shaken
+shoot shot shot|show showed shown|shut shut shut|sing sang sung|sink sank sunk|sit sat sat|sleep slept slept
+slide slid slid|speak spoke spoken|spend spent spent|spread spread spread|stand stood stood|steal stole stolen
+stick stuck stuck|sting stung stung|strike struck struck|swear swore sworn|sweep swept swept|swim swam swum
+swing swung swung|take took taken|teach taught taught|tear tore torn|tell told told|think thought thought
+throw threw thrown|understand understood understood|wake woke woken|wear wore worn|win won won|withdraw withdrew withdrawn
+write wrote written
+""".strip().replace("\n", "|").split("|")
+]  # fmt: skip
+"""Verbs, each with its past and its participle."""
+_PAST_FORMS: Final = {past: base for base, past, _ in _IRREGULAR if past != base}
+_PARTICIPLES: Final = {**{done: base for base, _, done in _IRREGULAR}, "been": "be"}
 _NO_VERBS: Final = frozenset("hundred sacred naked wicked united embed shed red bed infrared".split())
 _CLAUSES: Final = frozenset(
     """
@@ -55,12 +57,17 @@ _HAS: Final = frozenset(("has", "have"))
 
 def past_form(word: str) -> bool:
     """Return whether a word may be a verb in the past."""
-    return word in _PAST_ALONE or word in _BOTH or _regular(word)
+    return word in _PAST_FORMS or _regular(word)
 
 
 def participle(word: str) -> bool:
     """Return whether a word may be a participle of the past."""
-    return word in _PARTICIPLE_ALONE or word in _BOTH or _regular(word)
+    return word in _PARTICIPLES or _regular(word)
+
+
+def base_form(word: str) -> str:
+    """Return the verb that a word is an irregular form of, or the word."""
+    return _PAST_FORMS.get(word) or _PARTICIPLES.get(word, word)
 
 
 def _regular(word: str) -> bool:
