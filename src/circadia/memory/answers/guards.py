@@ -12,8 +12,8 @@ from typing import Final
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.measures import UNITS
 from circadia.memory.answers.order import direction, order
-from circadia.memory.answers.reading import Reading
-from circadia.memory.answers.verbs import FUTURE, PAST, PRESENT
+from circadia.memory.answers.reading import Reading, stem_of
+from circadia.memory.answers.verbs import FUTURE, PAST, PRESENT, base_form, past_form
 from circadia.memory.answers.wording import Wording, against
 
 
@@ -164,34 +164,52 @@ _WHY: Final = frozenset(("what", "why"))
 def _tense(a: Reading, b: Reading, wording: Wording) -> str | None:
     if (a.past and b.future and not b.past) or (b.past and a.future and not a.past):
         return "one asks for what was, the other for what will be"
-    ours, theirs = a.tenses, b.tenses
-    if not wording.minimal:
-        if not wording.small or a.asks != b.asks or FUTURE in (*ours, *theirs):
-            return None
-    if len(ours) != len(theirs):  # `which one is it that left`, `which one left`
-        ours, theirs = (sorted(set(each) - {PRESENT}) for each in (ours, theirs))
-    return None if list(ours) == list(theirs) else against(ours, theirs)
+    told = [frozenset[str]().union(*each.tenses) for each in (a, b)]
+    if not wording.minimal and (not wording.small or a.asks != b.asks or FUTURE in told[0] | told[1]):
+        return None
+    if wording.minimal and any(_other_form(one, two) for one in wording.more for two in wording.less):
+        return against(wording.more, wording.less)
+    if len(a.tenses) == len(b.tenses):
+        same = a.tenses == b.tenses
+    else:  # `which one is it that left`, `which one left`
+        same = told[0] - {PRESENT} == told[1] - {PRESENT}
+    return None if same else against(*map(sorted, told))
+
+
+def _other_form(one: str, other: str) -> bool:
+    """Return whether one is the past of the other: `owns`, `owned`."""
+    present, past = (one, other) if past_form(other) else (other, one)
+    ends = present.endswith("s") and not past_form(present) and past_form(past)
+    return ends and stem_of(base_form(past)) == stem_of(present)
 
 
 def _modality(a: Reading, b: Reading, wording: Wording) -> str | None:
     """What has to be, may be or is; of a verb in the place of `need`."""
-    ours, theirs = a.modals - b.modals, b.modals - a.modals
-    if (ours or theirs) and wording.small and a.asks == b.asks != "how" and not (_advice(a) and _advice(b)):
-        return against(sorted(ours), sorted(theirs))
+    ours, theirs = (sorted((Counter(one.modals) - Counter(two.modals)).elements()) for one, two in ((a, b), (b, a)))
+    anyhow = _anyhow(a) or _anyhow(b)
+    if (ours or theirs) and wording.small and a.asks == b.asks and not anyhow and not (_advice(a) and _advice(b)):
+        return against(ours, theirs)
     if not wording.minimal:
         return None
-    if a.asks != "how" and ((ours and theirs) or "must" in ours | theirs):
-        return against(sorted(ours), sorted(theirs))
+    if not anyhow and ((ours and theirs) or "must" in (*ours, *theirs)):
+        return against(ours, theirs)
     light = [{classes.LIGHT[each] for each in words if each in classes.LIGHT} for words in (wording.more, wording.less)]
-    if "must" in a.modals & b.modals:
+    if "must" in a.modals and "must" in b.modals:
         light = [verbs - {"have", "need"} for verbs in light]
     return against(sorted(light[0]), sorted(light[1])) if all(light) and light[0] != light[1] else None
+
+
+def _anyhow(reading: Reading) -> bool:
+    """Return whether it asks how something is done, not how strong something is."""
+    words = list(reading.words)
+    after = words.index("how") + 1 if "how" in words else len(words)
+    return reading.asks == "how" and not any(map(classes.tells, words[after : after + 1]))
 
 
 def _advice(reading: Reading) -> bool:
     """Return whether it asks how to behave: `what should I do if`, `what can I do if`."""
     words = reading.words
-    return words[:1] == ["what"] and words[2:4] in (["i", "do"], ["we", "do"], ["you", "do"]) and PAST not in reading.tenses
+    return words[:1] == ["what"] and words[2:4] in (["i", "do"], ["we", "do"], ["you", "do"]) and PAST not in reading.tenses[0]
 
 
 def _joining(_: Reading, __: Reading, wording: Wording) -> str | None:
@@ -251,7 +269,7 @@ def _subject(reading: Reading) -> bool:
     first = reading.words[:4]
     return (
         reading.asks in ("how", "why")
-        and reading.tenses[0] == PRESENT
+        and reading.tenses[0] == {PRESENT}
         and not _ANYHOW.isdisjoint(first)
         and not classes.SUBJECTS.isdisjoint(first)
     )

@@ -35,17 +35,28 @@ _ALWAYS = classes.TOLD_APART - frozenset(("to", "by", "as", "from", "under", "ov
 
 def _other_part(a: Reading, b: Reading, wording: Wording) -> str | None:
     """Return which name stands under another preposition: `works with Ann`, `works for Ann`, `pays Ann`."""
-    bare = not (wording.only_a or wording.only_b or _joins(a) or _joins(b))
-    ours, theirs = ({word.stem: word for word in each.telling if word.name} for each in (a, b))
+    bare = not (wording.only_a or wording.only_b)
+    ours, theirs = _named(a), _named(b)
     for stem in ours.keys() & theirs.keys():
-        roles = ours[stem].role, theirs[stem].role
-        if roles[0] != roles[1] and (bare or all(roles)) and not _LOOSE.issuperset(roles):
-            return against([f"{roles[0]} {stem}".strip()], [f"{roles[1]} {stem}".strip()])
+        for one, other in zip(ours[stem], theirs[stem], strict=False):
+            if one.role == other.role or _LOOSE.issuperset((one.role, other.role)):
+                continue
+            if (one.role and other.role) or (bare and not _follows(a, one) and not _follows(b, other)):
+                return against([f"{one.role} {stem}".strip()], [f"{other.role} {stem}".strip()])
     return None
 
 
-def _joins(reading: Reading) -> bool:
-    return not classes.COORDINATING.isdisjoint(reading.words)
+def _named(reading: Reading) -> Mapping[str, Sequence[Word]]:
+    named: defaultdict[str, list[Word]] = defaultdict(list)
+    for word in reading.telling:
+        if word.name:
+            named[word.stem].append(word)
+    return named
+
+
+def _follows(reading: Reading, word: Word) -> bool:
+    """Return whether `and` or such stands before a word, so that its preposition stands farther off."""
+    return word.at > 0 and reading.words[word.at - 1] in classes.COORDINATING
 
 
 _LOOSE = frozenset(("", "of", "in", "at", "on", "from"))

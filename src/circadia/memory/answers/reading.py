@@ -53,7 +53,7 @@ class Reading:
     """What says no, or not quite, in order, each with the stem of the word that it says it of."""
     quantifiers: Sequence[str]
     """How much of what is meant, by class."""
-    modals: frozenset[str]
+    modals: Sequence[str]
     """What has to be, ought to be, may be, would be."""
     asks: str
     """What kind of answer it wants: what, who, when, where, why, how, how many, …, whether; empty if not said."""
@@ -61,8 +61,8 @@ class Reading:
     """Whether it asks for what was."""
     future: bool
     """Whether it asks for what will be."""
-    tenses: Sequence[str]
-    """The time that each of its clauses speaks of, in order."""
+    tenses: Sequence[frozenset[str]]
+    """The times that each of its clauses speaks of, in order."""
     persons: Sequence[tuple[str, bool]]
     """Who is spoken of by pronoun, in order: i, you, he, she, they; and whether by a possessive."""
     signs: Sequence[str]
@@ -213,20 +213,20 @@ def _following(words: Sequence[str], at: int) -> str:
     return ""
 
 
-def _modals(read: Sequence[Token], words: Sequence[str]) -> frozenset[str]:
-    found = {
-        classes.MODALS[word] for at, word in enumerate(words)
-        if word in classes.MODALS and not _month(read, words, at) and (word != "would" or "be" not in words)
-    }  # fmt: skip
-    for at, word in enumerate(words[:-1]):
-        after = words[at + 1]
-        if word == "possible" and after in ("to", "for", "that"):
-            found.add("can")
-        if after == "to" and (word in _HAVING_TO or (word in _BE and at + 2 < len(words))):
-            found.add("must")
-        elif word in _BE and after in _PERSONS and words[at + 2 : at + 3] == ["to"]:  # `am I to pay`
-            found.add("must")
-    return frozenset(found)
+def _modals(read: Sequence[Token], words: Sequence[str]) -> Sequence[str]:
+    found: list[str] = []
+    for at, word in enumerate(words):
+        after = words[at + 1] if at + 1 < len(words) else ""
+        if word in classes.MODALS:
+            if not _month(read, words, at) and (word != "would" or "be" not in words):
+                found.append(classes.MODALS[word])
+        elif word == "possible" and after in ("to", "for", "that"):
+            found.append("can")
+        elif (after == "to" and (word in _HAVING_TO or (word in _BE and at + 2 < len(words)))) or (
+            word in _BE and after in _PERSONS and words[at + 2 : at + 3] == ["to"]  # `am I to pay`
+        ):
+            found.append("must")
+    return found
 
 
 _HAVING_TO: Final = frozenset(("have", "has", "had", "need", "needs", "got", "required", "obliged"))

@@ -75,9 +75,9 @@ class Repeating:
         if any(not CHANGING.isdisjoint(asked_terms(word.word)) for word in wording.only_a):
             return False
         before = [told.reading, *(each.reading for each in asked)]
-        times = {PRESENT}.union(*(each.tenses for each in before))
-        duties = frozenset[str]().union(*(each.modals for each in before))
-        if not times.issuperset(said.reading.tenses) or not duties.issuperset(said.reading.modals):
+        times = {PRESENT}.union(*(clause for each in before for clause in each.tenses))
+        duties = {duty for each in before for duty in each.modals}
+        if not all(map(times.issuperset, said.reading.tenses)) or not duties.issuperset(said.reading.modals):
             return False
         return not objections(said.reading, told.reading, wording)
 

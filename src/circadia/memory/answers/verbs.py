@@ -74,29 +74,39 @@ def _regular(word: str) -> bool:
     return len(word) > 3 and word.endswith("ed") and not word.endswith("eed") and word not in _NO_VERBS
 
 
-def tenses(found: Sequence[Token]) -> Sequence[str]:
-    """Return the time of each clause in order: present, if nothing tells another."""
-    words = ["" if token.capital and at else token.word for at, token in enumerate(found)]
+def tenses(found: Sequence[Token]) -> Sequence[frozenset[str]]:
+    """Return the times of each clause in order: present, if nothing tells another."""
+    words = [
+        "" if token.capital and at and token.word not in classes.AUXILIARIES else token.word
+        for at, token in enumerate(found)
+    ]
     starts = [0, *(at for at, word in enumerate(words) if at and word in _CLAUSES), len(words)]
-    return [_tense(words[start:end]) for start, end in zip(starts, starts[1:], strict=False)]
+    return [_tenses(words[start:end]) for start, end in zip(starts, starts[1:], strict=False)]
 
 
-def _tense(clause: Sequence[str]) -> str:
-    if _perfect(clause):
-        return PERFECT
+def _tenses(clause: Sequence[str]) -> frozenset[str]:
     known = set(clause)
+    told: set[str] = set()
+    if _perfect(clause):
+        told.add(PERFECT)
+        known -= _HAS
     if not known.isdisjoint(classes.PAST):
-        return PAST
+        told.add(PAST)
     if not known.isdisjoint(classes.FUTURE) or ("going", "to") in zip(clause, clause[1:], strict=False):
-        return FUTURE
-    if not known.isdisjoint(_PRESENT):
-        return PRESENT
+        told.add(FUTURE)
+    elif not known.isdisjoint(_PRESENT):
+        told.add(PRESENT)
+    return frozenset(told) or _untold(clause)
+
+
+def _untold(clause: Sequence[str]) -> frozenset[str]:
+    """Return the time of a clause without a helping verb."""
     for at, word in enumerate(clause):
         if word == "to":
             break
         if past_form(word) and not _describes(clause, at):
-            return PAST
-    return PRESENT
+            return frozenset((PAST,))
+    return frozenset((PRESENT,))
 
 
 def _perfect(clause: Sequence[str]) -> bool:
