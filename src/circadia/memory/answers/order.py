@@ -25,6 +25,10 @@ def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
         moved = _other_part(a, b, wording)
         if moved is not None:
             return moved
+    if len(wording.more) == len(wording.less) == 1:  # `speaks for the board`, `speaks with the board`
+        placed = [classes.PLACED.get(words[0], "") for words in (wording.more, wording.less)]
+        if all(placed) and placed[0] != placed[1] and not (_LOOSE.issuperset(placed) or {*placed} == {"of", "for"}):
+            return against(wording.more, wording.less)
     lost = [[word for word in only if word in _ALWAYS] for only in (wording.more, wording.less)]
     return against(*lost) if any(lost) else None
 

@@ -110,7 +110,7 @@ def subjects(text: str) -> Sequence[int]:
     return asked_terms(" ".join(word.word for at, word in enumerate(found) if word.number or (word.capital and at)))
 
 
-_BE: Final = frozenset(("is", "are", "was", "were", "be", "been", "being"))
+_BE: Final = frozenset(("am", "is", "are", "was", "were", "be", "been", "being"))
 _PERSONS: Final = {
     word: name
     for name, group in (
