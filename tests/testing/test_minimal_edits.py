@@ -8,6 +8,7 @@ MONTHS = (
     "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
     "December",
 )  # fmt: skip
+NO_EDIT: set[str] = set()
 QUESTIONS = (
     "Which trains go from Rome to Milan on 3 Fridays?",
     "Do all cats chase mice in London before Monday?",
@@ -42,14 +43,22 @@ def test_edits_of_one_kind_are_those_that_come_with_all() -> None:
         ("tense", "Who owns the mill?", {"Who owned the mill?"}),
         ("tense", "Is the mill shut?", {"was the mill shut?", "has been the mill shut?"}),
         ("person", "Did you call Ann?", {"Did I call Ann?"}),
-        ("person", "How do I paint a boat?", set()),
+        ("person", "How do I paint a boat?", NO_EDIT),
         ("duty", "How much do I have to pay?", {"How much do I pay?"}),
-        ("duty", "How do I pay?", set()),
-        ("preposition", "Who sings with Ann?", {f"Who sings {each}Ann?" for each in ("for ", "about ", "against ", "to ", "")}),
-        ("conjunction", "Does it ring if the door opens?", {f"Does it ring {each} the door opens?" for each in ("when", "because", "that")}),
+        ("duty", "How do I pay?", NO_EDIT),
+        (
+            "preposition",
+            "Who sings with Ann?",
+            {f"Who sings {each}Ann?" for each in ("for ", "about ", "against ", "to ", "")},
+        ),
+        (
+            "conjunction",
+            "Does it ring if the door opens?",
+            {f"Does it ring {each} the door opens?" for each in ("when", "because", "that")},
+        ),
         ("date", "Is it shut in May?", {f"Is it shut in {each}?" for each in MONTHS if each != "May"}),
     ],
-)  # fmt: skip
+)
 def test_an_edit_changes_time_person_duty_or_part(kind: str, question: str, edits: set[str]) -> None:
     made = {each.after for seed in range(40) for each in minimal_edits([question], seed, [kind])}
     assert made <= edits

@@ -303,7 +303,8 @@ def _duty(question: str, chance: random.Random) -> str | None:
     match = re.search(r"\b(?:have|need) to (?=[a-z])", question)
     if match is not None:
         return _put(question, match, "")
-    match = re.search(r"\b(do|can|should|must) (?=(?:I|you|we|they|people|[a-z]+s)\b(?! (?:have|need)))", question, re.I)
+    who = r"(?=(?:I|you|we|they|people|[a-z]+s)\b(?! (?:have|need)))"
+    match = re.search(rf"\b(do|can|should|must) {who}", question, re.I)
     if match is None:
         return None
     new = chance.choice(("can", "should", "must")) if match[1].lower() == "do" else "do"

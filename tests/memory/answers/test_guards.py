@@ -55,7 +55,7 @@ DIFFERENT = [
     ("modality", "How much do we have to save?", "How much do we save?"),
     ("modality", "Is the order changed?", "Can the order be changed?"),
     ("modality", "Who checked the pump?", "Who should have checked the pump?"),
-    ("modality", "Are we to wait for Ann?", "Do we wait for Ann?"),
+    ("modality", "Are you to wait for Ann?", "Do you wait for Ann?"),
     ("joining", "Does it ring if the door opens?", "Does it ring when the door opens?"),
     ("how many", "Where is the invoice?", "Where are the invoices?"),
     ("direction", "Who sings with Ann?", "Who sings for Ann?"),

@@ -37,18 +37,16 @@ def _superlative(word: str) -> bool:
     return word in ("best", "worst") or (len(word) > 5 and word.endswith("est") and word not in _NO_SUPERLATIVES)
 
 
-_BE: Final = frozenset("is are was were".split())
-_ANY: Final = frozenset("a an any no some anything something".split())
-_CHOICE: Final = frozenset("or than between among of and vs versus to for that in with from by".split())
+_BE: Final = classes.word_set("is are was were")
+_ANY: Final = classes.word_set("a an any no some anything something")
+_CHOICE: Final = classes.word_set("or than between among of and vs versus to for that in with from by")
 """With one of these it says what is compared."""
-_SAYING_NOTHING: Final = frozenset("available possible left there".split())
-_NO_SUPERLATIVES: Final = frozenset(
-    "forest interest harvest protest suggest contest invest honest arrest digest request modest manifest latest".split()
+_SAYING_NOTHING: Final = classes.word_set("available possible left there")
+_NO_SUPERLATIVES: Final = classes.word_set(
+    "forest interest harvest protest suggest contest invest honest arrest digest request modest manifest latest"
 )
-COMPARATIVES: Final = frozenset(
-    """
+COMPARATIVES: Final = classes.word_set("""
 better worse cheaper faster bigger smaller larger safer newer older easier next greater higher lower longer shorter
 taller stronger weaker heavier lighter quicker slower simpler harder smarter younger closer nearer warmer colder wider
-""".split()
-)
+""")
 """Of which one thing is more than another."""

@@ -12,6 +12,7 @@ from circadia.memory.answers.comparisons import COMPARATIVES, compares_with_noth
 from circadia.memory.answers.measures import NUMBER_WORDS, UNITS
 from circadia.memory.answers.normal import Token
 from circadia.memory.answers.word_classes import tells as _tells
+from circadia.memory.answers.word_classes import word_set
 
 
 def stands_alone(found: Sequence[Token]) -> bool:
@@ -302,10 +303,6 @@ def _next(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
     return not after or after in ("step", "steps", "one", "part", "point")
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _REFERRING: Final[Mapping[str, Refers]] = {
     **dict.fromkeys(classes.MALE | classes.FEMALE | classes.PLURAL, _pronoun),
     **dict.fromkeys(classes.THING, _thing),
@@ -323,49 +320,57 @@ _REFERRING: Final[Mapping[str, Refers]] = {
     **dict.fromkeys(NUMBER_WORDS, _counted),
 }
 """What decides of each word that may point out of the question."""
-_BE: Final = _set("is are was were be been being am")
-_GOING_ON: Final = _set("and but or then also so plus same ditto continue elaborate repeat again because otherwise")
-_MORE: Final = _set("more less further additional extra fewer")
-_NOTHING_TOLD: Final = _set("left remaining missing sure certain serious kidding joking wrong correct ready finished")
+_BE: Final = word_set("is are was were be been being am")
+_GOING_ON: Final = word_set("and but or then also so plus same ditto continue elaborate repeat again because otherwise")
+_MORE: Final = word_set("more less further additional extra fewer")
+_NOTHING_TOLD: Final = word_set(
+    "left remaining missing sure certain serious kidding joking wrong correct ready finished"
+)
 """Where nothing else is told, it is not told of what."""
-_TEXT_VERBS: Final = _set(
+_TEXT_VERBS: Final = word_set(
     "translate summarize summarise rewrite rephrase shorten paraphrase proofread correct continue expand simplify "
     "format explain improve fix delete remove send show give change undo retry convert clarify describe"
 )
 """With nothing after them, they are said of what was said."""
-_DISCOURSE: Final = _set(
+_DISCOURSE: Final = word_set(
     "text message messages answer answers question questions example examples conversation sentence paragraph response "
     "reply summary version suggestion suggestions options option code list table result results output snippet "
     "draft link file attachment error steps"
 )
 """What a conversation is made of."""
-_EARLIER: Final = _set("last previous above earlier preceding former latter original following first second third next")
-_TELLING_WHICH: Final = _set("of about in from by on for that which who to between with at when if to and or is")
-_SAID: Final = _set(
+_EARLIER: Final = word_set(
+    "last previous above earlier preceding former latter original following first second third next"
+)
+_TELLING_WHICH: Final = word_set("of about in from by on for that which who to between with at when if to and or is")
+_SAID: Final = word_set(
     "said asked told mentioned wrote suggested recommended discussed proposed sent gave listed explained"
 )
-_SAY: Final = _set("say ask tell mention write suggest recommend discuss propose mean talk")
-_SAYING: Final = _set("saying talking asking discussing speaking telling suggesting referring")
+_SAY: Final = word_set("say ask tell mention write suggest recommend discuss propose mean talk")
+_SAYING: Final = word_set("saying talking asking discussing speaking telling suggesting referring")
 _AMONG: Final = frozenset(("among", "between", "or"))
 _BESIDES: Final = frozenset(("than", "besides", "except", "from"))
-_ENDS: Final = _set("before earlier again instead else too either afterwards otherwise more above below also though")
+_ENDS: Final = word_set(
+    "before earlier again instead else too either afterwards otherwise more above below also though"
+)
 _ENDINGS: Final = frozenset((("as", "well"), ("that", "way"), ("the", "same"), ("just", "now")))
 _OPENERS: Final = classes.EMPTY | frozenset(classes.ASKING) | classes.AUXILIARIES
-_JOINING: Final = _set(
+_JOINING: Final = word_set(
     "and but or if when while before after because so that than as who which how why what where whether"
 )
-_PEOPLE: Final = _set(
+_PEOPLE: Final = word_set(
     "people children kids men women man woman boy girl guy person employee employees customer customers user child "
     "husband wife boyfriend girlfriend friend boss someone somebody anyone everyone students teacher student doctor "
     "mother father mom dad parents brother sister son daughter president companies baby dog cat guys girls boys"
 )
-_INTRODUCING: Final = _set("a an my your every each some any")
-_ADVERBS: Final = _set("not really so too very even still ever always also just actually generally usually more most")
-_MODAL_BEFORE_IT: Final = _set("can could will would should may might must")
-_BEFORE_IT: Final = frozenset(_BE | _MODAL_BEFORE_IT | _set("do does did has"))
-_CLOCK: Final = _set("time day date year month season long old late early")
-_WEATHER: Final = _set("raining rains snows rain snowing snow sunny windy cloudy foggy humid freezing")
-_EVALUATING: Final = _set(
+_INTRODUCING: Final = word_set("a an my your every each some any")
+_ADVERBS: Final = word_set(
+    "not really so too very even still ever always also just actually generally usually more most"
+)
+_MODAL_BEFORE_IT: Final = word_set("can could will would should may might must")
+_BEFORE_IT: Final = frozenset(_BE | _MODAL_BEFORE_IT | word_set("do does did has"))
+_CLOCK: Final = word_set("time day date year month season long old late early")
+_WEATHER: Final = word_set("raining rains snows rain snowing snow sunny windy cloudy foggy humid freezing")
+_EVALUATING: Final = word_set(
     "true real possible impossible easier harder safer wiser alright safe okay ok legal illegal good bad better "
     "best worse worst hard easy difficult important "
     "necessary normal common wrong right worth late early likely unlikely healthy unhealthy dangerous rude weird "
@@ -373,16 +378,16 @@ _EVALUATING: Final = _set(
     "expensive fine useful useless harmful bearable natural acceptable essential feasible compulsory permissible "
     "permitted sensible reasonable great nice sad fun realistic rational clear obvious helpful haram halal"
 )
-_VERBS_OF_IT: Final = _set(
+_VERBS_OF_IT: Final = word_set(
     "take takes cost costs matter hurt mean feel help make seem look happen pay require rain snow"
 )
-_CLAUSES: Final = _set("that if when whether for being having")
-_SUBJECTS: Final = (classes.FIRST | classes.SECOND | classes.THIRD | _set("the a an all people there some")) - _set(
-    "it"
-)
-_THAT_AFTER: Final = _set(
+_CLAUSES: Final = word_set("that if when whether for being having")
+_SUBJECTS: Final = (
+    classes.FIRST | classes.SECOND | classes.THIRD | word_set("the a an all people there some")
+) - word_set("it")
+_THAT_AFTER: Final = word_set(
     "true possible fact so such sure way idea say says said think thinks believe know knows mean means prove show all "
     "everything anything something nothing thing someone anyone people reason one likely clear important now given "
     "proof evidence feel feeling guarantee ensure sign find hear learn argue claim imagine suppose"
 )
-_THERE_BEFORE: Final = _set("any anything anyone a an exist exists")
+_THERE_BEFORE: Final = word_set("any anything anyone a an exist exists")

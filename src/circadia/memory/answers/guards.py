@@ -209,7 +209,8 @@ def _anyhow(reading: Reading) -> bool:
 def _advice(reading: Reading) -> bool:
     """Return whether it asks how to behave: `what should I do if`, `what can I do if`."""
     words = reading.words
-    return words[:1] == ["what"] and words[2:4] in (["i", "do"], ["we", "do"], ["you", "do"]) and PAST not in reading.tenses[0]
+    doing = words[:1] == ["what"] and words[3:4] == ["do"] and words[2] in classes.SUBJECTS
+    return doing and PAST not in reading.tenses[0]
 
 
 def _joining(_: Reading, __: Reading, wording: Wording) -> str | None:
@@ -269,7 +270,7 @@ def _subject(reading: Reading) -> bool:
     first = reading.words[:4]
     return (
         reading.asks in ("how", "why")
-        and reading.tenses[0] == {PRESENT}
+        and reading.tenses[0] == frozenset((PRESENT,))
         and not _ANYHOW.isdisjoint(first)
         and not classes.SUBJECTS.isdisjoint(first)
     )

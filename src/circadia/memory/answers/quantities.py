@@ -7,6 +7,7 @@ from typing import Final
 
 from circadia.memory.answers.measures import BOUNDS, BOUNDS_AFTER, MULTIPLES, NUMBER_WORDS, TIME_UNITS, UNITS
 from circadia.memory.answers.normal import Token
+from circadia.memory.answers.word_classes import word_set
 
 _ENDINGS: Final = frozenset(("st", "nd", "rd", "th"))
 _COUNTING: Final = NUMBER_WORDS.keys() | MULTIPLES.keys()
@@ -68,9 +69,9 @@ def _clock(words: Sequence[str], at: int) -> bool:
 
 
 _OF_CLOCK: Final = frozenset(("o'clock", "am", "pm", "thirty", "fifteen"))
-_BEFORE_CLOCK: Final = frozenset("at until till since by before after from to past around about between".split())
-_AFTER_CLOCK: Final = frozenset(
-    "to and or until till on in for with today tomorrow yesterday tonight sharp every instead".split()
+_BEFORE_CLOCK: Final = word_set("at until till since by before after from to past around about between")
+_AFTER_CLOCK: Final = word_set(
+    "to and or until till on in for with today tomorrow yesterday tonight sharp every instead"
 )
 
 

@@ -184,8 +184,8 @@ def _month(read: Sequence[Token], words: Sequence[str], at: int) -> bool:
     return before in _OF_DAYS or (before == "this" and not after) or bool(at and read[at].capital)
 
 
-_OF_DAYS: Final = frozenset(
-    "by until till since before after of last next for from early late mid st nd rd th between during".split()
+_OF_DAYS: Final = classes.word_set(
+    "by until till since before after of last next for from early late mid st nd rd th between during"
 )
 """Before `may` these make it a month."""
 _RELATIVE: Final = frozenset(("this", "last", "next", "past", "previous", "coming"))

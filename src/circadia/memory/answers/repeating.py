@@ -103,8 +103,8 @@ def _third(word: str) -> bool:
     return word.endswith("s") and not word.endswith("ss") and word not in classes.EMPTY
 
 
-_ENDING: Final = frozenset(
-    "former formerly ex previous previously once soon temporarily temporary acting interim deputy".split()
+_ENDING: Final = classes.word_set(
+    "former formerly ex previous previously once soon temporarily temporary acting interim deputy"
 )
 """What was, or will not be for long, or is not quite."""
 

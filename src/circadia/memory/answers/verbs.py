@@ -1,6 +1,7 @@
 """The time that each clause of a question speaks of, told by its helping verbs, or by the form of its verb."""
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Final
 
 from circadia.memory.answers import word_classes as classes
@@ -29,27 +30,25 @@ shoot shot shot|show showed shown|shut shut shut|sing sang sung|sink sank sunk|s
 slide slid slid|speak spoke spoken|spend spent spent|spread spread spread|stand stood stood|steal stole stolen
 stick stuck stuck|sting stung stung|strike struck struck|swear swore sworn|sweep swept swept|swim swam swum
 swing swung swung|take took taken|teach taught taught|tear tore torn|tell told told|think thought thought
-throw threw thrown|understand understood understood|wake woke woken|wear wore worn|win won won|withdraw withdrew withdrawn
-write wrote written
+throw threw thrown|understand understood understood|wake woke woken|wear wore worn|win won won
+withdraw withdrew withdrawn|write wrote written
 """.strip().replace("\n", "|").split("|")
 ]  # fmt: skip
 """Verbs, each with its past and its participle."""
 _PAST_FORMS: Final = {past: base for base, past, _ in _IRREGULAR if past != base}
 _PARTICIPLES: Final = {**{done: base for base, _, done in _IRREGULAR}, "been": "be"}
-_NO_VERBS: Final = frozenset("hundred sacred naked wicked united embed shed red bed infrared".split())
-_CLAUSES: Final = frozenset(
-    """
+_NO_VERBS: Final = classes.word_set("hundred sacred naked wicked united embed shed red bed infrared")
+_CLAUSES: Final = classes.word_set("""
 that if when while who whom which whose what where why how because since whether after before until unless though
 although
-""".split()
-)
+""")
 """What a clause may begin with."""
 _PRESENT: Final = classes.AUXILIARIES - classes.PAST - classes.FUTURE - frozenset(("be", "been", "being", "may"))
 """Without `may`, which is a month too."""
 _BESIDE_NOUNS: Final = (
     classes.ARTICLES | classes.POSSESSIVES | frozenset(classes.PLACED) | frozenset(classes.QUANTIFIERS)
-    | frozenset(("get", "gets", "getting", "be", "being"))
-) - frozenset(("only", "just", "also", "last", "first", "always", "sometimes", "others", "else", "everyone", "nobody"))  # fmt: skip
+    | classes.word_set("get gets getting be being")
+) - classes.word_set("only just also last first always sometimes others else everyone nobody")  # fmt: skip
 """After these a participle says what kind, or what is done: `the required form`, `gets elected`."""
 _DOING: Final = frozenset(("do", "does", "did", "to"))
 _HAS: Final = frozenset(("has", "have"))
@@ -81,7 +80,7 @@ def tenses(found: Sequence[Token]) -> Sequence[frozenset[str]]:
         for at, token in enumerate(found)
     ]
     starts = [0, *(at for at, word in enumerate(words) if at and word in _CLAUSES), len(words)]
-    return [_tenses(words[start:end]) for start, end in zip(starts, starts[1:], strict=False)]
+    return [_tenses(words[start:end]) for start, end in pairwise(starts)]
 
 
 def _tenses(clause: Sequence[str]) -> frozenset[str]:
@@ -92,7 +91,7 @@ def _tenses(clause: Sequence[str]) -> frozenset[str]:
         known -= _HAS
     if not known.isdisjoint(classes.PAST):
         told.add(PAST)
-    if not known.isdisjoint(classes.FUTURE) or ("going", "to") in zip(clause, clause[1:], strict=False):
+    if not known.isdisjoint(classes.FUTURE) or ("going", "to") in pairwise(clause):
         told.add(FUTURE)
     elif not known.isdisjoint(_PRESENT):
         told.add(PRESENT)
