@@ -8,7 +8,9 @@ from circadia.memory.answers import word_classes as classes
 
 def compares_with_nothing(words: Sequence[str]) -> bool:
     """Return whether what is compared, or what it is compared with, stands outside of the question."""
-    compared = [at for at, word in enumerate(words) if word in COMPARATIVES or _superlative(word)]
+    compared = [
+        at for at, word in enumerate(words) if word in COMPARATIVES or (word[-2:] == "st" and _superlative(word))
+    ]
     if not compared or not _CHOICE.isdisjoint(words) or any(superlative_of(words, at) for at in compared):
         return False
     first, second, at = words[0], words[1] if len(words) > 1 else "", compared[-1]

@@ -80,13 +80,12 @@ def _unfinished(words: Sequence[str]) -> bool:
 def _said(words: Sequence[str]) -> bool:
     """Return whether it asks what was said: `what did I say`, `you told me`, `the last answer`."""
     for at, word in enumerate(words):
-        after, then = _word(words, at + 1), _word(words, at + 2)
-        if word in ("i", "you", "we") and (
-            after in _SAID or (_word(words, at - 1) == "did" and (after in _SAY or (after == "just" and then in _SAY)))
-        ):
-            return True
-        if word in ("i", "you", "we") and after in _SAYING and _word(words, at - 1) in _BE:
-            return True
+        after = _word(words, at + 1)
+        if word in classes.SUBJECTS:
+            before, then = _word(words, at - 1), _word(words, at + 2)
+            asks = before == "did" and (after in _SAY or (after == "just" and then in _SAY))
+            if after in _SAID or asks or (before in _BE and after in _SAYING):
+                return True
         if after in _DISCOURSE and word in (*_EARLIER, "the", "your") and not _told(words, at + 2):
             return True
     return False

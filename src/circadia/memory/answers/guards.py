@@ -114,7 +114,7 @@ def _negation(a: Reading, b: Reading, wording: Wording) -> str | None:
     for one in wording.only_a:
         for two in wording.only_b:
             short, long = sorted((one.word, two.word), key=len)
-            if any(f"{prefix}{short}" == long for prefix in classes.OPPOSING_PREFIXES):
+            if long.endswith(short) and long[: -len(short)] in classes.OPPOSING_PREFIXES:
                 return against([one.word], [two.word])
     return None
 
@@ -134,6 +134,8 @@ def _opposites(_: Reading, __: Reading, wording: Wording) -> str | None:
 
 
 def _quantifiers(a: Reading, b: Reading, wording: Wording) -> str | None:
+    if a.quantifiers == b.quantifiers:
+        return None
     ours, theirs = (Counter(one.quantifiers) - Counter(two.quantifiers) for one, two in ((a, b), (b, a)))
     for one in ours:
         for two in theirs:
@@ -164,8 +166,10 @@ _WHY: Final = frozenset(("what", "why"))
 def _tense(a: Reading, b: Reading, wording: Wording) -> str | None:
     if (a.past and b.future and not b.past) or (b.past and a.future and not a.past):
         return "one asks for what was, the other for what will be"
+    if not wording.minimal and (not wording.small or a.asks != b.asks or a.tenses == b.tenses):
+        return None
     told = [frozenset[str]().union(*each.tenses) for each in (a, b)]
-    if not wording.minimal and (not wording.small or a.asks != b.asks or FUTURE in told[0] | told[1]):
+    if not wording.minimal and FUTURE in told[0] | told[1]:
         return None
     if wording.minimal and any(_other_form(one, two) for one in wording.more for two in wording.less):
         return against(wording.more, wording.less)
@@ -185,14 +189,14 @@ def _other_form(one: str, other: str) -> bool:
 
 def _modality(a: Reading, b: Reading, wording: Wording) -> str | None:
     """What has to be, may be or is; of a verb in the place of `need`."""
-    ours, theirs = (sorted((Counter(one.modals) - Counter(two.modals)).elements()) for one, two in ((a, b), (b, a)))
-    anyhow = _anyhow(a) or _anyhow(b)
-    if (ours or theirs) and wording.small and a.asks == b.asks and not anyhow and not (_advice(a) and _advice(b)):
-        return against(ours, theirs)
+    if wording.small and a.modals != b.modals and not _anyhow(a) and not _anyhow(b):
+        ours, theirs = (sorted((Counter(one.modals) - Counter(two.modals)).elements()) for one, two in ((a, b), (b, a)))
+        if (ours or theirs) and a.asks == b.asks and not (_advice(a) and _advice(b)):
+            return against(ours, theirs)
+        if wording.minimal and ((ours and theirs) or "must" in (*ours, *theirs)):
+            return against(ours, theirs)
     if not wording.minimal:
         return None
-    if not anyhow and ((ours and theirs) or "must" in (*ours, *theirs)):
-        return against(ours, theirs)
     light = [{classes.LIGHT[each] for each in words if each in classes.LIGHT} for words in (wording.more, wording.less)]
     if "must" in a.modals and "must" in b.modals:
         light = [verbs - {"have", "need"} for verbs in light]

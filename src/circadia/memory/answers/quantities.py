@@ -37,7 +37,8 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[i
     words = [token.word for token in tokens]
     at = 0
     while at < len(tokens):
-        if not tokens[at].number and tokens[at].word not in _COUNTING and not _clock(words, at):
+        word = words[at]
+        if not tokens[at].number and word not in _COUNTING and not (word == "one" and _clock(words, at)):
             at += 1
             continue
         end, value = _number(tokens, at)
@@ -60,8 +61,6 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[i
 
 def _clock(words: Sequence[str], at: int) -> bool:
     """Return whether `one` is a time or an amount of its own: `at one`, `from one to five`, `one o'clock`."""
-    if words[at] != "one":
-        return False
     after = words[at + 1] if at + 1 < len(words) else ""
     if after in _OF_CLOCK:
         return True

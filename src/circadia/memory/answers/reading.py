@@ -155,7 +155,7 @@ def _lettered(found: Sequence[Token], at: int) -> bool:
 def _times(read: Sequence[Token], words: Sequence[str]) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for at, word in enumerate(words):
-        time = word if _month(read, words, at) else classes.DAYS_AND_TIMES.get(word)
+        time = word if word == "may" and _month(read, words, at) else classes.DAYS_AND_TIMES.get(word)
         before = words[at - 1] if at else ""
         if time is None or (word == "am" and not before[:1].isdigit()):
             continue
@@ -172,9 +172,7 @@ def _times(read: Sequence[Token], words: Sequence[str]) -> frozenset[tuple[str, 
 
 
 def _month(read: Sequence[Token], words: Sequence[str], at: int) -> bool:
-    """Return whether it is May, and nothing that may be."""
-    if words[at] != "may":
-        return False
+    """Return whether `may` is the month, and nothing that may be."""
     before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
     numbered = any(each[:1].isdigit() for each in (before, after))
     if before == "in" or numbered:
@@ -218,7 +216,7 @@ def _modals(read: Sequence[Token], words: Sequence[str]) -> Sequence[str]:
     for at, word in enumerate(words):
         after = words[at + 1] if at + 1 < len(words) else ""
         if word in classes.MODALS:
-            if not _month(read, words, at) and (word != "would" or "be" not in words):
+            if not (word == "may" and _month(read, words, at)) and (word != "would" or "be" not in words):
                 found.append(classes.MODALS[word])
         elif word == "possible" and after in ("to", "for", "that"):
             found.append("can")

@@ -86,7 +86,7 @@ def tenses(found: Sequence[Token]) -> Sequence[frozenset[str]]:
 def _tenses(clause: Sequence[str]) -> frozenset[str]:
     known = set(clause)
     told: set[str] = set()
-    if _perfect(clause):
+    if not known.isdisjoint(_HAS) and _perfect(clause):
         told.add(PERFECT)
         known -= _HAS
     if not known.isdisjoint(classes.PAST):
