@@ -98,6 +98,7 @@ def test_a_guard_objects_in_either_order(guard: str, one: str, other: str, words
         ("Who will win the cup and why?", "Who will win the cup?"),
         ("How do I fix a broken pump?", "How do I repair a broken pump?"),
         ("Is it possible to pay by card?", "Can I pay by card?"),
+        ("Is the rent paid?", "Has the rent been paid?"),
         ("Does Ann work with Bob and Carla?", "Does Ann work with Carla and Bob?"),
         ("Who is Ann's boss?", "Who is the boss of Ann?"),
         ("Is the shop open at one o'clock?", "Is the shop open at 1 o'clock?"),

@@ -109,12 +109,16 @@ def _untold(clause: Sequence[str]) -> frozenset[str]:
 
 
 def _perfect(clause: Sequence[str]) -> bool:
-    """Return whether `has` or `have` helps a participle: `has Ann signed`, `should have signed`, no `do I have`."""
+    """Return whether `has` or `have` helps a participle: `has Ann signed`, `should have signed`, no `do I have`.
+
+    What has been paid is paid.
+    """
     for at, word in enumerate(clause):
         if word not in _HAS or not _DOING.isdisjoint(clause[max(at - 4, 0) : at]):
             continue
         following = clause[at + 1 :]
-        if following[:1] == ["to"]:
+        passive = any(one == "been" and participle(other) for one, other in pairwise(following))
+        if passive or following[:1] == ["to"]:
             continue
         return any(
             participle(each) and each != "got" and not _describes(clause, at + 1 + place)
