@@ -13,7 +13,10 @@ from typing import Final
 
 _PLACES: Final = ("Oslo", "Nairobi", "Lima", "Hanoi", "Quito", "Tallinn", "Perth", "Kyoto", "Bogota", "Zagreb")
 _PEOPLE: Final = ("Ingrid", "Tomasz", "Yusuf", "Chiara", "Dmitri", "Aiko", "Kwame", "Leila", "Rohan", "Sofia")
-_MONTHS: Final = ("January", "February", "March", "April", "June", "July", "August", "September", "October", "November")
+_MONTHS: Final = (
+    "January", "February", "March", "April", "May", "June", "July", "August", "September", "October", "November",
+    "December",
+)  # fmt: skip
 _DAYS: Final = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 _RELATIVE: Final = ("today", "tomorrow", "yesterday", "tonight", "next week", "last week", "next year", "last month")
 _UNITS: Final = (
@@ -62,6 +65,19 @@ _RELATIONS: Final = (
     ("for", "against"), ("with", "without"), ("off", "onto"), ("while", "after"), ("until", "since"), ("by", "for"),
     ("before", "during"), ("under", "behind"), ("above", "beside"), ("from", "against"), ("to", "from"),
 )  # fmt: skip
+_TIMES: Final = (
+    ("does", "did"), ("do", "did"), ("is", "was"), ("are", "were"), ("has", "had"), ("have", "had"),
+    ("is", "has been"), ("are", "have been"), ("did", "will"), ("will", "did"), ("was", "will be"),
+)  # fmt: skip
+_VERBS_IN_TIME: Final = (
+    ("owns", "owned"), ("makes", "made"), ("causes", "caused"), ("wins", "won"), ("runs", "ran"), ("works", "worked"),
+    ("happens", "happened"), ("says", "said"), ("leads", "led"), ("gets", "got"), ("uses", "used"), ("wrote", "writes"),
+    ("invented", "invents"), ("plays", "played"), ("needs", "needed"), ("pays", "paid"), ("created", "creates"),
+)  # fmt: skip
+_BESIDE_NAMES: Final = ("with", "for", "about", "against", "to")
+_CONJUNCTIONS: Final = (("if", "when"), ("because", "if"), ("while", "because"), ("that", "if"), ("when", "because"))
+_ANYHOW: Final = r"\b(?:(?:how|why) (?:do|can|could|should|would|to)|what (?:do|can|could|should) \w+ do)\b"
+"""What asks the same of anybody, and of what may be and ought to be."""
 _HELPING: Final = "is|are|was|were|do|does|did|can|could|should|would|will|has|have"
 _CAPITAL: Final = re.compile(r"(?<=[a-z,] )[A-Z][a-z]{2,}\b(?! [A-Z])")
 _DIGITS: Final = re.compile(r"(?<![\w.,])\d{1,6}(?![\w.,]*\w)")
@@ -263,6 +279,59 @@ def _relation(question: str, chance: random.Random) -> str | None:
     return _put(question, match, new)
 
 
+def _tense(question: str, chance: random.Random) -> str | None:
+    """Ask of another time by the verb alone, where there is one."""
+    helping = list(re.finditer(rf"\b(?:{_HELPING}|had)\b|['’](?:s|re|ve|d)\b", question, re.I))
+    if not helping:
+        return _either(question, _VERBS_IN_TIME, chance)
+    fitting = [new for old, new in _TIMES if old == helping[0][0].lower()]
+    return _put(question, helping[0], chance.choice(fitting)) if fitting and len(helping) == 1 else None
+
+
+def _person(question: str, _: random.Random) -> str | None:
+    """Let `I` be `you`, but not where anybody is meant, as in `how do I`."""
+    if re.search(rf"{_ANYHOW}|\b(?:me|my|your|we)\b|\?.*\w", question, re.I):
+        return None
+    match = re.search(r"\b(do|did|have|had|can|should|will) (I|you)\b", question, re.I)
+    return None if match is None else _put(question, match, f"{match[1]} {'I' if match[2].lower() == 'you' else 'you'}")
+
+
+def _duty(question: str, chance: random.Random) -> str | None:
+    """Ask of what has to be, or may be, instead of what is; or the other way round."""
+    if re.search(_ANYHOW, question, re.I):
+        return None
+    match = re.search(r"\b(?:have|need) to (?=[a-z])", question)
+    if match is not None:
+        return _put(question, match, "")
+    who = r"(?=(?:I|you|we|they|people|[a-z]+s)\b(?! (?:have|need)))"
+    match = re.search(rf"\b(do|can|should|must) {who}", question, re.I)
+    if match is None:
+        return None
+    new = chance.choice(("can", "should", "must")) if match[1].lower() == "do" else "do"
+    return _put(question, match, f"{new} ")
+
+
+def _preposition(question: str, chance: random.Random) -> str | None:
+    """Put a name under another preposition, or under none."""
+    match = re.search(rf"(?<=[a-z] )(?:{'|'.join(_BESIDE_NAMES)}) (?=(?!How|Wh|If|The|My)[A-Z][a-z]+\b)", question)
+    if match is None:
+        return None
+    return _put(question, match, chance.choice([*(f"{each} " for each in _BESIDE_NAMES if f"{each} " != match[0]), ""]))
+
+
+def _conjunction(question: str, chance: random.Random) -> str | None:
+    """Let `if` be `when`, inside of a question."""
+    fitting = [
+        (match, new)
+        for old, new in (*_CONJUNCTIONS, *((two, one) for one, two in _CONJUNCTIONS))
+        if (match := re.search(rf"(?<=[a-z] ){old}(?= (?:I|you|he|she|we|they|a|an|the|my|your) )", question))
+    ]
+    if not fitting:
+        return None
+    match, new = chance.choice(fitting)
+    return _put(question, match, new)
+
+
 def _letter(question: str, chance: random.Random) -> str | None:
     match = re.search(r"(?<=[a-z] )[A-HX-Z](?=[ ?])", question)
     return (
@@ -315,6 +384,11 @@ RULES: Final[dict[str, Rule]] = {
     "and or": _joined,
     "modal": _modal,
     "relation": _relation,
+    "tense": _tense,
+    "person": _person,
+    "duty": _duty,
+    "preposition": _preposition,
+    "conjunction": _conjunction,
     "letter": _letter,
     "opposite": _opposite,
 }

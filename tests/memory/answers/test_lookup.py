@@ -33,6 +33,7 @@ QUESTIONS = (
 )
 
 OTHER_FORMS = (
+    "What happens to a refund if the parcel is lost?",
     "What is 5 + 3 in words?",
     "Do I have to bring two photos and a passport?",
     "Is a file of 20 GB too large for plan B?",

@@ -8,8 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from circadia.memory.answers import word_classes as classes
-from circadia.memory.answers.measures import UNITS
+from circadia.memory.answers.comparisons import COMPARATIVES, compares_with_nothing, superlative_of
+from circadia.memory.answers.measures import NUMBER_WORDS, UNITS
 from circadia.memory.answers.normal import Token
+from circadia.memory.answers.word_classes import tells as _tells
+from circadia.memory.answers.word_classes import word_set
 
 
 def stands_alone(found: Sequence[Token]) -> bool:
@@ -28,27 +31,34 @@ def _word(words: Sequence[str], at: int) -> str:
     return words[at] if 0 <= at < len(words) else ""
 
 
-def _tells(word: str) -> bool:
-    return not (word in classes.EMPTY or word in classes.QUANTIFIERS or word in classes.PLACED or word == "not")
-
-
 def _fragment(found: Sequence[Token], words: Sequence[str]) -> bool:
     """Return whether only what was said before makes a question of it: `For Bob?`, `Is Ann?`, `Translate it`."""
     first, second = words[0], _word(words, 1)
     telling = [at for at, word in enumerate(words) if _tells(word)]
-    if not telling or first in _GOING_ON or (second == "about" and first in ("what", "how")):
+    if all(words[at] in _NOTHING_TOLD for at in telling) or first in _GOING_ON:
         return True
     known = set(words)
+    if (second == "about" and first in ("what", "how")) or _uncounted(words, known):
+        return True
     asks, helps = not known.isdisjoint(classes.ASKING), not known.isdisjoint(classes.AUXILIARIES)
     if first in _TEXT_VERBS and (not _tells(second) or second in _DISCOURSE):
         return not (second in classes.ASKING or _object(words, 1))
     if first in classes.AUXILIARIES:  # `is Ann`
         return len(words) == 2 and found[1].capital
     if not asks and not helps:
-        return len(telling) < 2 or first in classes.PLACED
+        more = (first in _MORE or first in COMPARATIVES) and known.isdisjoint(("about", "on", "of", "than"))
+        return len(telling) < 2 or first in classes.PLACED or more
     if first in classes.ASKING and not helps:  # `how much for Bob`, but `how to swim`
         return len(telling) < 2 and second != "to" and words[-1] not in ("me", "you", "us")
     return False
+
+
+def _uncounted(words: Sequence[str], known: set[str]) -> bool:
+    """Return whether it asks how many, or which, without saying of what: `how many are open`, `which did Ann buy`."""
+    if list(words[:2]) == ["how", "many"]:
+        return _word(words, 2) in classes.AUXILIARIES
+    chosen = words[0] == "which" and _word(words, 1) in classes.AUXILIARIES and _word(words, 1) not in _BE
+    return chosen and known.isdisjoint(classes.COORDINATING)
 
 
 def _object(words: Sequence[str], at: int) -> bool:
@@ -64,30 +74,18 @@ def _object(words: Sequence[str], at: int) -> bool:
 
 def _unfinished(words: Sequence[str]) -> bool:
     """Return whether it ends with what compares it with something said, or compares with nothing."""
-    last = words[-1]
-    if last in _ENDS or tuple(words[-2:]) in _ENDINGS:
-        return True
-    if words[0] in ("which", "who", "what") and (_word(words, 1) in _BE or words[1:3] == ["one", "is"]):
-        if any(_superlative(words, at) for at in range(len(words))) or any(word in _CHOICE for word in words):
-            return False
-        compares = any(word in _COMPARATIVE for word in words)
-        return compares and (words[0] == "which" or len(words) == 3)
-    return False
-
-
-def _superlative(words: Sequence[str], at: int) -> bool:
-    word, after = words[at], _word(words, at + 1)
-    return (word in ("best", "worst", "most", "least") or word.endswith("est")) and _tells(after)
+    return words[-1] in _ENDS or tuple(words[-2:]) in _ENDINGS or compares_with_nothing(words)
 
 
 def _said(words: Sequence[str]) -> bool:
     """Return whether it asks what was said: `what did I say`, `you told me`, `the last answer`."""
     for at, word in enumerate(words):
-        after, then = _word(words, at + 1), _word(words, at + 2)
-        if word in ("i", "you", "we") and (
-            after in _SAID or (_word(words, at - 1) == "did" and (after in _SAY or (after == "just" and then in _SAY)))
-        ):
-            return True
+        after = _word(words, at + 1)
+        if word in classes.SUBJECTS:
+            before, then = _word(words, at - 1), _word(words, at + 2)
+            asks = before == "did" and (after in _SAY or (after == "just" and then in _SAY))
+            if after in _SAID or asks or (before in _BE and after in _SAYING):
+                return True
         if after in _DISCOURSE and word in (*_EARLIER, "the", "your") and not _told(words, at + 2):
             return True
     return False
@@ -234,7 +232,8 @@ def _one(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
         return True
     if before in ("no", "any", "every", "some") or before in classes.AUXILIARIES or not at:
         return not at and not after
-    if before == "which" and any(_superlative(words, place) for place in range(at, len(words))):
+    superlative = any(superlative_of(words, place) for place in range(at, len(words)))
+    if before == "which" and (superlative or not _AMONG.isdisjoint(words)):
         return False
     if before == "the":
         return after not in ("thing", "and", "on", "most")
@@ -264,6 +263,28 @@ def _other(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
     return after in _DISCOURSE or sum(_tells(each) for each in words if each not in (own, after)) < 2
 
 
+def _else(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """`what else`, `anyone else`: whether it is not said besides what."""
+    if _word(words, at - 1) in ("someone", "somebody", "everyone", "everybody", "nobody", "or"):
+        return False
+    return _BESIDES.isdisjoint(words[at + 1 :]) and not _spoken_of(found, words, at)
+
+
+def _condition(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """`if so`, `if not`: whether nothing before it may be so."""
+    after, then = _word(words, at + 1), _word(words, at + 2)
+    return after in ("so", "not") and then not in ("many", "much", "for") and not _spoken_of(found, words, at)
+
+
+def _counted(found: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """`the two`: whether it is not said of what."""
+    after = _word(words, at + 1)
+    ends = at + 2 >= len(words) and words[0] in _BE  # `are the two alike`
+    if _word(words, at - 1) != "the" or not (ends or not after or after in classes.AUXILIARIES):
+        return False
+    return not _spoken_of(found, words, at)
+
+
 def _always(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
     """`mine`, `the former`: whether it is no idiom."""
     word = words[at]
@@ -281,10 +302,6 @@ def _next(_: Sequence[Token], words: Sequence[str], at: int) -> bool:
     return not after or after in ("step", "steps", "one", "part", "point")
 
 
-def _set(words: str) -> frozenset[str]:
-    return frozenset(words.split())
-
-
 _REFERRING: Final[Mapping[str, Refers]] = {
     **dict.fromkeys(classes.MALE | classes.FEMALE | classes.PLURAL, _pronoun),
     **dict.fromkeys(classes.THING, _thing),
@@ -297,47 +314,62 @@ _REFERRING: Final[Mapping[str, Refers]] = {
     ),
     "there": _there,
     "next": _next,
+    "else": _else,
+    "if": _condition,
+    **dict.fromkeys(NUMBER_WORDS, _counted),
 }
 """What decides of each word that may point out of the question."""
-_BE: Final = _set("is are was were be been being am")
-_GOING_ON: Final = _set("and but or then also so plus same ditto continue elaborate repeat again because otherwise")
-_TEXT_VERBS: Final = _set(
+_BE: Final = word_set("is are was were be been being am")
+_GOING_ON: Final = word_set("and but or then also so plus same ditto continue elaborate repeat again because otherwise")
+_MORE: Final = word_set("more less further additional extra fewer")
+_NOTHING_TOLD: Final = word_set(
+    "left remaining missing sure certain serious kidding joking wrong correct ready finished"
+)
+"""Where nothing else is told, it is not told of what."""
+_TEXT_VERBS: Final = word_set(
     "translate summarize summarise rewrite rephrase shorten paraphrase proofread correct continue expand simplify "
     "format explain improve fix delete remove send show give change undo retry convert clarify describe"
 )
 """With nothing after them, they are said of what was said."""
-_DISCOURSE: Final = _set(
+_DISCOURSE: Final = word_set(
     "text message messages answer answers question questions example examples conversation sentence paragraph response "
     "reply summary version suggestion suggestions options option code list table result results output snippet "
     "draft link file attachment error steps"
 )
 """What a conversation is made of."""
-_EARLIER: Final = _set("last previous above earlier preceding former latter original following first second third next")
-_TELLING_WHICH: Final = _set("of about in from by on for that which who to between with at when if to and or is")
-_SAID: Final = _set(
+_EARLIER: Final = word_set(
+    "last previous above earlier preceding former latter original following first second third next"
+)
+_TELLING_WHICH: Final = word_set("of about in from by on for that which who to between with at when if to and or is")
+_SAID: Final = word_set(
     "said asked told mentioned wrote suggested recommended discussed proposed sent gave listed explained"
 )
-_SAY: Final = _set("say ask tell mention write suggest recommend discuss propose mean talk")
-_ENDS: Final = _set("before earlier again instead else too either afterwards otherwise more above below also though")
+_SAY: Final = word_set("say ask tell mention write suggest recommend discuss propose mean talk")
+_SAYING: Final = word_set("saying talking asking discussing speaking telling suggesting referring")
+_AMONG: Final = frozenset(("among", "between", "or"))
+_BESIDES: Final = frozenset(("than", "besides", "except", "from"))
+_ENDS: Final = word_set(
+    "before earlier again instead else too either afterwards otherwise more above below also though"
+)
 _ENDINGS: Final = frozenset((("as", "well"), ("that", "way"), ("the", "same"), ("just", "now")))
-_CHOICE: Final = _set("or than between among of and vs versus to for that in with from by")
-_COMPARATIVE: Final = _set("better worse cheaper faster bigger smaller larger best worst safer newer older easier next")
 _OPENERS: Final = classes.EMPTY | frozenset(classes.ASKING) | classes.AUXILIARIES
-_JOINING: Final = _set(
+_JOINING: Final = word_set(
     "and but or if when while before after because so that than as who which how why what where whether"
 )
-_PEOPLE: Final = _set(
+_PEOPLE: Final = word_set(
     "people children kids men women man woman boy girl guy person employee employees customer customers user child "
     "husband wife boyfriend girlfriend friend boss someone somebody anyone everyone students teacher student doctor "
     "mother father mom dad parents brother sister son daughter president companies baby dog cat guys girls boys"
 )
-_INTRODUCING: Final = _set("a an my your every each some any")
-_ADVERBS: Final = _set("not really so too very even still ever always also just actually generally usually more most")
-_MODAL_BEFORE_IT: Final = _set("can could will would should may might must")
-_BEFORE_IT: Final = frozenset(_BE | _MODAL_BEFORE_IT | _set("do does did has"))
-_CLOCK: Final = _set("time day date year month season long old late early")
-_WEATHER: Final = _set("raining rains snows rain snowing snow sunny windy cloudy foggy humid freezing")
-_EVALUATING: Final = _set(
+_INTRODUCING: Final = word_set("a an my your every each some any")
+_ADVERBS: Final = word_set(
+    "not really so too very even still ever always also just actually generally usually more most"
+)
+_MODAL_BEFORE_IT: Final = word_set("can could will would should may might must")
+_BEFORE_IT: Final = frozenset(_BE | _MODAL_BEFORE_IT | word_set("do does did has"))
+_CLOCK: Final = word_set("time day date year month season long old late early")
+_WEATHER: Final = word_set("raining rains snows rain snowing snow sunny windy cloudy foggy humid freezing")
+_EVALUATING: Final = word_set(
     "true real possible impossible easier harder safer wiser alright safe okay ok legal illegal good bad better "
     "best worse worst hard easy difficult important "
     "necessary normal common wrong right worth late early likely unlikely healthy unhealthy dangerous rude weird "
@@ -345,16 +377,16 @@ _EVALUATING: Final = _set(
     "expensive fine useful useless harmful bearable natural acceptable essential feasible compulsory permissible "
     "permitted sensible reasonable great nice sad fun realistic rational clear obvious helpful haram halal"
 )
-_VERBS_OF_IT: Final = _set(
+_VERBS_OF_IT: Final = word_set(
     "take takes cost costs matter hurt mean feel help make seem look happen pay require rain snow"
 )
-_CLAUSES: Final = _set("that if when whether for being having")
-_SUBJECTS: Final = (classes.FIRST | classes.SECOND | classes.THIRD | _set("the a an all people there some")) - _set(
-    "it"
-)
-_THAT_AFTER: Final = _set(
+_CLAUSES: Final = word_set("that if when whether for being having")
+_SUBJECTS: Final = (
+    classes.FIRST | classes.SECOND | classes.THIRD | word_set("the a an all people there some")
+) - word_set("it")
+_THAT_AFTER: Final = word_set(
     "true possible fact so such sure way idea say says said think thinks believe know knows mean means prove show all "
     "everything anything something nothing thing someone anyone people reason one likely clear important now given "
     "proof evidence feel feeling guarantee ensure sign find hear learn argue claim imagine suppose"
 )
-_THERE_BEFORE: Final = _set("any anything anyone a an exist exists")
+_THERE_BEFORE: Final = word_set("any anything anyone a an exist exists")

@@ -12,7 +12,8 @@ from typing import Final
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.measures import UNITS
 from circadia.memory.answers.order import direction, order
-from circadia.memory.answers.reading import Reading
+from circadia.memory.answers.reading import Reading, stem_of
+from circadia.memory.answers.verbs import FUTURE, PAST, PRESENT, base_form, past_form
 from circadia.memory.answers.wording import Wording, against
 
 
@@ -113,7 +114,7 @@ def _negation(a: Reading, b: Reading, wording: Wording) -> str | None:
     for one in wording.only_a:
         for two in wording.only_b:
             short, long = sorted((one.word, two.word), key=len)
-            if any(f"{prefix}{short}" == long for prefix in classes.OPPOSING_PREFIXES):
+            if long.endswith(short) and long[: -len(short)] in classes.OPPOSING_PREFIXES:
                 return against([one.word], [two.word])
     return None
 
@@ -133,6 +134,8 @@ def _opposites(_: Reading, __: Reading, wording: Wording) -> str | None:
 
 
 def _quantifiers(a: Reading, b: Reading, wording: Wording) -> str | None:
+    if a.quantifiers == b.quantifiers:
+        return None
     ours, theirs = (Counter(one.quantifiers) - Counter(two.quantifiers) for one, two in ((a, b), (b, a)))
     for one in ours:
         for two in theirs:
@@ -163,29 +166,88 @@ _WHY: Final = frozenset(("what", "why"))
 def _tense(a: Reading, b: Reading, wording: Wording) -> str | None:
     if (a.past and b.future and not b.past) or (b.past and a.future and not a.past):
         return "one asks for what was, the other for what will be"
-    if not wording.minimal:
+    if not wording.minimal and (not wording.small or a.asks != b.asks or a.tenses == b.tenses):
         return None
-    if a.past != b.past:
-        return "only one asks for what was"
-    return "only one asks for what will be" if a.future != b.future else None
+    told = [frozenset[str]().union(*each.tenses) for each in (a, b)]
+    if not wording.minimal and FUTURE in told[0] | told[1]:
+        return None
+    if wording.minimal and any(_other_form(one, two) for one in wording.more for two in wording.less):
+        return against(wording.more, wording.less)
+    if len(a.tenses) == len(b.tenses):
+        same = a.tenses == b.tenses
+    else:  # `which one is it that left`, `which one left`
+        same = told[0] - {PRESENT} == told[1] - {PRESENT}
+    return None if same else against(*map(sorted, told))
+
+
+def _other_form(one: str, other: str) -> bool:
+    """Return whether one is the past of the other: `owns`, `owned`."""
+    present, past = (one, other) if past_form(other) else (other, one)
+    ends = present.endswith("s") and not past_form(present) and past_form(past)
+    return ends and stem_of(base_form(past)) == stem_of(present)
 
 
 def _modality(a: Reading, b: Reading, wording: Wording) -> str | None:
-    """What has to be against what may be; of a verb in the place of `need`; `and` against `or`."""
-    ours, theirs = a.modals - b.modals, b.modals - a.modals
-    if ours and theirs and "must" in ours | theirs and wording.small and a.asks == b.asks != "how":
-        return against(sorted(ours), sorted(theirs))
+    """What has to be, may be or is; of a verb in the place of `need`."""
+    if wording.small and a.modals != b.modals and not _anyhow(a) and not _anyhow(b):
+        ours, theirs = (sorted((Counter(one.modals) - Counter(two.modals)).elements()) for one, two in ((a, b), (b, a)))
+        if (ours or theirs) and a.asks == b.asks and not (_advice(a) and _advice(b)):
+            return against(ours, theirs)
+        if wording.minimal and ((ours and theirs) or "must" in (*ours, *theirs)):
+            return against(ours, theirs)
     if not wording.minimal:
         return None
-    if a.asks != "how" and ((ours and theirs) or "must" in ours | theirs):
-        return against(sorted(ours), sorted(theirs))
     light = [{classes.LIGHT[each] for each in words if each in classes.LIGHT} for words in (wording.more, wording.less)]
-    if "must" in a.modals & b.modals:
+    if "must" in a.modals and "must" in b.modals:
         light = [verbs - {"have", "need"} for verbs in light]
-    if all(light) and light[0] != light[1]:
-        return against(sorted(light[0]), sorted(light[1]))
-    joined = [[each for each in words if each in ("and", "or")] for words in (wording.more, wording.less)]
-    return against(*joined) if all(joined) else None
+    return against(sorted(light[0]), sorted(light[1])) if all(light) and light[0] != light[1] else None
+
+
+def _anyhow(reading: Reading) -> bool:
+    """Return whether it asks how something is done, not how strong something is."""
+    words = list(reading.words)
+    after = words.index("how") + 1 if "how" in words else len(words)
+    return reading.asks == "how" and not any(map(classes.tells, words[after : after + 1]))
+
+
+def _advice(reading: Reading) -> bool:
+    """Return whether it asks how to behave: `what should I do if`, `what can I do if`."""
+    words = reading.words
+    doing = words[:1] == ["what"] and words[3:4] == ["do"] and words[2] in classes.SUBJECTS
+    return doing and PAST not in reading.tenses[0]
+
+
+def _joining(_: Reading, __: Reading, wording: Wording) -> str | None:
+    """`and` against `or`, `if` against `when`."""
+    if not wording.minimal:
+        return None
+    for words in (_BOTH_OR_ONE, classes.CONJUNCTIONS):
+        joined = [[each for each in mine if each in words] for mine in (wording.more, wording.less)]
+        if all(joined):
+            return against(*joined)
+    return None
+
+
+_BOTH_OR_ONE: Final = frozenset(("and", "or"))
+
+
+def _how_many(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """One certain thing against several: `the contract`, `the contracts`."""
+    if not wording.minimal or a.asks == "what":  # `what are the differences`
+        return None
+    certain = _certain(a, wording.more), _certain(b, wording.less)
+    for stem in certain[0].keys() & certain[1].keys():
+        if certain[0][stem] != certain[1][stem]:
+            return against([certain[0][stem]], [certain[1][stem]])
+    return None
+
+
+def _certain(reading: Reading, own: Sequence[str]) -> Mapping[str, str]:
+    return {
+        word.stem: word.word
+        for word in reading.telling
+        if word.word in own and word.at and reading.words[word.at - 1] in classes.CERTAIN
+    }
 
 
 def _persons(a: Reading, b: Reading, wording: Wording) -> str | None:
@@ -208,8 +270,17 @@ _ANYBODY: Final = (({"i"}, {"you"}), ({"you"}, {"i"}))
 
 
 def _subject(reading: Reading) -> bool:
-    """Return whether it asks how anybody does something."""
-    return reading.asks in ("how", "why") and any(each in classes.SUBJECTS for each in reading.words[:4])
+    """Return whether it asks how anybody does something, and not of one time."""
+    first = reading.words[:4]
+    return (
+        reading.asks in ("how", "why")
+        and reading.tenses[0] == frozenset((PRESENT,))
+        and not _ANYHOW.isdisjoint(first)
+        and not classes.SUBJECTS.isdisjoint(first)
+    )
+
+
+_ANYHOW: Final = frozenset(("do", "can", "should", "could", "would", "to"))
 
 
 def _extra(a: Reading, b: Reading, wording: Wording) -> str | None:
@@ -270,6 +341,8 @@ GUARDS: Final[Mapping[str, Guard]] = {
     "asks": _asks,
     "tense": _tense,
     "modality": _modality,
+    "joining": _joining,
+    "how many": _how_many,
     "persons": _persons,
     EXTRA: _extra,
     "substitution": _substitution,

@@ -21,12 +21,50 @@ def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
             return against([f"{each} {stem}" for each in sorted(one)], [f"{each} {stem}" for each in sorted(two)])
     if not wording.minimal:
         return None
+    if a.passive == b.passive:
+        moved = _other_part(a, b, wording)
+        if moved is not None:
+            return moved
+    if len(wording.more) == len(wording.less) == 1:  # `speaks for the board`, `speaks with the board`
+        placed = [classes.PLACED.get(words[0], "") for words in (wording.more, wording.less)]
+        if all(placed) and placed[0] != placed[1] and not (_LOOSE.issuperset(placed) or {*placed} == {"of", "for"}):
+            return against(wording.more, wording.less)
     lost = [[word for word in only if word in _ALWAYS] for only in (wording.more, wording.less)]
     return against(*lost) if any(lost) else None
 
 
 _ALWAYS = classes.TOLD_APART - frozenset(("to", "by", "as", "from", "under", "over"))
 """Those that no question has more than another that asks for the same."""
+
+
+def _other_part(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """Return which name stands under another preposition: `works with Ann`, `works for Ann`, `pays Ann`."""
+    bare = not (wording.only_a or wording.only_b)
+    ours, theirs = _named(a), _named(b)
+    for stem in ours.keys() & theirs.keys():
+        for one, other in zip(ours[stem], theirs[stem], strict=False):
+            if one.role == other.role or _LOOSE.issuperset((one.role, other.role)):
+                continue
+            if (one.role and other.role) or (bare and not _follows(a, one) and not _follows(b, other)):
+                return against([f"{one.role} {stem}".strip()], [f"{other.role} {stem}".strip()])
+    return None
+
+
+def _named(reading: Reading) -> Mapping[str, Sequence[Word]]:
+    named: defaultdict[str, list[Word]] = defaultdict(list)
+    for word in reading.telling:
+        if word.name:
+            named[word.stem].append(word)
+    return named
+
+
+def _follows(reading: Reading, word: Word) -> bool:
+    """Return whether `and` or such stands before a word, so that its preposition stands farther off."""
+    return word.at > 0 and reading.words[word.at - 1] in classes.COORDINATING
+
+
+_LOOSE = frozenset(("", "of", "in", "at", "on", "from"))
+"""Prepositions that say no more than a compound: `the office of Rome`, `the office in Rome`, `the Rome office`."""
 
 
 def _roles(reading: Reading) -> Mapping[str, frozenset[str]]:

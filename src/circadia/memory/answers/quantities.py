@@ -7,6 +7,7 @@ from typing import Final
 
 from circadia.memory.answers.measures import BOUNDS, BOUNDS_AFTER, MULTIPLES, NUMBER_WORDS, TIME_UNITS, UNITS
 from circadia.memory.answers.normal import Token
+from circadia.memory.answers.word_classes import word_set
 
 _ENDINGS: Final = frozenset(("st", "nd", "rd", "th"))
 _COUNTING: Final = NUMBER_WORDS.keys() | MULTIPLES.keys()
@@ -36,7 +37,8 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[i
     words = [token.word for token in tokens]
     at = 0
     while at < len(tokens):
-        if not tokens[at].number and tokens[at].word not in _COUNTING:
+        word = words[at]
+        if not tokens[at].number and word not in _COUNTING and not (word == "one" and _clock(words, at)):
             at += 1
             continue
         end, value = _number(tokens, at)
@@ -55,6 +57,21 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[i
         found.append(Quantity(value=value, unit=unit, bound=_bound(words, at, end, unit), counted=after))
         at = end
     return found, frozenset(places)
+
+
+def _clock(words: Sequence[str], at: int) -> bool:
+    """Return whether `one` is a time or an amount of its own: `at one`, `from one to five`, `one o'clock`."""
+    after = words[at + 1] if at + 1 < len(words) else ""
+    if after in _OF_CLOCK:
+        return True
+    return at > 0 and words[at - 1] in _BEFORE_CLOCK and (not after or after in _AFTER_CLOCK)
+
+
+_OF_CLOCK: Final = frozenset(("o'clock", "am", "pm", "thirty", "fifteen"))
+_BEFORE_CLOCK: Final = word_set("at until till since by before after from to past around about between")
+_AFTER_CLOCK: Final = word_set(
+    "to and or until till on in for with today tomorrow yesterday tonight sharp every instead"
+)
 
 
 def bound_before(words: Sequence[str], at: int) -> str:
@@ -97,6 +114,8 @@ def _number(tokens: Sequence[Token], at: int) -> tuple[int, str | None]:
         if 20 <= value < 100 and at < len(tokens) and 0 < NUMBER_WORDS.get(tokens[at].word, 0) < 10:
             value += NUMBER_WORDS[tokens[at].word]
             at += 1
+    elif first.word == "one":
+        return at + 1, "1"
     elif first.word in MULTIPLES and first.word not in ("k", "bn", "lac", "M"):
         value = Decimal(1)
     else:

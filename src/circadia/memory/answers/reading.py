@@ -13,9 +13,10 @@ from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.measures import UNITS
 from circadia.memory.answers.normal import Token, tokens
 from circadia.memory.answers.quantities import Quantity, bound_before, quantities
+from circadia.memory.answers.verbs import participle, tenses
 from circadia.memory.terms import asked_terms
 
-_stem: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
+stem_of: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -52,14 +53,16 @@ class Reading:
     """What says no, or not quite, in order, each with the stem of the word that it says it of."""
     quantifiers: Sequence[str]
     """How much of what is meant, by class."""
-    modals: frozenset[str]
-    """What has to be, ought to be, may be."""
+    modals: Sequence[str]
+    """What has to be, ought to be, may be, would be."""
     asks: str
     """What kind of answer it wants: what, who, when, where, why, how, how many, …, whether; empty if not said."""
     past: bool
     """Whether it asks for what was."""
     future: bool
     """Whether it asks for what will be."""
+    tenses: Sequence[frozenset[str]]
+    """The times that each of its clauses speaks of, in order."""
     persons: Sequence[tuple[str, bool]]
     """Who is spoken of by pronoun, in order: i, you, he, she, they; and whether by a possessive."""
     signs: Sequence[str]
@@ -83,13 +86,14 @@ def read(found: Sequence[Token]) -> Reading:
         telling=telling,
         quantities=values,
         units=frozenset(UNITS[each] for each in known & UNITS.keys()),
-        times=_times(words),
+        times=_times(found, words),
         negations=_negations(words),
         quantifiers=[classes.QUANTIFIERS[each] for each in words if each in classes.QUANTIFIERS],
-        modals=_modals(words),
+        modals=_modals(found, words),
         asks=_asks(words),
         past=not known.isdisjoint(classes.PAST),
         future=not known.isdisjoint(classes.FUTURE) or ("going", "to") in itertools.pairwise(words),
+        tenses=tenses(found),
         persons=[
             (_PERSONS[each], each in classes.POSSESSIVES) for each in words if each in _PERSONS
         ],
@@ -106,7 +110,7 @@ def subjects(text: str) -> Sequence[int]:
     return asked_terms(" ".join(word.word for at, word in enumerate(found) if word.number or (word.capital and at)))
 
 
-_BE: Final = frozenset(("is", "are", "was", "were", "be", "been", "being"))
+_BE: Final = frozenset(("am", "is", "are", "was", "were", "be", "been", "being"))
 _PERSONS: Final = {
     word: name
     for name, group in (
@@ -129,7 +133,7 @@ def _telling(found: Sequence[Token], numbers: frozenset[int]) -> Sequence[Word]:
             role = classes.PLACED[word]
         elif at not in numbers and not token.sign and (lettered or word not in classes.EMPTY):
             name = (token.capital and at > 0) or lettered
-            telling.append(Word(word=word, stem=UNITS.get(word) or _stem(word), at=at, role=role, name=name))
+            telling.append(Word(word=word, stem=UNITS.get(word) or stem_of(word), at=at, role=role, name=name))
             role = ""
         elif word in classes.AUXILIARIES or word in classes.COORDINATING:
             role = ""
@@ -148,10 +152,10 @@ def _lettered(found: Sequence[Token], at: int) -> bool:
     return (token.capital and not found[at - 1].capital) or not after or after in classes.AUXILIARIES
 
 
-def _times(words: Sequence[str]) -> frozenset[tuple[str, str]]:
+def _times(read: Sequence[Token], words: Sequence[str]) -> frozenset[tuple[str, str]]:
     found: set[tuple[str, str]] = set()
     for at, word in enumerate(words):
-        time = classes.DAYS_AND_TIMES.get(word)
+        time = word if word == "may" and _month(read, words, at) else classes.DAYS_AND_TIMES.get(word)
         before = words[at - 1] if at else ""
         if time is None or (word == "am" and not before[:1].isdigit()):
             continue
@@ -167,6 +171,21 @@ def _times(words: Sequence[str]) -> frozenset[tuple[str, str]]:
     return frozenset(found)
 
 
+def _month(read: Sequence[Token], words: Sequence[str], at: int) -> bool:
+    """Return whether `may` is the month, and nothing that may be."""
+    before, after = words[at - 1] if at else "", words[at + 1] if at + 1 < len(words) else ""
+    numbered = any(each[:1].isdigit() for each in (before, after))
+    if before == "in" or numbered:
+        return True
+    if after in _PERSONS or after == "be":
+        return False
+    return before in _OF_DAYS or (before == "this" and not after) or bool(at and read[at].capital)
+
+
+_OF_DAYS: Final = classes.word_set(
+    "by until till since before after of last next for from early late mid st nd rd th between during"
+)
+"""Before `may` these make it a month."""
 _RELATIVE: Final = frozenset(("this", "last", "next", "past", "previous", "coming"))
 _TIME_BOUNDS: Final = frozenset(("before", "after", "since", "until", "by", "except", "every"))
 
@@ -188,17 +207,28 @@ def _following(words: Sequence[str], at: int) -> str:
     """Return the stem of the next word that says something, if only `need`."""
     for word in words[at + 1 :]:
         if word in classes.LIGHT or (word not in classes.EMPTY and word not in classes.PLACED):
-            return _stem(word)
+            return stem_of(word)
     return ""
 
 
-def _modals(words: Sequence[str]) -> frozenset[str]:
-    found = {classes.MODALS[each] for each in words if each in classes.MODALS}
-    if not {("have", "to"), ("has", "to"), ("had", "to"), ("need", "to"), ("got", "to")}.isdisjoint(
-        itertools.pairwise(words)
-    ):
-        found.add("must")
-    return frozenset(found)
+def _modals(read: Sequence[Token], words: Sequence[str]) -> Sequence[str]:
+    found: list[str] = []
+    for at, word in enumerate(words):
+        after = words[at + 1] if at + 1 < len(words) else ""
+        if word in classes.MODALS:
+            if not (word == "may" and _month(read, words, at)) and (word != "would" or "be" not in words):
+                found.append(classes.MODALS[word])
+        elif word == "possible" and after in ("to", "for", "that"):
+            found.append("can")
+        elif (after == "to" and (word in _HAVING_TO or (word in _BE and at + 2 < len(words)))) or (
+            word in _BE and after in _PERSONS and words[at + 2 : at + 3] == ["to"]  # `am I to pay`
+        ):
+            found.append("must")
+    return found
+
+
+_HAVING_TO: Final = frozenset(("have", "has", "had", "need", "needs", "got", "required", "obliged"))
+"""With `to` these say what must be."""
 
 
 def _english(found: Sequence[Token]) -> bool:
@@ -211,6 +241,8 @@ def _english(found: Sequence[Token]) -> bool:
         return False
     known = [word for word in words if word in classes.ENGLISH]
     ambiguous = sum([word in classes.ABROAD for word in known])
+    if words[:1] and words[0] in _LEADING and len(found) > 1 and found[1].capital and any(map(participle, words)):
+        return True  # `Has Ann signed`
     if ambiguous == len(known) < _SURELY and "is" not in known:
         return False
     return len(known) - ambiguous / 2 >= ENGLISH * len(words)
@@ -218,6 +250,9 @@ def _english(found: Sequence[Token]) -> bool:
 
 _SURELY: Final = 4
 """Words that are English and of other languages too, which together are enough."""
+
+
+_LEADING: Final = frozenset(("has", "had", "was"))
 
 
 def _strange(letter: str) -> bool:

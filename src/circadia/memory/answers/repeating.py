@@ -12,7 +12,11 @@ from circadia.memory.answers.guards import EXTRA, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
 from circadia.memory.answers.normal import Token, tokens
+from circadia.memory.answers.reading import Reading, Word, stem_of
+from circadia.memory.answers.verbs import PRESENT, base_form, participle, past_form
 from circadia.memory.answers.wording import compared
+from circadia.memory.terms import asked_terms
+from circadia.memory.touching import CHANGING
 from circadia.records.answer import Answer
 from circadia.records.bank import Trust
 
@@ -62,10 +66,47 @@ class Repeating:
             return not telling
         told = meaning(words, self._vectors)
         wording = compared(said, told)
-        known = {stem for each in asked for stem in each.stems}
-        own = sum(word.stem not in known for word in wording.only_a)
+        known = {_verb(word) for each in (told, *asked) for word in each.reading.telling}
+        known |= {stem for each in asked for stem in each.stems}
+        own = [word for word in wording.only_a if word.stem not in known and _verb(word) not in known]
         most = (1 - KNOWN) * len(telling) if trust == Trust.AGENT else 0
-        return own <= most and not objections(said.reading, told.reading, wording)
+        if len(own) > most or any(_is_new(said.reading, word) for word in own):
+            return False
+        if any(not CHANGING.isdisjoint(asked_terms(word.word)) for word in wording.only_a):
+            return False
+        before = [told.reading, *(each.reading for each in asked)]
+        times = {PRESENT}.union(*(clause for each in before for clause in each.tenses))
+        duties = {duty for each in before for duty in each.modals}
+        if not all(map(times.issuperset, said.reading.tenses)) or not duties.issuperset(said.reading.modals):
+            return False
+        return not objections(said.reading, told.reading, wording)
+
+
+def _verb(word: Word) -> str:
+    return stem_of(base_form(word.word))
+
+
+def _is_new(said: Reading, word: Word) -> bool:
+    """Return whether a word that was not said before is a name, or a verb, or says that something ends."""
+    written, at = word.word, word.at
+    before, after = (said.words[place] if 0 <= place < len(said.words) else "" for place in (at - 1, at + 1))
+    if word.name or written in _ENDING or past_form(written) or participle(written) or written.endswith("ing"):
+        return True
+    if not at:  # `Carla leads it`, `Carla and Bob`: what begins a sentence has a capital anyway
+        return after in classes.COORDINATING or after in classes.AUXILIARIES or _third(after) or after == "'s"
+    subject = at == 1 or before in classes.THIRD or any(each.name and each.at == at - 1 for each in said.telling)
+    return subject and _third(written)
+
+
+def _third(word: str) -> bool:
+    """Return whether a word may be a verb of `he` or `she`."""
+    return word.endswith("s") and not word.endswith("ss") and word not in classes.EMPTY
+
+
+_ENDING: Final = classes.word_set(
+    "former formerly ex previous previously once soon temporarily temporary acting interim deputy"
+)
+"""What was, or will not be for long, or is not quite."""
 
 
 def _only_asks(text: str, words: Sequence[Token]) -> bool:

@@ -9,19 +9,24 @@ def by_class(lines: str) -> Mapping[str, str]:
     return {word: line.split()[0] for line in lines.strip().splitlines() for word in line.split()}
 
 
-def _set(words: str) -> frozenset[str]:
+def word_set(words: str) -> frozenset[str]:
+    """Return the words of a text, each once."""
     return frozenset(words.split())
 
 
-ARTICLES: Final = _set("a an the 's some")
+ARTICLES: Final = word_set("a an the 's some")
 """Words that may come and go."""
-NEGATIONS: Final = _set("not no never none nobody nothing nowhere neither nor without except unless instead rather non")
+CERTAIN: Final = word_set("the my your his her their our its this these")
+"""Before a noun these say that a certain one is meant."""
+NEGATIONS: Final = word_set(
+    "not no never none nobody nothing nowhere neither nor without except unless instead rather non"
+)
 FAILING: Final = by_class("""
 fail fails failed failing refuse refuses refused refusing decline declines declined neglect forget forgets forgot
 forgetting unable unwilling reluctant cease
 """)
 """Before `to` these say no."""
-DENYING: Final = _set("""
+DENYING: Final = word_set("""
 avoid avoids avoided avoiding deny denies denied denying lack lacks lacked lacking pretend pretends pretended pretending
 prevent prevents prevented preventing stop stops stopped stopping quit quits quitting refuse refuses refused refusing
 fail fails failed failing forget forgets forgot forgetting skip skips skipped miss misses missed reject resist oppose
@@ -58,10 +63,10 @@ CLASHING: Final = frozenset(
     )
 )  # fmt: skip
 """Of which a question may not say the one where another says the other, in whatever words."""
-LOOSE_QUANTIFIERS: Final = _set("some any many other few most least same just")
+LOOSE_QUANTIFIERS: Final = word_set("some any many other few most least same just")
 """What one question may say and the other leave out; against another quantifier it counts."""
 OPPOSITES: Final = tuple(
-    (_set(left), _set(right))
+    (word_set(left), word_set(right))
     for left, _, right in (
         line.partition("|")
         for line in """
@@ -167,24 +172,27 @@ except
 as
 """)
 """Prepositions, which say what part the next word plays."""
-TOLD_APART: Final = _set(
+TOLD_APART: Final = word_set(
     "from to by than after before over under without against off since until behind beyond except as"
 )
 """Those that a question cannot change for another without asking something else."""
-COORDINATING: Final = _set("and or vs versus & between")
+CONJUNCTIONS: Final = word_set("if when while because so that although though unless once")
+"""What joins two clauses; one in the place of another joins them otherwise."""
+COORDINATING: Final = word_set("and or vs versus & between")
 """What stands on the two sides of one of these may change places."""
 
-AUXILIARIES: Final = _set(
+AUXILIARIES: Final = word_set(
     "is are am was were be been being do does did has have had can could will would shall should may might must"
 )
-PAST: Final = _set("was were did had")
-FUTURE: Final = _set("will shall")
+PAST: Final = word_set("was were did had")
+FUTURE: Final = word_set("will shall")
 MODALS: Final = by_class("""
 must shall
 should ought
-can could able may might
+can could able may might allowed permitted
+would
 """)
-"""What has to be, what ought to be, and what may be."""
+"""What has to be, what ought to be, what may be, and what would be."""
 LIGHT: Final = by_class("""
 get gets got getting obtain
 make makes made making
@@ -199,19 +207,21 @@ have has had having
 """)
 """Verbs that tell little by themselves; one in the place of another tells more."""
 
-FIRST: Final = _set("i me my mine myself we us our ours ourselves")
-SECOND: Final = _set("you your yours yourself yourselves")
-ANYONE: Final = _set("one someone somebody anyone anybody people person everyone")
-MALE: Final = _set("he him his himself")
-FEMALE: Final = _set("she her hers herself")
-PLURAL: Final = _set("they them their theirs themselves")
-THING: Final = _set("it its itself")
+FIRST: Final = word_set("i me my mine myself we us our ours ourselves")
+SECOND: Final = word_set("you your yours yourself yourselves")
+ANYONE: Final = word_set("one someone somebody anyone anybody people person everyone")
+MALE: Final = word_set("he him his himself")
+FEMALE: Final = word_set("she her hers herself")
+PLURAL: Final = word_set("they them their theirs themselves")
+THING: Final = word_set("it its itself")
 THIRD: Final = MALE | FEMALE | PLURAL | THING
-SUBJECTS: Final = _set("i we you")
+SUBJECTS: Final = word_set("i we you")
 """Pronouns that may stand for anybody who does something."""
-POSSESSIVES: Final = _set("my your his her their our its")
+POSSESSIVES: Final = word_set("my your his her their our its")
 
-MEASURED: Final = _set("many much long old far often big tall high fast deep large heavy wide hot cold soon late young")
+MEASURED: Final = word_set(
+    "many much long old far often big tall high fast deep large heavy wide hot cold soon late young"
+)
 """After `how` these ask for an amount."""
 ASKING: Final = by_class("""
 what which
@@ -221,7 +231,7 @@ where
 why
 how
 """)
-PREPARING: Final = _set(
+PREPARING: Final = word_set(
     "the a an some any best good easiest fastest most effective different possible main common real quickest right "
     "better is are was were easy fast biggest top quick great only there"
 )
@@ -235,7 +245,7 @@ REALLY: Final = {
 }  # fmt: skip
 """What `what is the … of` asks for by its noun."""
 
-PRICED: Final = _set("cost costs price prices")
+PRICED: Final = word_set("cost costs price prices")
 """What has one of these asks how much."""
 
 DAYS_AND_TIMES: Final = by_class("""
@@ -284,7 +294,7 @@ am
 pm
 """)
 """When; `last` is a quantifier."""
-EMPTY: Final = _set("""
+EMPTY: Final = word_set("""
 a an the 's of to in on at for with about as and or but so than then there that which be is are am was were been being
 do does did has have had will would can could should may might must i me my you your yours we us our one ones it its he
 she they them their his her if how what who whom whose where when why this these those some any actually really
@@ -292,26 +302,26 @@ exactly ever just very too also please get got like mean know think use make wan
 way ways good best from by into going
 """)
 """Words that tell little of what is asked for; the others are compared one by one."""
-FILLERS: Final = _set("""
+FILLERS: Final = word_set("""
 also already actual actually basically basic certain commonly common currently current definitely different easily easy
 effective effectively ever exact exactly explain exist existing generally good great just kind kinds literally main
 manually normally particular personally possible possibly precisely properly proper quickly quick real really right
 several simply simple sort specific specifically still successfully such sure thing things top type types typical
 typically usual usually various very well whole best better fast way ways method methods step steps someone somebody
-people person everyone anyone anybody one do does did done doing happen happens go going try tell list describe suggest
+people person everyone anyone anybody one do does did done doing happen happens go going tell list describe suggest
 recommend name called famous tips tip idea ideas example examples make makes made having become becomes available
-similar truly known meant start starting myself own entire even written choice choices word words
+similar truly known meant myself own entire even written choice choices word words
 """)
 """Words that one question may have more than another that asks for the same."""
-LETTERED: Final = _set("""
+LETTERED: Final = word_set("""
 plan option type team group class grade vitamin test part section question answer choice version level category
 hepatitis blood terminal gate room row block building series stage phase column exhibit appendix schedule form variant
 platform zone wing unit hall serie visa item point model line
 """)
 """Nouns that a single letter may name."""
-ABROAD: Final = _set(
+ABROAD: Final = word_set(
     "a in an am on me we as had has of is so was do no at over die was man for us i will also all her have under want "
-    "one to per about pour come most any"
+    "one to per about pour come most any till over by"
 )
 """English words that are words of other languages too."""
 ENGLISH: Final = (
@@ -319,3 +329,8 @@ ENGLISH: Final = (
     | frozenset(ASKING) | frozenset(LIGHT) | MEASURED | PREPARING | FIRST | SECOND | THIRD | frozenset(REALLY)
 )  # fmt: skip
 """Words by which a question shows that it is English."""
+
+
+def tells(word: str) -> bool:
+    """Return whether a word tells what is spoken of."""
+    return bool(word) and not (word in EMPTY or word in QUANTIFIERS or word in PLACED or word == "not")
