@@ -22,13 +22,16 @@ class FakeLink:
     def __init__(self) -> None:
         self.sent: list[str] = []
         self.fail_on: str | None = None
+        self.at_once = False
+        """Whether work is done without a wait, as SQLite's is; commits are always waited for."""
         self.committing = asyncio.Event()
         self.may_commit = asyncio.Event()
         self.may_commit.set()
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         self.sent += first
-        await asyncio.sleep(0)
+        if not self.at_once or "COMMIT" in first:
+            await asyncio.sleep(0)
         if self.fail_on in first:
             raise StorageUnavailable(f"no {self.fail_on}")
         if "COMMIT" in first:
@@ -112,6 +115,22 @@ async def test_blocks_that_come_during_a_commit_form_the_next_group(writer: Writ
     link.may_commit.set()
     await asyncio.gather(first, *others)
     assert link.sent[3:] == ["BEGIN", "two", "SAVEPOINT block", "three", "COMMIT"]
+
+
+async def test_blocks_that_one_commit_let_go_form_the_next_group_though_none_waits_for_another(
+    writer: Writer, link: FakeLink
+) -> None:
+    link.at_once = True
+
+    async def twice(tag: str) -> None:
+        for number in (1, 2):
+            await put(writer, link, f"{tag}{number}")
+
+    await asyncio.gather(twice("a"), twice("b"), twice("c"))
+    assert link.sent == [
+        "BEGIN", "a1", "SAVEPOINT block", "b1", "RELEASE SAVEPOINT block", "SAVEPOINT block", "c1", "COMMIT",
+        "BEGIN", "a2", "SAVEPOINT block", "b2", "RELEASE SAVEPOINT block", "SAVEPOINT block", "c2", "COMMIT",
+    ]  # fmt: skip
 
 
 @pytest.mark.parametrize(("blocks", "seconds", "commits"), [(4, 60.0, 3), (128, 60.0, 1), (128, 0.0, 12)])

@@ -28,6 +28,23 @@ def repeats(told: tuple[str, str], text: str, words: WordTable, likeness: Likene
 
 
 @pytest.mark.parametrize(
+    ("told", "text"),
+    [
+        (("Is the museum closed on Friday?", "No, it is open."), "Is closed on Friday."),
+        (("Will the pool be heated in winter?", "No, it will not."), "Will be heated in winter."),
+        (("Did the landlord return the deposit?", "No, not yet."), "Did return the deposit"),
+        (("Is the bakery open on Sunday?", "No."), "Is the bakery open on Sunday, yes it is."),
+    ],
+)
+@pytest.mark.parametrize("trust", [Trust.PERSON, Trust.AGENT])
+def test_what_begins_as_a_question_and_says_that_it_is_so_repeats_nothing(
+    told: tuple[str, str], text: str, trust: Trust, words: WordTable, likeness: Likeness
+) -> None:
+    assert not repeats(told, text, words, likeness, trust)
+    assert repeats(told, told[0].rstrip("?").lower(), words, likeness, trust), "the question, without its mark"
+
+
+@pytest.mark.parametrize(
     "text",
     [
         "Carla leads the sales team in Oslo.",

@@ -11,7 +11,7 @@ from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.guards import EXTRA, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import Meaning, WordVectors, meaning
-from circadia.memory.answers.normal import Token, tokens
+from circadia.memory.answers.normal import normal, tokens
 from circadia.memory.answers.reading import Reading, Word, stem_of
 from circadia.memory.answers.verbs import PRESENT, base_form, participle, past_form
 from circadia.memory.answers.wording import compared
@@ -46,8 +46,11 @@ class Repeating:
             return False
         said = meaning(words, self._vectors)
         asked = [meaning(each, self._vectors) for each in map(tokens, answer.phrasings) if each]
-        if _only_asks(text, words):
+        if _only_asks(text):
             return any(self._same(said, each) for each in asked)
+        # Without a mark, what begins as a question does may say it is so: `Is closed on Mondays.`
+        if normal(words) in {normal(tokens(each)) for each in answer.phrasings}:
+            return True
         return self._says(said, trust, answer, asked)
 
     def _same(self, said: Meaning, asked: Meaning) -> bool:
@@ -109,14 +112,13 @@ _ENDING: Final = classes.word_set(
 """What was, or will not be for long, or is not quite."""
 
 
-def _only_asks(text: str, words: Sequence[Token]) -> bool:
+def _only_asks(text: str) -> bool:
     """Return whether a text is one question, and nothing else."""
     text = text.strip()
     if _END.search(text[:-1]):
         return False
-    return text.endswith(QUESTION_MARKS) or words[0].word in _BEGINNINGS
+    return text.endswith(QUESTION_MARKS)
 
 
 _END: Final = re.compile(r"[.!?;。！？؟]\s|\n")
-_BEGINNINGS: Final = classes.ASKING.keys() | classes.AUXILIARIES
 QUESTION_MARKS: Final = ("?", "？", "؟")

@@ -125,6 +125,10 @@ class Writer:
             self._taken = False
 
     async def _commit(self, group: _Group) -> None:
+        if self._waited_for() and not self._full(group):  # those whom one commit let go come back together
+            self.group = group
+            self._next()
+            return
         failure: StorageUnavailable | None = StorageUnavailable("the server stopped during the commit")
         try:
             await self.link.run(nothing, first=("COMMIT",))
