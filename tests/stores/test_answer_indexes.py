@@ -67,6 +67,8 @@ ASKED: Sequence[Callable[[SqlAnswers], Awaitable[object]]] = (
     lambda answers: answers.see([frame(BANK)]),
     lambda answers: answers.frames(BANK),
     lambda answers: answers.days(BANK, since=at(0).date()),
+    lambda answers: answers.judge(BANK, "u1", right=None, at=at(0)),
+    lambda answers: answers.expired(BANK, at(0), limit=1),
     lambda answers: answers.purge(at(0)),
     lambda answers: answers.clear(BANK),
 )
