@@ -12,8 +12,10 @@ from circadia.memory.blocks import Edit, Writer
 from circadia.records.answer import Answer, AnswerScope, AnswerUse, Dropped
 from circadia.records.bank import Trust
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.sampling import MOST, drawn
-from circadia.sleeptime.ask import Limit, Scope, Unit
+from circadia.sleeptime.answers.bench import Bench
+from circadia.sleeptime.answers.sampling import MOST, Sampling, drawn
+from circadia.sleeptime.ask import Limit, Scope, Unit, Yielded
+from circadia.sleeptime.operation import Ground
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, sent, tier_mind
 
@@ -110,7 +112,7 @@ async def test_a_sampler_that_fails_judges_nothing(one: Hall, script: Mapping[st
 
 
 @pytest.mark.parametrize("text", ["", "I'm sorry, but I can't help with that."])
-async def test_a_use_that_cannot_be_judged_is_paid_for_once(one: Hall, text: str) -> None:
+async def test_a_use_that_cannot_be_judged_is_paid_for_once_and_keeps_no_other_out(one: Hall, text: str) -> None:
     answer = await ready(one)
     await one.used(answer, HOME)
     one.up.next(text=text)
@@ -118,6 +120,8 @@ async def test_a_use_that_cannot_be_judged_is_paid_for_once(one: Hall, text: str
     requests = len(one.up.requests)
     await one.run(tier_mind())
     assert (len(one.up.requests), await judged(one)) == (requests, [None])
+    async with one.store.read() as tx:
+        assert await tx.answers.uses(one.bank.id, judged=False) == [], "nobody looks at it again"
     await one.used(answer, HOME)
     await one.run(tier_mind())
     assert await judged(one) == [True, None], "the next one is looked at as ever"
@@ -134,6 +138,31 @@ async def test_while_a_provider_is_away_one_use_is_tried_in_a_pass(one: Hall) ->
     one.up.next(times=9, status=500, headers={"retry-after": "999"})
     await one.run(tier_mind())
     assert len(one.up.requests) == requests + 1
+
+
+@pytest.mark.spec("SLEEP-04")
+async def test_it_yields_between_the_uses_that_it_looks_through(one: Hall) -> None:
+    answer = await ready(one)
+    for _ in range(3):
+        await one.used(answer, HOME)
+    steps = list[int]()
+
+    async def go_on() -> None:
+        steps.append(len(steps))
+        if len(steps) == 3:
+            raise Yielded
+
+    run, readying = await one.begun(), one.readying()
+    ground = Ground(
+        store=one.store, retrieval=one.memory.retrieval, now=one.clock.now(), go_on=go_on, run=run, readying=readying
+    )
+    with pytest.raises(Yielded):
+        await Sampling(Bench(bank=one.bank, ground=ground, readying=readying, ask=_unasked, run=run)).judge()
+    assert len(one.up.requests) == 1, "nothing was asked yet"
+
+
+async def _unasked(*_: object, **__: object) -> Any:
+    raise AssertionError
 
 
 async def test_the_answer_that_is_judged_is_not_shown_to_who_judges_it(one: Hall) -> None:

@@ -75,7 +75,7 @@ async def test_news_without_the_name_void_an_answer(world: World, words: WordTab
     await shop.ready(question, "At eight.")
     await world.remember("Bob's train and flight leave at nine, Bob said", speaker="Bob", session="s")
     assert await shop.told(question) == "At eight."
-    await world.remember(text, speaker="user", session="t")
+    await world.remember(text, speaker="Eve", session="t")
     assert await shop.told(question) == ""
 
 
