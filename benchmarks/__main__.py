@@ -40,7 +40,9 @@ from benchmarks.report import Report, save, show
 app = typer.Typer(add_completion=False)
 
 
-def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
+def benchmarks(
+    quick: bool, data: Path | None = None, *, chosen_on: bool = False
+) -> dict[str, Callable[[Path], Coroutine[None, None, Report]]]:
     """Return the benchmarks by name."""
     questions, talks = (data, None) if data is not None and data.suffix == ".jsonl" else (None, data)
     return {
@@ -60,7 +62,7 @@ def benchmarks(quick: bool, data: Path | None = None) -> dict[str, Callable[[Pat
         "views": lambda folder: views.run(folder, views.QUICK if quick else views.Size()),
         "search_peers": lambda folder: search_peers.run(folder, search_peers.QUICK if quick else search_peers.Size()),
         "context": lambda folder: context.run(folder, context.QUICK if quick else context.Size()),
-        "recall": lambda folder: recall.run(folder, recall.Size(data=talks)),
+        "recall": lambda folder: recall.run(folder, recall.Size(data=talks, chosen_on=chosen_on)),
         "pass_overhead": lambda folder: pass_overhead.run(
             folder, pass_overhead.QUICK if quick else pass_overhead.Size()
         ),
@@ -92,6 +94,9 @@ def main(
             dir_okay=False,
         ),
     ] = None,
+    chosen_on: Annotated[
+        bool, typer.Option("--chosen-on", help="The conversations are those on which settings were chosen: `recall`.")
+    ] = False,
     write_doc: Annotated[bool, typer.Option("--doc", help="Write the tables of the last runs into the docs.")] = False,
 ) -> None:
     """Measure what Circadia costs; print tables and write JSON into benchmarks/results."""
@@ -99,7 +104,7 @@ def main(
     if write_doc:
         console.print(f"wrote {doc.write()}")
         return
-    known = benchmarks(quick, data)
+    known = benchmarks(quick, data, chosen_on=chosen_on)
     for name in names or known:
         if name not in known:
             raise typer.BadParameter(f"no benchmark {name!r}; there are {', '.join(known)}")

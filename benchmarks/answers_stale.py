@@ -1,7 +1,8 @@
 """Whether a ready answer is void when it must be, and only then: labelled turns, and a bank that is written to.
 
 The conversations are not part of this repository: `python -m benchmarks answers_stale --data PATH` takes them in
-LoCoMo's format. Those of the fit part made the weights of `circadia.memory.touching`; what is told is of the others.
+LoCoMo's format. Those of the fit part made the weights of `circadia.memory.touching`; what is told is of the others,
+where some are given.
 """
 
 import asyncio
@@ -50,10 +51,12 @@ async def run(folder: Path, size: Size) -> Report:
         for store in stores:
             stack.push_async_callback(store.close)
         told = await (await Interleaved.made(stores[0], stores[1], embedder, size.answers)).run(size.operations)
-    return _report(size, fitted or given, given or fitted, told)
+    return report(size, fitted, given, told)
 
 
-def _report(size: Size, fitted: Sequence[Asked], given: Sequence[Asked], told: Outcomes) -> Report:
+def report(size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked], told: Outcomes) -> Report:
+    """Return what was found; where all conversations are of one part, that part stands for the other too."""
+    fitted, given = fit_part or test_part, test_part or fit_part
     ours = shipped(given)
     same, (_, theirs) = cosine_alone(given, fitted, ours.survival)[0], cosine_alone(given, fitted, SURVIVAL)
     weights, floor, ceiling = fit(fitted)
@@ -72,7 +75,7 @@ def _report(size: Size, fitted: Sequence[Asked], given: Sequence[Asked], told: O
                         found=ours.survival, bound="at least",
                     )
                 ]
-                if size.data is not None
+                if size.data is not None and test_part
                 else []
             ),
             Goal(what="stale answers among interleaved operations", limit=0, unit="answers", found=told.stale),
@@ -93,11 +96,20 @@ def _report(size: Size, fitted: Sequence[Asked], given: Sequence[Asked], told: O
             "ten be still loses an answer after some turns of such a talk.",
             f"The fit part gives the weights {', '.join(f'{each:.1f}' for each in weights)}, and bars from "
             f"{floor:.1f} to {ceiling:.1f}.",
-            *(
-                ["There was no data, so the turns are a few made-up ones: they show only that it runs."]
-                if size.data is None
-                else ["The turns are the test part of the given conversations; a hash of each decides."]
-            ),
+            _parted(size, fit_part, test_part),
         ],
         figures={"shares": {name: asdict(each) for name, each in rows}, "interleaved": asdict(told)},
     )  # fmt: skip
+
+
+def _parted(size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked]) -> str:
+    """Return which turns they are."""
+    if size.data is None:
+        return "There was no data, so the turns are a few made-up ones: they show only that it runs."
+    if not test_part:
+        return (
+            "By its hash each of the given conversations is of the fit part. So the turns are of that part, and the "
+            "figures say nothing of others; give more conversations with `--data`."
+        )
+    told = "The turns are the test part of the given conversations; a hash of each decides."
+    return told if fit_part else f"{told} All are of that part, so what is said of the fit part is of the same turns."

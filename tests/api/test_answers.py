@@ -147,6 +147,35 @@ async def test_the_stats_tell_hits_waste_and_precision(service: Service, client:
     assert len((await client.answer_stats("support", days=30))["days"]) == 2
 
 
+@pytest.mark.spec("ANS-05")
+@pytest.mark.parametrize("hours", [-1, 24, 100])
+async def test_an_answer_that_is_over_or_from_the_future_is_shown_as_none(
+    service: Service, client: Client, hours: float
+) -> None:
+    made_at = service.clock.now() - timedelta(hours=hours)
+    made = await ready(service, made_at=made_at, expires_at=made_at + timedelta(hours=24))
+    (listed,) = (await client.list_answers("support"))["answers"]
+    for shown in (listed, await client.show_answer("support", made.id)):
+        assert (shown["stands"], "it holds from" in shown["why_not"]) == (False, True)
+    assert (await client.answer_stats("support"))["live"] == 0
+
+
+@pytest.mark.spec("ANS-08")
+async def test_what_a_person_drops_and_nobody_ever_used_is_waste(service: Service, client: Client) -> None:
+    one, two, used = await ready(service), await ready(service, "other"), await ready(service, "third")
+    async with service.parts.store.write() as tx:
+        use = AnswerUse(
+            id="use_1", bank_id=used.bank_id, answer_id=used.id, scope=used.scope, question=QUESTION,
+            phrasing=QUESTION, way="exact", served=True, at=service.clock.now(),
+        )  # fmt: skip
+        await tx.answers.used([use])
+    await client.drop_answer("support", one.id)
+    assert (await client.answer_stats("support"))["wasted_tokens"] == one.tokens
+    assert (await client.drop_answers("support"))["dropped"] == 2
+    (day,) = (await client.answer_stats("support"))["days"]
+    assert (day["wasted"], day["wasted_tokens"]) == (2, one.tokens + two.tokens)
+
+
 @pytest.mark.spec("ANS-06")
 async def test_what_is_dropped_is_gone_and_only_that(service: Service, client: Client) -> None:
     one = await ready(service)

@@ -43,9 +43,19 @@ async def test_a_search_finds_answers_that_full_text_does_not(tmp_path: Path) ->
     for shares in found.values():
         assert shares == sorted(shares)
         assert all(0 <= share <= 100 for share in shares)
+    assert any("on other conversations" in note and "--chosen-on" in note for note in report.notes)
 
 
 async def test_without_data_the_report_says_so_and_promises_nothing(tmp_path: Path) -> None:
     report = await recall.run(tmp_path, recall.QUICK)
     assert report.goals == []
     assert any("made-up" in note for note in report.notes)
+
+
+async def test_the_report_says_so_where_settings_were_chosen_on_the_given_conversations(tmp_path: Path) -> None:
+    data = tmp_path / "talks.json"
+    data.write_text(json.dumps([talk()]), "utf-8")
+    report = await recall.run(tmp_path, recall.Size(data=data, chosen_on=True))
+    assert report.figures["chosen_on"] is True
+    assert any("on these very conversations" in note for note in report.notes)
+    assert not any("on other conversations" in note for note in report.notes)

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +33,18 @@ async def test_tables_bars_and_the_break_even_are_printed(home: Path) -> None:
     assert names == {"results.json", "report.md", "cost-1.png", "cost-10.png", "predictability.png"}
     page = (home / "results" / "report.md").read_text("utf-8")
     assert "$ circadia eval stateful --model scripted --seed 1 --contexts 2 --questions 1,3 --expected 4" in page
+
+
+@pytest.mark.parametrize(
+    "words", [("--contexts", "1", "--questions", "1,2,5"), ("--contexts", "3", "--questions", "1"), ("--seed", "4")]
+)
+async def test_pictures_are_written_whatever_the_contexts(home: Path, words: tuple[str, ...]) -> None:
+    told = await run(*SMALL, *words, "--out", "o")
+    assert told.status == 0, told.err
+    document = json.loads((home / "o" / "results.json").read_text("utf-8"))
+    ranges = [(each["lowest"], each["highest"]) for each in document["bins"] if each["arm"] == "none"]
+    assert all(before[1] < after[0] for before, after in pairwise(ranges)), "no question can be in two of them"
+    assert (home / "o" / "predictability.png").exists()
 
 
 async def test_json_has_every_figure_of_each_arm_and_number_of_questions() -> None:
@@ -102,7 +115,7 @@ async def test_a_configured_model_is_asked_and_the_calls_are_told_before(home: P
         words = ("eval", "stateful", "--upstream", "here", "--model", "m-1", "--contexts", "1", "--questions", "2")
         told = await run(*words, "--expected", "3", "--json")
         assert told.status == 0, told.err
-        assert "m-1 of here is asked up to 13 times" in told.err
+        assert "m-1 of here is asked up to 13 times; up to 39 times if it is at fault each time" in told.err
         assert 0 < len(up.requests) <= 13
         assert told.json["spent"] == {
             "prompt": told.json["spent"]["prompt"], "generated": told.json["spent"]["generated"],

@@ -158,7 +158,7 @@ async def test_nothing_comes_of_an_answer_that_was_made_before_something_was_for
         await tx.answers.clear(BankId("none"))
     async with store.read() as tx:
         assert await tx.answers.get(team, one.id) is None
-        assert await tx.answers.uses(team) == await tx.answers.frames(team) == []
+        assert await tx.answers.uses(team) == await tx.answers.seen(team) == []
         for after in (0, 1, 2):
             found = await tx.answers.changed(team, after=after)
             assert ([each.id for each in found.answers], found.whole) == (["a3"], True)
@@ -188,9 +188,9 @@ async def test_a_bank_that_never_had_an_answer_counts_nothing_and_one_that_goes_
         assert await tx.answers.put([one]) == ()
     async with store.read() as tx:
         assert await tx.answers.get(team, one.id) is None
-        assert await tx.answers.uses(team) == await tx.answers.frames(team) == []
+        assert await tx.answers.uses(team) == await tx.answers.seen(team) == []
         assert await tx.answers.days(team, since=DAY) == []
-        assert await tx.answers.frames(other) == [frame(other)]
+        assert await tx.answers.frame(other, ADA) == frame(other)
         assert (await tx.answers.totals())["served"] == 1
 
 
@@ -205,9 +205,11 @@ async def test_live_ones_come_in_pages_of_all_or_of_one_agent(store: Store) -> N
     assert await ids(store, team, agent_id=BOB.agent_id, after=AnswerId("a1"), limit=1) == ["a3"]
     assert await ids(store, team, agent_id=AgentId("none")) == []
     async with store.write() as tx:
-        assert await tx.answers.count_live(team) == 6
+        assert await tx.answers.count_live(team, at(0)) == 6
         await tx.answers.drop(team, [AnswerId("a1"), AnswerId("a2")], Dropped.BY_HAND, at(1))
-        assert await tx.answers.count_live(team) == 4
+        assert await tx.answers.count_live(team, at(0)) == 4
+        over, future = at(3600), at(-1)
+        assert await tx.answers.count_live(team, over) == await tx.answers.count_live(team, future) == 0
     assert await ids(store, team) == ["a0", "a3", "a4", "a5"]
     assert await ids(store, team, agent_id=BOB.agent_id) == ["a3", "a5"]
 
@@ -296,26 +298,6 @@ async def test_those_that_are_over_are_told_until_they_are_dropped(store: Store)
         assert await tx.answers.expired(team, at(3602), limit=9) == ["a0", "a2"]
         assert await tx.answers.expired(team, at(3602), limit=1) == ["a0"]
         assert await tx.answers.expired(other, at(3599), limit=9) == []
-
-
-@pytest.mark.spec("ANS-06")
-async def test_a_frame_is_kept_as_its_last_call_came_and_its_questions_add_up(store: Store) -> None:
-    team, other = await banks_of(store, "team", "other")
-    later = frame(team, seconds=9, asked=2, body="{}", headers=())
-    async with store.write() as tx:
-        await tx.answers.see([])
-        await tx.answers.see([frame(team), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve"))])
-        await tx.answers.see([frame(other)])
-        await tx.answers.see([later, frame(team, model="\0"), frame(team, headers=(("a", "\udfff"),))])
-    async with store.read() as tx:
-        assert await tx.answers.frames(other) == [frame(other)]
-        assert await tx.answers.frames(team) == [
-            replace(later, asked=3), frame(team, BOB, seconds=5), frame(team, replace(ADA, end_user="eve")),
-        ]  # fmt: skip
-    async with store.write() as tx:
-        await tx.answers.purge(at(5))
-    async with store.read() as tx:
-        assert [each.at for each in await tx.answers.frames(team)] == [at(9), at(5)]
 
 
 @pytest.mark.spec("ANS-08")

@@ -2,6 +2,8 @@
 
 import asyncio
 import signal
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,14 +13,26 @@ from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
 from circadia.evaluation.arms import Arm, Prepared, Trial
 from circadia.evaluation.asker import Asker, Spent
-from circadia.evaluation.asking import QUESTION, READY, Ready, Reply, Rewritten, answering, rules
-from circadia.evaluation.measure import SIZES, BreakEven, Tally, bins, break_even, figures
+from circadia.evaluation.asking import (
+    QUESTION,
+    READY,
+    Expectation,
+    Ready,
+    Reply,
+    Rewritten,
+    answering,
+    expecting,
+    rules,
+)
+from circadia.evaluation.contexts import contexts
+from circadia.evaluation.dataset import Asked, Case
+from circadia.evaluation.measure import SIZES, BreakEven, Lookups, Tally, bins, break_even, figures
 from circadia.evaluation.report import save
 from circadia.evaluation.scripted import MISLED, STEP_TOKENS, ScriptedModel
-from circadia.evaluation.stateful import Run, findings
+from circadia.evaluation.stateful import HELD_BACK, SCRIPTED_NOTE, Run, findings
 from circadia.llm.mind import Unusable
 from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.lookup import ReadyAnswers
+from circadia.memory.answers.lookup import ReadyAnswers, Way
 from circadia.memory.answers.meaning import WordVectors
 from circadia.testing.clock import ManualClock
 from circadia.testing.mind import ScriptedMind
@@ -27,11 +41,19 @@ from tests.evaluation.stand import ARMS, Recording, Stand, same_vector, stand
 pytestmark = pytest.mark.spec("ANS-10")
 
 
-def trial(arm: Arm, question: int, hot: Spent, *, is_right: bool = True, ready: str | None = None) -> Trial:
+def trial(
+    arm: Arm, question: int, hot: Spent, *, is_right: bool = True, ready: str | None = None, way: Way | None = None
+) -> Trial:
     return Trial(
-        arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready,
+        arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready, way=way,
         false=ready is not None and not is_right,
     )  # fmt: skip
+
+
+def likely_as(*likely: float) -> Tally:
+    """A question of each predictability, asked of two arms."""
+    made = (trial(arm, at, Spent(prompt=at)) for at in range(len(likely)) for arm in (Arm.NONE, Arm.ANSWERS))
+    return Tally(trials=[replace(each, likely=likely[each.question]) for each in made])
 
 
 def by_hand() -> Tally:
@@ -43,7 +65,7 @@ def by_hand() -> Tally:
     )  # fmt: skip
     trials = [
         trial(Arm.NONE, 0, asked), trial(Arm.ANSWERS, 0, asked),
-        trial(Arm.NONE, 1, asked), trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit"),
+        trial(Arm.NONE, 1, asked), trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit", way=Way.MEANING),
     ]  # fmt: skip
     return Tally(trials=trials, prepared={0: prepared})
 
@@ -58,6 +80,7 @@ def test_tokens_costs_and_shares_are_as_worked_by_hand() -> None:
     assert (answers.accuracy, answers.hits, answers.hints, answers.false) == (0.5, 0.5, 0, 0.5)
     assert (none.cost(1), none.cost(10)) == (150, 1500)
     assert (answers.cost(1), answers.cost(10)) == (75 + 250, 750 + 250)
+    assert (answers.exact, answers.meaning) == (Lookups(found=0, false=0), Lookups(found=1, false=1))
     assert (answers.cost(1, generated_only=True), one_answers.cost(1)) == (25 + 100, 150 + 500)
 
 
@@ -86,6 +109,77 @@ def test_bins_part_the_questions_by_how_likely_they_were() -> None:
     assert (low_none.hot_tokens, low.hot_tokens, high.hot_tokens) == (150, 150, 0)
     assert (high.lowest, high.ready, high.false, high.accuracy) == (0.1, 1, 1, 0)
     assert bins(Tally(), ARMS) == []
+
+
+@pytest.mark.parametrize(
+    ("likely", "found"),
+    [
+        ([0.2, 0.2, 0.2, 0.2, 0.2], [(0.2, 0.2, 5)]),
+        ([0.1, 0.3, 0.3, 0.3, 0.3, 0.3, 0.3, 0.4], [(0.1, 0.3, 7), (0.4, 0.4, 1)]),
+        ([0.5, 0.1], [(0.1, 0.1, 1), (0.5, 0.5, 1)]),
+        ([0.0, 0.0, 0.00012345, 0.00012349, 0.9], [(0, 0, 2), (0.000123, 0.000123, 2), (0.9, 0.9, 1)]),
+        ([0.1, 0.2, 0.3, 0.4], [(0.1, 0.1, 1), (0.2, 0.2, 1), (0.3, 0.3, 1), (0.4, 0.4, 1)]),
+    ],
+)
+def test_questions_that_are_equally_likely_stand_in_one_bin(
+    likely: list[float], found: list[tuple[float, float, int]]
+) -> None:
+    arms = (Arm.NONE, Arm.ANSWERS)
+    parts = bins(likely_as(*likely), arms)
+    for arm in arms:
+        assert [(each.lowest, each.highest, each.questions) for each in parts if each.arm is arm] == found
+
+
+async def test_hits_are_told_by_how_they_were_found_with_the_false_ones_of_each(words: WordVectors) -> None:
+    made = stand(words, cases=contexts(11, 8, 12), expected=8)
+    await made.measuring.run(lambda: None)
+    tally = made.measuring.tally
+    by_arm = {each.arm: each for each in figures(tally, ARMS, (12,))}
+    answers, hints = by_arm[Arm.ANSWERS], by_arm[Arm.HINTS]
+    assert answers.exact.found + answers.meaning.found == round(answers.hits * 8 * 12)
+    assert answers.exact.false + answers.meaning.false == round(answers.false * 8 * 12)
+    assert answers.exact.found > answers.exact.false == 0, "the same words ask for the same"
+    assert hints.exact == answers.exact
+    assert hints.meaning.found > answers.meaning.found, "what is only near is shown too"
+    for arm in (Arm.NONE, Arm.LEARNED, Arm.WRONG_HINTS):
+        assert by_arm[arm].exact.found == by_arm[arm].meaning.found == 0, "nothing was looked for"
+    (grid,) = [each for each in findings(run_of(made, (12,))).grids if "by how they were found" in each.title]
+    rows = {row[0]: list(map(int, row[1:])) for row in grid.rows}
+    assert rows.keys() == {"answers", "hints", "both"}
+    assert rows["hints"] == [hints.exact.found, 0, hints.meaning.found, hints.meaning.false]
+
+
+async def test_half_of_the_questions_are_asked_in_words_that_the_scripted_model_never_expects() -> None:
+    asked = foreseen = 0
+    for case in contexts(21, 12, 20):
+        expected, _ = await ScriptedModel().ask(expecting(case.context, 10_000), Expectation, most_tokens=1)
+        said = {text for each in expected.questions for text in (each.question, *each.other_wordings)}
+        asked += len(case.questions)
+        foreseen += sum(each.text in said for each in case.questions)
+    assert foreseen / asked == pytest.approx(1 - HELD_BACK, abs=0.1)
+    assert pytest.approx(0.5) == HELD_BACK
+    assert f"{HELD_BACK:.0%}" in SCRIPTED_NOTE
+
+
+def run_of(made: Stand, sizes: Sequence[int]) -> Run:
+    return Run(
+        measuring=made.measuring, asker=made.asker, cases=made.cases, arms=ARMS, sizes=sizes, scripted=False,
+        generated=True, unread=0, command="circadia eval stateful", at=SystemClock().now(),
+    )  # fmt: skip
+
+
+async def test_a_table_and_a_picture_have_a_place_for_each_range_that_there_is(
+    tmp_path: Path, words: WordVectors
+) -> None:
+    same = [Asked(text=each.text, key=each.key, likely=0.25) for each in contexts(3, 1, 5)[0].questions]
+    made = stand(words, cases=[Case(name="c", context=contexts(3, 1)[0].context, questions=same)])
+    await made.measuring.run(lambda: None)
+    found = findings(run_of(made, (1, 5)))
+    (grid,) = [each for each in found.grids if "predictability" in each.title]
+    assert grid.columns == ["arm", "0.25 (5)"]
+    (chart,) = [each for each in found.charts if each.name == "predictability"]
+    assert {len(values) for values in chart.series.values()} == {len(chart.places)} == {1}
+    assert "predictability.png" in {path.name for path in save(found, tmp_path)}
 
 
 async def finished(words: WordVectors, seed: int = 5) -> Stand:
@@ -178,11 +272,7 @@ def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, words: WordVectors) -> 
     tally = made.measuring.tally
     assert tally.trials
     assert not tally.complete
-    run = Run(
-        measuring=made.measuring, asker=made.asker, cases=made.cases, arms=ARMS, sizes=SIZES, scripted=False,
-        generated=True, unread=0, command="circadia eval stateful", at=SystemClock().now(),
-    )  # fmt: skip
-    found = findings(run)
+    found = findings(run_of(made, SIZES))
     results, page, *_ = save(found, tmp_path)
     assert '"complete": false' in results.read_text("utf-8")
     assert "broken off" in page.read_text("utf-8")

@@ -3,6 +3,7 @@
 import io
 import json
 import sys
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -61,6 +62,16 @@ def test_without_matplotlib_the_page_has_the_bars(tmp_path: Path, monkeypatch: p
     assert drawn(LINES, tmp_path) is None
     _, page = save(FOUND, tmp_path)
     assert "█" in page.read_text("utf-8")
+
+
+def test_what_was_found_is_written_though_a_picture_fails(tmp_path: Path) -> None:
+    uneven = replace(BARS, series={"r": [1, 2, 3]})
+    with pytest.raises(ValueError, match="shape"):
+        save(replace(FOUND, charts=[LINES, uneven]), tmp_path)
+    assert json.loads((tmp_path / "results.json").read_text("utf-8"))["complete"] is True
+    page = (tmp_path / "report.md").read_text("utf-8")
+    assert "| none | 10 |" in page
+    assert "A note" in page
 
 
 def test_the_terminal_gets_tables_bars_and_notes() -> None:

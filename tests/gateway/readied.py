@@ -18,6 +18,7 @@ ASKED = "What does Ann like to drink in the morning?"
 SAID = "Green tea, and never with milk."
 OTHER = "Which tools hang in the shed?"
 """What nobody has an answer to."""
+_TIER = {"sleeptime": {"enabled": False, "model": {"upstream": "openai", "name": "mind-1"}}}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +60,10 @@ class Readied(Bound):
         await self.ask(body, path=path, headers=headers, token=token)
         await self.at.server.answers.flush()
         async with self.store.read() as tx:
-            return (await tx.answers.frames((await self.held()).id))[0]
+            bank = await self.held()
+            found = await tx.answers.frame(bank.id, (await tx.answers.seen(bank.id))[0].scope)
+            assert found is not None
+            return found
 
     async def held(self, name: str = "memory") -> Bank:
         bank = await self.bank(name)
@@ -119,10 +123,14 @@ class Readied(Bound):
 
 @asynccontextmanager
 async def readied(
-    folder: Path, *, block: str = "Ann likes tea.", answers: str = "serve", **more: Any
-) -> AsyncGenerator[Readied]:
-    """Run a server with an agent `ann` that serves, unless the policy says otherwise, and a bank with a block."""
-    async with bound(folder, answers=answers, **more) as ann:
+    folder: Path, *, block: str = "Ann likes tea.", answers: str = "serve", sections: Mapping[str, Any] | None = None,
+    **more: Any,
+) -> AsyncGenerator[Readied]:  # fmt: skip
+    """Run a server with an agent `ann` that serves, unless the policy says otherwise, and a bank with a block.
+
+    There is a model for passes, and there are no passes.
+    """
+    async with bound(folder, answers=answers, sections={**_TIER, **(sections or {})}, **more) as ann:
         at = Readied(ann.at, ann.token, ann.store)
         await at.make(block=block)
         yield at

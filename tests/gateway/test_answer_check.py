@@ -52,12 +52,24 @@ async def test_a_check_is_yes_only_if_the_model_says_so_in_time_and_each_is_a_li
         ScriptedMind([ValueError("a fault")]), ScriptedMind(_never),
     ]  # fmt: skip
     assert [await asked(mind) for mind in minds] == [True, False, False, False, False]
+    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)
+    began = asyncio.Event()
+
+    async def hanging(prompt: Prompt, output: type[BaseModel]) -> Answer:
+        began.set()
+        return await _never(prompt, output)
+
+    gone = asyncio.create_task(asked(ScriptedMind(hanging)))
+    await began.wait()
+    gone.cancel()  # the caller has hung up
+    await asyncio.wait((gone,))
+    assert gone.cancelled()
     calls = [line for line in lines if isinstance(line, Call)]
     done, failed = CallStatus.DONE, CallStatus.FAILED
     assert [(each.status, each.tier, each.agent_id) for each in calls] == [
-        (status, "sleep", "") for status in (done, done, failed, failed, failed)
+        (status, "sleep", "") for status in (done, done, failed, failed, failed, failed)
     ]
-    assert [each.cost_nanousd for each in calls] == [110, 110, 7, None, None]
+    assert [each.cost_nanousd for each in calls] == [110, 110, 7, None, None, None]
     (prompt,) = minds[0].asked
     assert "first: What does it cost?" in prompt.data
     assert prompt.data.startswith("<data ")

@@ -7,9 +7,14 @@ from typing import Any
 
 import pytest
 
+from circadia.gateway.dreamt import Dreamt
 from circadia.records.sleep_pass import PassStatus, Trigger
+from circadia.sleeptime.rows import TOPIC
+from circadia.sleeptime.tier import Sleeptime
+from circadia.stores.signals.base import Signals
 from circadia.stores.sqlite import open_sqlite
 from tests.gateway.bound_agent import CHAT, Bound, bound, chat, fenced
+from tests.gateway.readied import ASKED, OTHER, readied
 
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
 LINE = "While nobody spoke with you, this memory was worked over: 1 note was added."
@@ -54,6 +59,43 @@ async def test_the_next_call_says_what_changed_while_nobody_spoke_and_the_one_af
         assert (LINE in ann.sent["messages"][-1]["content"]) is tell
         await ann.say(chat("And how is my bicycle?"))
         assert LINE not in ann.sent["messages"][-1]["content"]
+
+
+@pytest.mark.spec("SLEEP-62", "ANS-03")
+async def test_what_changed_is_told_by_the_first_call_that_its_model_gets(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    signals: list[Signals] = []
+
+    class Overheard(Dreamt):
+        """Shows by what passes tell of themselves."""
+
+        def __init__(self, given: Signals, tier: Sleeptime) -> None:
+            super().__init__(given, tier)
+            signals.append(given)
+
+    monkeypatch.setattr("circadia.server.remembering.Dreamt", Overheard)
+    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)  # the model takes a while to open
+    async with readied(tmp_path, sections={"answers": {"check": True, "serve_confidence": 0.5}}) as ann:
+        await ann.put(await ann.frame(chat(OTHER)))
+        bank = await ann.held()
+
+        def ended(**counts: int) -> None:
+            signals[0].publish(TOPIC, bank.id, {"ended": True, "counts": counts})
+
+        ended(add_note=1)
+        assert (await ann.ask(chat(ASKED))).outcome == "hit"
+        ann.at.upstream.next(text='{"same": true}')
+        checked = await ann.ask(chat("What does Ann like drinking in the morning?"))
+        assert (checked.outcome, len(await ann.uses())) == ("hit", 2)
+        await ann.ask(chat("Who painted the shed?"))
+        assert LINE in fenced(ann.sent)
+        await ann.ask(chat("Who painted the boat?"))
+        assert "worked over" not in fenced(ann.sent)
+        ended(add_note=1)
+        ended(add_note=1, flag=1)
+        await ann.ask(chat("Who painted the house?"))
+        assert "2 notes were added, 1 contradiction was found." in fenced(ann.sent)
 
 
 REFUSED = {"error": {"message": "too many tokens", "type": "invalid_request_error", "code": "context_length_exceeded"}}

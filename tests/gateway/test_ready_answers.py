@@ -168,20 +168,23 @@ async def _until_held(ann: Readied, pending: Any) -> AsyncGenerator[Any]:
 
 
 @pytest.mark.spec("ANS-03", "ANS-04")
-async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_given_another(tmp_path: Path) -> None:
+async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_given_others(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:
         frame = await ann.frame(chat(OTHER))
         await ann.put(frame)
         await ann.put(frame, "How old is the lighthouse?", "Ninety years.")
         history = [ASKED]
         assert (await ann.ask(chat(*history))).outcome == "hit"
-        ann.at.upstream.next(text="With rye bread, mostly.")
-        history += [SAID, "And what goes with it?"]
-        assert (await ann.ask(chat(*history))).outcome == "miss"
-        assert [each["content"].split("\n\n")[0] for each in ann.sent["messages"][-3:]] == history
-        history += ["With rye bread, mostly.", "How old is the lighthouse?"]
+        history += [SAID, "How old is the lighthouse?"]
         got = await ann.ask(chat(*history))
         assert (got.outcome, b"Ninety years." in got.body) == ("hit", True)
+        ann.at.upstream.next(text="With rye bread, mostly.")
+        history += ["Ninety years.", "And what goes with it?"]
+        assert (await ann.ask(chat(*history))).outcome == "miss"
+        assert [each["content"].split("\n\n")[0] for each in ann.sent["messages"][-5:]] == history
+        ann.at.upstream.next(text="Still ninety.")
+        history += ["With rye bread, mostly.", "How old is the lighthouse?"]
+        assert (await ann.ask(chat(*history))).outcome == "hint", "a model has spoken in it"
         kept = (await ann.episodes())[2:]
         usage = await ann.at.usage("conversation")
         async with ann.store.write() as tx:  # as another process does
@@ -189,9 +192,9 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
             await Blocks(SystemClock()).write(tx, await ann.held(), "likes", edit, writer=Writer.PERSON, by="operator")
         assert (await ann.ask(chat(ASKED))).outcome == "miss", "a block has changed"
         assert "answer:" not in json.dumps(ann.sent)
-    assert [each.text for each in kept] == [*history, "Ninety years."]
+    assert [each.text for each in kept] == [*history, "Still ninety."]
     assert len({each.session for each in kept}) == 1
-    assert sorted(each["calls"] for each in usage) == [1, 3]
+    assert sorted(each["calls"] for each in usage) == [1, 4]
 
 
 @pytest.mark.spec("ANS-04")
@@ -298,12 +301,9 @@ async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_s
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)  # the model takes a while to open
-    sections = {
-        "answers": {"check": True, "serve_confidence": 0.5},
-        "sleeptime": {"model": {"upstream": "openai", "name": "mind-1"}, "idle_seconds": 3600},
-    }
+    sections = {"answers": {"check": True, "serve_confidence": 0.5}}
     alike = "What does Ann like drinking in the morning?"
-    async with readied(tmp_path, capture=False, sections=sections) as ann:
+    async with readied(tmp_path, sections=sections) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
         sent = ann.sends
         assert (await ann.ask(chat(ASKED.upper()))).outcome == "hit"
@@ -316,6 +316,19 @@ async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_s
         uses = await ann.uses()
     assert tiers == {"hot": 3, "ready": 2, "sleep": 3}
     assert [(each.way, each.served) for each in uses] == [("exact", True), ("meaning", True)]
+
+
+@pytest.mark.spec("ANS-02")
+async def test_where_a_check_is_wanted_and_no_model_can_make_it_only_the_same_words_are_served(tmp_path: Path) -> None:
+    checked = {"answers": {"check": True, "serve_confidence": 0.5}}
+    async with readied(tmp_path, sections=checked) as ann:
+        frame = await ann.frame(chat(OTHER))
+    nobody = {**checked, "sleeptime": {"model": "none"}}
+    async with readied(tmp_path, block="", sections=nobody) as ann:
+        await ann.put(frame)
+        assert (await ann.ask(chat(ASKED))).outcome == "hit"
+        assert (await ann.ask(chat("What does Ann like drinking in the morning?"))).outcome == "hint"
+        assert not [each for each in await ann.at.usage("tier") if each["key"] == "sleep"]
 
 
 @pytest.mark.spec("ANS-03", "ANS-04")

@@ -114,7 +114,7 @@ async def test_ready_answers_of_the_bank_go_with_their_uses_and_frames(world: Wo
     made = [answer("a1", world.bank.id), answer("a2", other.id)]
 
     async def kept(tx: Tx, bank: Bank) -> list[int]:
-        found = (await tx.answers.live(bank.id), await tx.answers.uses(bank.id), await tx.answers.frames(bank.id))
+        found = (await tx.answers.live(bank.id), await tx.answers.uses(bank.id), await tx.answers.seen(bank.id))
         return [len(each) for each in found]
 
     async with world.store.write() as tx:

@@ -80,10 +80,15 @@ async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
     watching.cancel()
 
 
-async def test_a_change_that_needs_a_restart_is_named(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("section", "text"), [("limits", "max_holds: 5"), ("answers", "check: true"), ("sleeptime", "enabled: false")]
+)
+async def test_a_change_that_needs_a_restart_is_named(
+    watched: Watched, caplog: pytest.LogCaptureFixture, section: str, text: str
+) -> None:
     watching = asyncio.create_task(watched.reload.run())
-    watched.write(9, "limits: {max_holds: 5}\n")
+    watched.write(9, f"{section}: {{{text}}}\n")
     await watched.look(watching)
     assert watched.applied == [9]
-    assert "a change of limits holds after a restart" in caplog.text
+    assert f"a change of {section} holds after a restart" in caplog.text
     watching.cancel()

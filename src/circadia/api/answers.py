@@ -22,6 +22,7 @@ from circadia.memory.answers.shelf import Compared
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerMode, AnswerScope, Dropped
 from circadia.records.bank import Bank
+from circadia.sleeptime.answers.hygiene import drop
 from circadia.stores.base import Tx
 
 router = noun_router("answers")
@@ -113,7 +114,7 @@ class AnswerStats(BaseModel):
     """What came of a bank's ready answers."""
 
     bank: str = Field(description="The bank's name.")
-    live: int = Field(description="Answers that are ready.")
+    live: int = Field(description="Answers that are ready and not over.")
     hit_rate: float | None = Field(description="Share of questions that were answered; null if none came.")
     hint_rate: float | None = Field(description="Share of questions that were given a hint.")
     precision: float | None = Field(description="Share of sampled uses that were right; null if none was looked at.")
@@ -172,7 +173,7 @@ async def answer_stats(
     async with parts.store.read() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         found = await tx.answers.days(bank.id, since=since)
-        live = await tx.answers.count_live(bank.id)
+        live = await tx.answers.count_live(bank.id, parts.clock.now())
     total = {name: sum(getattr(each, name) for each in found) for name in _COUNTS}
     asked = total["served"] + total["hints"] + total["misses"]
     judged = total["right"] + total["wrong"]
@@ -205,7 +206,7 @@ async def drop_answer(b: str, answer: str, who: Who, parts: Parts, user: User = 
     async with parts.store.write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         found = await _answer(tx, bank, answer)
-        await _dropped(tx, parts, bank, [found.id])
+        await drop(tx, bank.id, [found.id], Dropped.BY_HAND, parts.clock.now())
 
 
 @router.delete("/banks/{b}/answers")
@@ -217,7 +218,7 @@ async def drop_answers(b: str, who: Who, parts: Parts, user: User = None, agent:
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         dropped = 0
         while found := await tx.answers.live(bank.id, agent_id=agent_id, limit=1000):
-            await _dropped(tx, parts, bank, [each.id for each in found])
+            await drop(tx, bank.id, [each.id for each in found], Dropped.BY_HAND, parts.clock.now())
             dropped += len(found)
     return DroppedView(bank=bank.name, dropped=dropped)
 
@@ -230,11 +231,7 @@ async def try_answers(b: str, asked: TestBody, who: Who, parts: Parts, user: Use
         bank = await parts.memory.banks.get(tx, b, user)
         agent = await named_agent(tx, who, asked.agent)
         end_user = (asked.end_user or user or "") if bank.end_user is None else (asked.end_user or bank.end_user)
-        scopes = [
-            each.scope
-            for each in await tx.answers.frames(bank.id)
-            if each.scope.agent_id == agent.id and each.scope.end_user == end_user
-        ]
+        scopes = await tx.answers.scopes(bank.id, agent.id, end_user)
         return await _tested(tx, parts, bank, agent, scopes, asked.question)
 
 
@@ -280,18 +277,20 @@ async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
     return found
 
 
-async def _dropped(tx: Tx, parts: ApiParts, bank: Bank, ids: Sequence[AnswerId]) -> None:
-    await tx.answers.drop(bank.id, ids, Dropped.BY_HAND, parts.clock.now())
-
-
 async def _views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
     names: dict[AgentId, str] = {}
     for agent_id in {each.scope.agent_id for each in answers}:
         agent = await tx.agents.get(agent_id)
         names[agent_id] = agent_id if agent is None else agent.reference
-    return [
-        _view(each, names[each.scope.agent_id], await parts.memory.shelves.standing(tx, bank, each)) for each in answers
-    ]
+    return [_view(each, names[each.scope.agent_id], await _why_not(tx, parts, bank, each)) for each in answers]
+
+
+async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
+    """Return why the answer would not be found now; empty if it would."""
+    now = parts.clock.now()
+    if not answer.made_at <= now < answer.expires_at:
+        return f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
+    return await parts.memory.shelves.standing(tx, bank, answer)
 
 
 def _view(answer: Answer, agent: str, why_not: str) -> AnswerView:

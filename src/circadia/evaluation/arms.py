@@ -25,7 +25,7 @@ from circadia.evaluation.grade import right
 from circadia.ids import AnswerId
 from circadia.llm.mind import Prompt
 from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.lookup import Outcome, ReadyAnswers
+from circadia.memory.answers.lookup import Outcome, ReadyAnswers, Way
 from circadia.memory.answers.meaning import WordVectors
 from circadia.records.answer import Expected
 
@@ -77,6 +77,16 @@ class Prepared:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Used:
+    """A ready answer that was served, or shown beside a question."""
+
+    ready: Ready
+    served: bool
+    way: Way | None
+    """How the lookup found it; none if it was not looked for."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Trial:
     """One question, answered by one arm."""
 
@@ -93,6 +103,8 @@ class Trial:
     """Whether the answer is the key."""
     ready: str | None
     """Whether a ready answer was served (`hit`) or shown (`hint`); none if neither."""
+    way: Way | None
+    """How the lookup found it; none if it did not."""
     false: bool
     """Whether that ready answer was not the key."""
 
@@ -158,33 +170,34 @@ class Answering:
         self._draw = draw
         self._asked: dict[Prompt, tuple[Reply | None, Spent]] = {}
 
-    async def answer(self, arm: Arm, asked: Asked) -> tuple[str, Spent, Ready | None, bool]:
-        """Return the answer, what it took, the ready answer that was used, and whether it was served.
+    async def answer(self, arm: Arm, asked: Asked) -> tuple[str, Spent, Used | None]:
+        """Return the answer, what it took, and the ready answer that was used.
 
         Raises:
             UpstreamFailed: the model cannot be reached.
         """
         context = self._prepared.learned if arm in LEARNING else self._case.context
-        ready, outcome = self._looked_up(asked.text) if arm in READYING else (None, Outcome.MISS)
-        if arm in (Arm.ANSWERS, Arm.BOTH):
-            if ready is not None and outcome is Outcome.HIT:
-                return ready.answer, Spent(), ready, True
-            ready = None
-        elif arm is Arm.WRONG_HINTS:
-            ready = self._wrong(asked)
-        reply, spent = await self._ask(answering(context, asked.text, ready))
-        return ("" if reply is None else reply.answer), spent, ready, False
+        used: Used | None = None
+        if arm is Arm.WRONG_HINTS:
+            used = self._wrong(asked)
+        elif arm in READYING:
+            used = self._looked_up(asked.text, serve=arm is not Arm.HINTS)
+        if used is not None and used.served:
+            return used.ready.answer, Spent(), used
+        reply, spent = await self._ask(answering(context, asked.text, None if used is None else used.ready))
+        return ("" if reply is None else reply.answer), spent, used
 
-    def _looked_up(self, question: str) -> tuple[Ready | None, Outcome]:
+    def _looked_up(self, question: str, *, serve: bool) -> Used | None:
+        """Return what is sure, to be served; or else what is at least near, to be shown."""
         found = self._prepared.lookup.find(question)
-        if found.match is None or found.outcome is Outcome.MISS:
-            return None, Outcome.MISS
-        return self._prepared.ready[int(found.match.answer)], found.outcome
+        if found.match is None or found.outcome not in ((Outcome.HIT,) if serve else (Outcome.HIT, Outcome.HINT)):
+            return None
+        return Used(ready=self._prepared.ready[int(found.match.answer)], served=serve, way=found.match.way)
 
-    def _wrong(self, asked: Asked) -> Ready | None:
+    def _wrong(self, asked: Asked) -> Used | None:
         """Return a ready answer that is not the key, any of them; none if there is none."""
         wrong = [each for each in self._prepared.ready if not right(each.answer, asked.key)]
-        return self._draw.choice(wrong) if wrong else None
+        return Used(ready=self._draw.choice(wrong), served=False, way=None) if wrong else None
 
     async def _ask(self, prompt: Prompt) -> tuple[Reply | None, Spent]:
         if prompt not in self._asked:

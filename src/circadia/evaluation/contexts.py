@@ -10,8 +10,8 @@ from circadia.evaluation.worlds import WORLDS
 
 MOST: Final = 20
 """Questions of a context."""
-WORDINGS: Final = (5, 3, 2)
-"""How often people choose each wording of a question."""
+WORDINGS: Final = (5, 3, 3, 3, 2)
+"""How often people choose each wording of a question; a model that expects some of them does not know the others."""
 REMARKS: Final = 4
 THINGS: Final = 8
 """That a context tells of."""

@@ -4,19 +4,23 @@ import asyncio
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Final
 
 from circadia.evaluation.arms import Answering, Arm, Prepared, Preparing, Trial
 from circadia.evaluation.asker import Asker, Spent
 from circadia.evaluation.dataset import Case, likeliness
 from circadia.evaluation.grade import right
+from circadia.memory.answers.lookup import Way
 
 SIZES: Final = (1, 2, 5, 10, 20)
 """Questions of a context."""
 WEIGHTS: Final = (1, 10)
 """Of hot tokens, beside those of sleep."""
 BINS: Final = 4
-"""Of predictability, with as many questions each."""
+"""Of predictability, with as many questions each, as far as equally likely ones stay together."""
+DIGITS: Final = 3
+"""Of a predictability; questions whose digits are the same are equally likely."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -28,6 +32,15 @@ class Tally:
     """By the context's place."""
     complete: bool = False
     """Whether nothing is missing."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Lookups:
+    """Ready answers that the lookup has found in one way, and that were served or shown."""
+
+    found: int
+    false: int
+    """Those that were not the key."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -50,6 +63,10 @@ class Figure:
     """Share of questions with a ready answer beside them."""
     false: float
     """Share of questions with a ready answer that was not the key."""
+    exact: Lookups
+    """Found word for word."""
+    meaning: Lookups
+    """Found by meaning."""
 
     def cost(self, weight: float, *, generated_only: bool = False) -> float:
         """Return the tokens of a question: hot ones times the weight, and its part of those of sleep."""
@@ -59,7 +76,7 @@ class Figure:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Bin:
-    """One arm, and the questions of one predictability."""
+    """One arm, and the questions of one range of predictability, which no other bin of the arm shares."""
 
     arm: Arm
     lowest: float
@@ -108,7 +125,7 @@ class Measuring:
 
     @property
     def calls(self) -> int:
-        """Return how many calls it takes, at most."""
+        """Return how many calls it takes, at most, of a provider that is never at fault."""
         arms = set(self._arms)
         asking = len(arms - {Arm.ANSWERS, Arm.BOTH})
         asking += (Arm.ANSWERS in arms and Arm.NONE not in arms) + (Arm.BOTH in arms and Arm.LEARNED not in arms)
@@ -133,13 +150,14 @@ class Measuring:
             answering = Answering(self._asker, case, prepared, random.Random(f"{self._seed}/{at}"))
             for number, asked in enumerate(case.questions):
                 for arm in self._arms:
-                    answer, hot, ready, served = await answering.answer(arm, asked)
-                    used = None if ready is None else "hit" if served else "hint"
+                    answer, hot, used = await answering.answer(arm, asked)
                     self.tally.trials.append(
                         Trial(
                             arm=arm, case=at, question=number, likely=likeliness(asked, case.context), hot=hot,
-                            right=right(answer, asked.key), ready=used,
-                            false=ready is not None and not right(ready.answer, asked.key),
+                            right=right(answer, asked.key),
+                            ready=None if used is None else "hit" if used.served else "hint",
+                            way=None if used is None else used.way,
+                            false=used is not None and not right(used.ready.answer, asked.key),
                         )
                     )  # fmt: skip
                     advance()
@@ -173,7 +191,13 @@ def _figure(tally: Tally, arm: Arm, size: int, whole: Collection[int]) -> Figure
         hits=_share([each.ready == "hit" for each in trials]),
         hints=_share([each.ready == "hint" for each in trials]),
         false=_share([each.false for each in trials]),
+        exact=_lookups(trials, Way.EXACT), meaning=_lookups(trials, Way.MEANING),
     )  # fmt: skip
+
+
+def _lookups(trials: Sequence[Trial], way: Way) -> Lookups:
+    found = [each for each in trials if each.way is way]
+    return Lookups(found=len(found), false=sum(each.false for each in found))
 
 
 def bins(tally: Tally, arms: Sequence[Arm], count: int = BINS) -> list[Bin]:
@@ -182,12 +206,13 @@ def bins(tally: Tally, arms: Sequence[Arm], count: int = BINS) -> list[Bin]:
     asked = set[tuple[int, int]].intersection(
         *({(each.case, each.question) for each in trials} for trials in by_arm.values())
     )
-    likely = {(each.case, each.question): each.likely for each in tally.trials}
+    likely = {(each.case, each.question): float(f"{each.likely:.{DIGITS}g}") for each in tally.trials}
     order = sorted(asked, key=lambda each: (likely[each], each))
+    cuts = {_after_equals([likely[each] for each in order], len(order) * at // count) for at in range(count + 1)}
     found: list[Bin] = []
-    for at in range(count):
-        some = order[len(order) * at // count : len(order) * (at + 1) // count]
-        for arm in arms if some else ():
+    for start, end in pairwise(sorted(cuts)):
+        some = order[start:end]
+        for arm in arms:
             trials = [each for each in by_arm[arm] if (each.case, each.question) in set(some)]
             found.append(
                 Bin(
@@ -199,6 +224,13 @@ def bins(tally: Tally, arms: Sequence[Arm], count: int = BINS) -> list[Bin]:
                 )
             )  # fmt: skip
     return found
+
+
+def _after_equals(ordered: Sequence[float], place: int) -> int:
+    """Return the first place from this one on at which a new number begins, or the end."""
+    while 0 < place < len(ordered) and ordered[place] == ordered[place - 1]:
+        place += 1
+    return place
 
 
 def break_even(found: Sequence[Figure], weights: Sequence[int] = WEIGHTS) -> list[BreakEven]:

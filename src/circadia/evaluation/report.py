@@ -81,11 +81,15 @@ def show(found: Findings, console: Console) -> None:
 
 
 def save(found: Findings, folder: Path) -> Sequence[Path]:
-    """Write results.json, report.md and, where matplotlib is there, a PNG of each chart; return what was written."""
+    """Write results.json, report.md and, where matplotlib is there, a PNG of each chart; return what was written.
+
+    The page has bars until the pictures are there, so whatever becomes of them, all that was found is written.
+    """
     folder.mkdir(parents=True, exist_ok=True)
-    pictures = [path for chart in found.charts if (path := drawn(chart, folder)) is not None]
     results, page = folder / RESULTS, folder / MARKDOWN
     results.write_text(json.dumps(found.document, indent=1, ensure_ascii=False) + "\n", "utf-8")
+    page.write_text("\n".join(_page(found, [])), "utf-8")
+    pictures = [path for chart in found.charts if (path := drawn(chart, folder)) is not None]
     page.write_text("\n".join(_page(found, pictures)), "utf-8")
     return [results, page, *pictures]
 

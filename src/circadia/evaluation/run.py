@@ -13,7 +13,7 @@ from circadia.clock import Clock
 from circadia.errors import InvalidRequest, StartError
 from circadia.evaluation import dataset, locomo
 from circadia.evaluation.arms import Arm, Preparing
-from circadia.evaluation.asker import Asker
+from circadia.evaluation.asker import TRIES, Asker
 from circadia.evaluation.contexts import contexts
 from circadia.evaluation.conversations import Conversation
 from circadia.evaluation.dataset import Case
@@ -93,7 +93,12 @@ class Stateful:
                 self._asker, preparing, self.cases, self._arms, seed=self._seed, at_once=self._at_once
             )
             if not self._chosen.is_scripted:
-                around.to.print(f"{mind.name} of {mind.upstream} is asked up to {self._measuring.calls:,} times.")
+                calls = self._measuring.calls
+                around.to.print(
+                    f"{mind.name} of {mind.upstream} is asked up to {calls:,} times; up to {TRIES * calls:,} times if "
+                    "it is at fault each time and has to be asked again.",
+                    soft_wrap=True,
+                )
             with _progress(around.to) as bar:
                 task = bar.add_task("answers", total=self._measuring.steps)
                 await self._measuring.run(lambda: bar.advance(task))

@@ -7,18 +7,24 @@ from typing import Any, Final
 
 from circadia.evaluation.arms import LEARNING, READYING, Arm
 from circadia.evaluation.asker import Asker
+from circadia.evaluation.contexts import WORDINGS
 from circadia.evaluation.dataset import Case
 from circadia.evaluation.measure import WEIGHTS, Bin, BreakEven, Figure, Measuring, bins, break_even, figures
 from circadia.evaluation.plot import Chart
 from circadia.evaluation.report import Findings, Grid
 from circadia.evaluation.scripted import DERIVED, MISLED, PHRASINGS, STEP_TOKENS
 
+HELD_BACK: Final = sum(WORDINGS[PHRASINGS:]) / sum(WORDINGS)
+"""Share of the generator's questions that are asked in words which the scripted model never expects."""
 SCRIPTED_NOTE: Final = (
     "The model is scripted. What follows from that are its properties, not a real model's: it makes no mistake of its "
     f"own, thinks {STEP_TOKENS} tokens for each step of work, states {DERIVED} results in a learned context, expects "
-    f"the likeliest questions as if it knew how people ask, in {PHRASINGS} of their 3 wordings, and lets {MISLED:.0%} "
-    "of the ready answers to other questions mislead it. A token is 4 bytes. What does not depend on the model: which "
-    "questions are asked, in which words, and what the lookup finds."
+    f"the likeliest questions as if it knew how people ask, and lets {MISLED:.0%} of the ready answers to other "
+    "questions mislead it. A token is 4 bytes. Ready answers that are found word for word follow from it too: of the "
+    f"{len(WORDINGS)} wordings in which the generator asks a question it expects the commonest {PHRASINGS}. The other "
+    f"wordings, of {HELD_BACK:.0%} of the questions, it never expects: so asked, a question is found by meaning or not "
+    "at all. What is found by meaning, and how much of it is false, is the lookup's doing, on wordings that are made "
+    "up too."
 )
 
 
@@ -51,7 +57,10 @@ def findings(run: Run) -> Findings:
     return Findings(
         title="Sleep-time compute: what it costs and brings, by questions a context",
         command=run.command, at=run.at, complete=tally.complete,
-        grids=[_by_size(found), _breaking_even(even, found), *([_by_bin(parts, run.arms)] if parts else [])],
+        grids=[
+            _by_size(found), *_by_way(found), _breaking_even(even, found),
+            *([_by_bin(parts, run.arms)] if parts else []),
+        ],
         charts=_charts(found, parts),
         notes=[*_notes(run, found), f"The run took {spent['calls']:,} calls, {spent['failed']:,} of them failed."],
         figures={
@@ -89,6 +98,25 @@ def _by_size(found: Sequence[Figure]) -> Grid:
     )  # fmt: skip
 
 
+def _by_way(found: Sequence[Figure]) -> list[Grid]:
+    """Return what the lookup found at the largest size, which is the last, if an arm looks anything up."""
+    size = found[-1].questions if found else 0
+    looking = [each for each in found if each.questions == size and each.arm in READYING - {Arm.WRONG_HINTS}]
+    if not looking:
+        return []
+    asked = size * looking[0].contexts
+    return [
+        Grid(
+            title=f"Ready answers by how they were found, of {asked:,} questions",
+            columns=["arm", "word for word", "of them false", "by meaning", "of them false"],
+            rows=[
+                [each.arm, *(f"{count:,}" for way in (each.exact, each.meaning) for count in (way.found, way.false))]
+                for each in looking
+            ],
+        )
+    ]
+
+
 def _breaking_even(even: Sequence[BreakEven], found: Sequence[Figure]) -> Grid:
     kinds = [(only, weight) for only in (False, True) for weight in WEIGHTS]
     by_place = {(each.arm, each.generated_only, each.weight): each.questions for each in even}
@@ -116,22 +144,31 @@ def _told(questions: int | None) -> str:
 
 
 def _by_bin(parts: Sequence[Bin], arms: Sequence[Arm]) -> Grid:
-    ranges = list(dict.fromkeys((each.lowest, each.highest, each.questions) for each in parts))
-    cells = {(each.arm, each.lowest, each.highest, each.questions): each for each in parts}
+    places = _ranges(parts)
+    cells = {(each.arm, each.lowest): each for each in parts}
     rows: list[list[str]] = []
     for arm in arms:
         row = [str(arm)]
-        for place in ranges:
-            each = cells[arm, *place]
+        for place in places:
+            each = cells[arm, place.lowest]
             row.append(
                 f"{100 * each.accuracy:.0f} · {each.hot_tokens:,.0f} · {100 * each.ready:.0f}/{100 * each.false:.0f}"
             )
         rows.append(row)
     return Grid(
         title="By predictability: right, % · hot tokens · ready answers, %/false, %",
-        columns=["arm", *(f"{low:.4f}–{high:.4f} ({count:,})" for low, high, count in ranges)],
+        columns=["arm", *(f"{_range(each)} ({each.questions:,})" for each in places)],
         rows=rows,
     )
+
+
+def _ranges(parts: Sequence[Bin]) -> list[Bin]:
+    """Return one bin of each range, in order."""
+    return list({each.lowest: each for each in parts}.values())
+
+
+def _range(part: Bin) -> str:
+    return f"{part.lowest:g}" if part.lowest == part.highest else f"{part.lowest:g}–{part.highest:g}"
 
 
 def _charts(found: Sequence[Figure], parts: Sequence[Bin]) -> list[Chart]:
@@ -145,12 +182,11 @@ def _charts(found: Sequence[Figure], parts: Sequence[Bin]) -> list[Chart]:
         )
         for weight in reversed(WEIGHTS)
     ]  # fmt: skip
-    ranges = list(dict.fromkeys((each.lowest, each.highest) for each in parts))
     if parts:
         charts.append(
             Chart(
                 name="predictability", title="Hot tokens of a question by how predictable it was",
-                across="predictability", places=[f"{low:.4f}–{high:.4f}" for low, high in ranges],
+                across="predictability", places=[_range(each) for each in _ranges(parts)],
                 unit="hot tokens of a question", lines=False,
                 series={arm: [each.hot_tokens for each in parts if each.arm is arm] for arm in arms},
             )
@@ -163,7 +199,8 @@ def _notes(run: Run, found: Sequence[Figure]) -> list[str]:
         "Cost of a question: its hot tokens, prompt and generated, times the weight, and its part of the tokens of "
         "sleep, which are spent once a context. What is sent ahead is counted at full length, without caches.",
         "hits: ready answers that were served; hints: those that were shown beside the question; false: those of both "
-        "that were not the key. With n questions, the first n of each context that has so many are counted.",
+        "that were not the key. Word for word: but for case, punctuation and courtesy. With n questions, the first n "
+        "of each context that has so many are counted.",
     ]
     if run.scripted:
         notes.insert(0, SCRIPTED_NOTE)

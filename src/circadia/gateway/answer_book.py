@@ -1,4 +1,7 @@
-"""Writes down, behind the calls, what was asked, in which frame, and what ready answers were used for (ANS-07)."""
+"""Writes down, behind the calls, what was asked, in which frame, and what ready answers were used for (ANS-07).
+
+Where nothing may be kept of what is said, no question is written down; what came of the calls is counted.
+"""
 
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +16,8 @@ from circadia.gateway.backlog import Backlog
 from circadia.gateway.ready import Lookup
 from circadia.ids import AnswerId, BankId, IdSource
 from circadia.memory.answers.lookup import Outcome
+from circadia.memory.asked import may_keep
+from circadia.memory.redaction import redacted
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse
 from circadia.records.bank import Bank
@@ -58,7 +63,7 @@ class Noted:
     at: datetime
     """When."""
     use: AnswerUse | None = None
-    """The use, if what was found is surely an answer to it."""
+    """The use, if what was found is surely an answer to it, and what was asked may be written down."""
     answer: Answer | None = None
     """The answer that was served, without its words."""
 
@@ -74,7 +79,10 @@ class _Seen:
 class AnswerBook(Backlog[Noted]):
     """What nobody waits for."""
 
-    def __init__(self, clock: Clock, ids: IdSource, store: Store, trust: Trust, saw: Saw) -> None:
+    def __init__(
+        self, clock: Clock, ids: IdSource, store: Store, trust: Trust, saw: Saw, *, frames: bool
+    ) -> None:  # fmt: skip
+        """`frames` says whether anybody asks ahead, so that frames are of use."""
         super().__init__(
             clock, what="questions for ready answers", bound=BOUND, batch=BATCH, pause_seconds=PAUSE_SECONDS
         )
@@ -82,6 +90,7 @@ class AnswerBook(Backlog[Noted]):
         self._store = store
         self._trust = trust
         self._saw = saw
+        self._keeps_frames = frames
         self._seen: OrderedDict[tuple[BankId, AnswerScope], _Seen] = OrderedDict()
         self._frames: dict[tuple[BankId, AnswerScope], tuple[int, AnswerFrame]] = {}
         """Those that are to be written, with the generation of their bank by then."""
@@ -91,12 +100,14 @@ class AnswerBook(Backlog[Noted]):
         match, now = lookup.ready.match, self._clock.now()
         found = match is not None and lookup.outcome is not Outcome.MISS
         self._saw(lookup.outcome.value, match.way.value if match is not None and found else NO_WAY, lookup.seconds)
-        self._see(lookup, now)
+        if self._keeps_frames:  # whatever may be kept of what is said: nothing of that is in a frame
+            self._see(lookup, now)
+        kept = may_keep(lookup.bank, lookup.asked.call.agent)
         served = lookup.ready.answer if lookup.outcome is Outcome.HIT else None
         self.put(
             Noted(
                 bank=lookup.bank.id, generation=lookup.bank.generation, agent=lookup.asked.call.agent,
-                outcome=lookup.outcome, at=now, use=self._use(lookup, now) if found and lookup.sure else None,
+                outcome=lookup.outcome, at=now, use=self._use(lookup, now) if found and kept and lookup.sure else None,
                 answer=None if served is None else replace(served, text="", reasoning=""),
             )
         )  # fmt: skip
@@ -137,12 +148,13 @@ class AnswerBook(Backlog[Noted]):
                 await self._trust.look(tx, banks[bank_id], agent)
 
     def _use(self, lookup: Lookup, now: datetime) -> AnswerUse | None:
-        answer, match = lookup.ready.answer, lookup.ready.match
-        if answer is None or match is None:
+        """Return what is written of a use; none if the question has a secret in it."""
+        answer, match, question = lookup.ready.answer, lookup.ready.match, lookup.asked.framed.question
+        if answer is None or match is None or redacted(question) != question:
             return None
         return AnswerUse(
             id=self._ids.new("use"), bank_id=lookup.bank.id, answer_id=answer.id, scope=lookup.asked.scope,
-            question=lookup.asked.framed.question, phrasing=match.phrasing, way=match.way.value,
+            question=question, phrasing=match.phrasing, way=match.way.value,
             served=lookup.outcome is Outcome.HIT, at=now,
         )  # fmt: skip
 

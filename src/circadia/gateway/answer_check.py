@@ -40,6 +40,14 @@ class Same(BaseModel):
     same: bool
 
 
+class NoCheck:
+    """Stands where a check is wanted and there is no model: nobody can tell."""
+
+    async def same(self, agent: Agent, asked: str, known: str) -> bool:
+        """Return that they do not."""
+        return False
+
+
 class MindCheck:
     """Asks the tier's model. Each asking is a line of the usage ledger, as those of passes are."""
 
@@ -69,7 +77,8 @@ class MindCheck:
             _logger.warning("a ready answer for %r is not checked: %s", agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of a check: the call goes upstream, with a hint
             _logger.exception("a ready answer for %r is not checked", agent.reference)
-        self._journal.put(self._ended(line, used, self._clock.monotonic() - began))
+        finally:  # who hangs up has been asked for all the same
+            self._journal.put(self._ended(line, used, self._clock.monotonic() - began))
         return same
 
     def _ended(self, line: Call, used: Usage | None, seconds: float) -> Call:

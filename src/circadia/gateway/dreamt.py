@@ -30,13 +30,18 @@ class Dreamt:
         self._counts: OrderedDict[BankId, dict[str, int]] = OrderedDict()
         signals.listen(TOPIC, self._heard)
 
-    def told(self, bank: Bank) -> str:
-        """Return the line, once; empty if nothing has changed, or the bank's policy says that nothing is told."""
-        counts = self._counts.pop(bank.id, None) if self._counts else None
+    def line(self, bank: Bank) -> str:
+        """Return what is to be told; empty if nothing has changed, or the bank's policy says that nothing is told."""
+        counts = self._counts.get(bank.id)
         if counts is None or not self._tier.policy(bank).tell:
             return ""
         parts = [f"{n} {_WORDS[kind][n > 1]}" for kind in ChangeKind if (n := counts.get(kind.value, 0))]
         return f"While nobody spoke with you, this memory was worked over: {', '.join(parts)}."
+
+    def tell(self, bank: Bank, line: str) -> None:
+        """Tell this line no more; what came since it was made is told with it next time."""
+        if line == self.line(bank):
+            del self._counts[bank.id]
 
     def _heard(self, key: str, data: Mapping[str, object]) -> None:
         counts = cast("Mapping[str, int]", data.get("counts", {}))

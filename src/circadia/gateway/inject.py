@@ -60,6 +60,8 @@ class Injected:
     """What of a bank's derived memory stands in it."""
     lookup: Lookup | None = None
     """What the call gets of the ready answers; with a hit nothing is put into it."""
+    told: tuple[Bank, str] | None = None
+    """Whose line of what passes have changed stands in it, and that line."""
 
 
 @per_call
@@ -140,7 +142,13 @@ class Injection:
         if call.route.generates:
             upstream, model = call.provider.upstream.name, call.request.model
             use = use_of(bank, call.agent.id, hits, blocks, known=known, upstream=upstream, model=model)
-        return Injected(body=prompt.with_context(context.stable, fitting), used=use, lookup=made.lookup)
+        told = (bank, wanted.told[0]) if any(wanted.told) else None
+        return Injected(body=prompt.with_context(context.stable, fitting), used=use, lookup=made.lookup, told=told)
+
+    def sent(self, given: Injected) -> None:
+        """Learn that the body goes upstream."""
+        if given.told is not None:
+            self._dreamt.tell(*given.told)
 
     async def checked(self, turn: Turn, lookup: Lookup) -> Lookup:
         """Ask a model whether what is alike in meaning is the same, and return what the call gets then.
@@ -169,7 +177,7 @@ class Injection:
             return _Made(bank=bank, context=None, lookup=None if lookup is None else not_shown(lookup))
         if not wanted.told:  # once
             tells = wanted.asks and wanted.call.route.generates
-            wanted.told.append(self._dreamt.told(bank) if tells else "")
+            wanted.told.append(self._dreamt.line(bank) if tells else "")
         (told,) = wanted.told
         hint = lookup.hint(room(policy.fitting_tokens, told) // 2) if lookup is not None and wanted.hints else ""
         question = _counted(question, not wanted.again and may_keep(bank, wanted.call.agent))

@@ -17,6 +17,7 @@ from circadia.records.call import Call, CallStatus
 READY: Final = "ready"
 """Tier of a call that was given an answer worked out ahead."""
 _UNKNOWN: Final = Usage()
+_NOTHING: Final = Usage(input_tokens=0, output_tokens=0)
 
 
 class Outcome:
@@ -71,6 +72,8 @@ def _line(
     unknown; what was reserved for it stays reserved, unless the upstream did no work.
     """
     usage = meter.usage if meter is not None and meter.complete else _UNKNOWN
+    if outcome.ready:  # whether or not its stream tells
+        usage = _NOTHING
     known = usage.input_tokens is not None or usage.output_tokens is not None
     free = outcome.free or (outcome.status is not None and outcome.status >= 400)
     tokens, nanousd = (0, 0) if known or free else reservation(call, outcome.at)

@@ -1,16 +1,16 @@
 """Decides what a call gets of the answers that are ready: the answer, a hint in its context, or nothing (ANS-03).
 
-An answer is served only where all that it could depend on is known: the frame that it was made in, and the bank. So
-what was said before in the conversation must stand in the bank, where it voids what it touches: each message of it has
-passed here, as plain text, and is written down. Else, and where the question is held, has files or results of tools, or
-wants what no ready answer has, it is a hint at most.
+An answer is served only where all that it could depend on is known: the frame that it was made in, and the bank. What
+was agreed earlier in the conversation is neither ("from now on in French", "I mean the shop in Berlin"). So each
+question before must have been given a served answer as well. Else, and where the question is held, has files or results
+of tools, or wants what no ready answer has, it is a hint at most.
 """
 
 import hashlib
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -20,6 +20,7 @@ import orjson
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answer_check import Check
+from circadia.gateway.answer_headers import changing, storable
 from circadia.gateway.answer_trust import Trust
 from circadia.gateway.dialects.fields import as_object
 from circadia.gateway.dialects.frame import Volatile
@@ -32,7 +33,7 @@ from circadia.memory.answers.shelf import MISS, Ready, Shelves
 from circadia.memory.context import tokens
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
-from circadia.records.bank import Bank, Capture
+from circadia.records.bank import Bank
 from circadia.records.per_call import per_call
 from circadia.stores.base import Tx
 
@@ -45,9 +46,7 @@ LONGEST: Final = 2_000
 REASONING: Final = 400
 """Characters of the reasoning that a hint tells."""
 HISTORIES: Final = 20_000
-"""Conversations that are known to stand in their bank, about 200 bytes each; a forgotten one gets hints."""
-_CHANGING: Final = frozenset((b"anthropic-beta", b"anthropic-version", b"openai-beta"))
-"""Headers that change an answer."""
+"""Conversations of served answers, about 200 bytes each; a forgotten one gets hints."""
 _QUERY: Final = re.compile(r"((api-version|beta)=[A-Za-z0-9_.-]*(&|$))*")
 """What of a target is kept: what else a caller writes there may be a secret."""
 _FRESH: Final = frozenset(("no-cache", "no-store"))
@@ -69,20 +68,20 @@ class Asked:
     """What the call says."""
     user: str | None
     """Who asks."""
-    whole: bool
-    """Whether all that was said in the conversation, this included, is plain text and stands in the bank, or soon."""
     serves: bool
     """Whether its answer may be a ready one."""
 
     def frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
         """Return what `asked` such questions were asked in, to be asked ahead; none if they must not be."""
         call = self.call
-        if not self.framed.body or not _QUERY.fullmatch(call.target.partition("?")[2]):
+        headers = changing(call.headers)
+        kept = _QUERY.fullmatch(call.target.partition("?")[2]) and storable(headers)
+        if not self.framed.body or not kept:
             return None
         return AnswerFrame(
             bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
             dialect=call.route.dialect, model=call.request.model or "", body=self.framed.body,
-            headers=as_text(_changing(call.headers)), at=at, asked=asked,
+            headers=as_text(headers), at=at, asked=asked,
         )  # fmt: skip
 
 
@@ -126,7 +125,7 @@ class Lookup:
 
 
 class Histories:
-    """Conversations that stand in their bank as they were, by the hash of all that was said in them."""
+    """Conversations in which nothing but served answers was said, by the hash of all that was said in them."""
 
     def __init__(self) -> None:
         self._known: OrderedDict[tuple[AgentId, str | None, str], None] = OrderedDict()
@@ -158,11 +157,10 @@ class Answering:
         self._check = check
         self.histories: Final = Histories()
 
-    def asked(self, call: ModelCall, user: str | None, body: bytes, *, late: bool, keeps: bool) -> Asked | None:
+    def asked(self, call: ModelCall, user: str | None, body: bytes, *, late: bool) -> Asked | None:
         """Return the question of a call for which ready answers are looked up; none if none are.
 
-        `late` says that something was said that the bank does not know, or the model is to be told; `keeps`, that the
-        agent's conversations are written to the bank.
+        `late` says that something was said that the bank does not know, or the model is to be told.
         """
         policy, voice = call.agent.policy, call.dialect.voice
         if voice is None or not wanted(policy) or not call.route.generates or _fresh(call.headers):
@@ -175,10 +173,9 @@ class Answering:
         if framed is None or not framed.question.strip() or call.request.model is None:
             return None
         before = framed.conversation(call.request.chain)
-        known = keeps and before is not None and self.histories.holds(call.agent.id, user, before)
-        known = known or framed.before == 0
+        known = framed.before == 0 or (before is not None and self.histories.holds(call.agent.id, user, before))
         return Asked(
-            call=call, framed=framed, user=user, whole=framed.plain and known,
+            call=call, framed=framed, user=user,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed)),
             serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not late,
         )  # fmt: skip
@@ -193,7 +190,8 @@ class Answering:
         try:
             if bank.answers and len(asked.framed.question) <= LONGEST:
                 ready = await self._shelves.find(tx, bank, asked.scope, asked.framed.question)
-                serves = ready.outcome is Outcome.HIT and await self._serves(tx, bank, asked)
+                serves = ready.outcome is Outcome.HIT and asked.serves
+                serves = serves and await self._trust.holds(tx, bank, asked.scope.agent_id)
         except CircadiaError:
             raise
         except Exception:  # as above
@@ -225,12 +223,6 @@ class Answering:
             return voice.whole(answer.text, id=name, model=model, at=now)
         return voice.events(answer.text, id=name, model=model, at=now, usage=_wants_usage(body))
 
-    async def _serves(self, tx: Tx, bank: Bank, asked: Asked) -> bool:
-        """Return whether a sure answer is served: also not where the bank does not keep what was said before."""
-        if not asked.serves or (asked.framed.before and bank.policy.capture is Capture.EXPLICIT):
-            return False
-        return await self._trust.holds(tx, bank, asked.scope.agent_id)
-
 
 def wanted(policy: AgentPolicy) -> bool:
     """Return whether ready answers are looked up for an agent: not if there is no place for a hint, and no more."""
@@ -259,15 +251,11 @@ def _fresh(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return said is not None and not _FRESH.isdisjoint(each.strip().lower() for each in said.split(","))
 
 
-def _changing(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
-    return sorted(header for header in headers if header[0] in _CHANGING)
-
-
 def _digest(call: ModelCall, framed: Framed) -> str:
     told = hashlib.sha256(framed.digest.encode())
     for part in (call.provider.upstream.name, call.route.dialect, call.target):
         told.update(b"\0" + part.encode("utf-8", "surrogateescape"))
-    for name, value in _changing(call.headers):
+    for name, value in changing(call.headers):
         told.update(b"\0" + name + b"\0" + value)
     return told.hexdigest()
 

@@ -72,10 +72,10 @@ class Exchanges(Backlog[Exchange]):
 
     def settled(self, policy: AgentPolicy, user: str | None) -> bool:
         """Return whether all that this person, or anybody without a name, has said to the bank is written, or lost."""
-        return self._last.get((policy.bank, user), 0) <= self.done
+        return max(self._last.get((policy.bank, each), 0) for each in (user, None)) <= self.done
 
     async def settle(self, policy: AgentPolicy, user: str | None) -> bool:
-        """Have what this person has said written now; return whether it is, soon enough."""
+        """Have what this person, or anybody without a name, has said written now; return whether it is, soon enough."""
         if not self.settled(policy, user):
             writing = asyncio.ensure_future(self.flush())  # it goes on if it takes longer, and if the caller goes
             writing.add_done_callback(lambda done: done.cancelled() or done.exception())
@@ -129,7 +129,7 @@ class Remembering:
             if keeps:
                 told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now())
             late = held or not await self._settled(turn)
-            asked = self._answering.asked(call, turn.user, body, late=late, keeps=keeps)
+            asked = self._answering.asked(call, turn.user, body, late=late)
             if injects or asked is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
                     given = await self._injection.into(call, turn, prompt, body, asked)
@@ -144,6 +144,7 @@ class Remembering:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of memory: no fault of it may keep an agent from its model
             _logger.exception("a call of %r goes without memory", call.agent.reference)
+        self._injection.sent(given)
         return Prepared(body=given.body, noted=Noted(told=told, used=given.used, lookup=lookup))
 
     def after(
@@ -162,7 +163,7 @@ class Remembering:
         if answered:
             self._uses.note(noted.used)
             if lookup is not None:
-                self._note(lookup, hashes, kept=told is not None)
+                self._note(lookup, hashes)
         if call.agent.policy.bank is not None:
             ended = {"user": turn.user, "ended": True, "filled": filled}
             self._signals.publish(TURN, call.agent.policy.bank, ended)
@@ -195,12 +196,12 @@ class Remembering:
             return await self._exchanges.settle(policy, turn.user)
         return self._exchanges.settled(policy, turn.user)
 
-    def _note(self, lookup: Lookup, hashes: Sequence[str], *, kept: bool) -> None:
+    def _note(self, lookup: Lookup, hashes: Sequence[str]) -> None:
         try:
             self._book.note(lookup)
         except Exception:  # as above
             _logger.exception("a question is not noted for ready answers")
-        if kept and lookup.asked.whole:
+        if lookup.outcome is Outcome.HIT:
             self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
     def _keep(self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance]) -> None:

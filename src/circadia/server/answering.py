@@ -2,7 +2,7 @@
 
 from circadia.clock import Clock
 from circadia.gateway.answer_book import AnswerBook
-from circadia.gateway.answer_check import MindCheck
+from circadia.gateway.answer_check import MindCheck, NoCheck
 from circadia.gateway.answer_trust import Trust
 from circadia.gateway.dialects.frame import Volatile
 from circadia.gateway.journal import Journal
@@ -21,10 +21,10 @@ def answers_at_gateway(
 ) -> tuple[Answering, AnswerBook]:  # fmt: skip
     """Build what looks ready answers up for calls, and what writes down behind them what came of it.
 
-    `mind` is asked whether two questions are the same, if the settings want that.
+    `mind` is asked whether two questions are the same, if the settings want that; without one nothing is made ready.
     """
     chosen = settings.answers
-    check = MindCheck(clock, ids, journal, mind) if chosen.check and mind is not None else None
+    check = (NoCheck() if mind is None else MindCheck(clock, ids, journal, mind)) if chosen.check else None
     trust = Trust(clock, chosen)
     answering = Answering(clock, ids, shelves, trust, Volatile(chosen.volatile), check)
-    return answering, AnswerBook(clock, ids, store, trust, metrics.looked_up)
+    return answering, AnswerBook(clock, ids, store, trust, metrics.looked_up, frames=mind is not None)

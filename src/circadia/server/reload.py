@@ -23,6 +23,7 @@ _AT_START: Final = (
     "fleet",
     "memory",
     "sleeptime",
+    "answers",
 )
 """Sections that are read at the start only."""
 

@@ -14,6 +14,18 @@ Span = Literal["dates", "times", "ids"] | Annotated[str, StringConstraints(patte
 """What may change in a system prompt: a kind that is known, or a pattern between slashes."""
 
 
+def declared(span: str) -> re.Pattern[str]:
+    """Return what a span between slashes matches; `^` and `$` stand for the begin and the end of a line.
+
+    Raises:
+        ValueError: it is no regular expression of Python's.
+    """
+    try:
+        return re.compile(span[1:-1], re.MULTILINE)
+    except (re.error, OverflowError, RecursionError) as error:
+        raise ValueError(f"{span!r} is no regular expression of Python's: {error}") from error
+
+
 class AnswersSettings(Section):
     """How answers are made ready, how long they hold, and what is enough to use one."""
 
@@ -37,7 +49,8 @@ class AnswersSettings(Section):
     volatile: tuple[Span, ...] = Field(
         (),
         description="What of a system prompt may change without a new scope, since no answer depends on it: `dates`, "
-        "`times`, `ids` (UUIDs and long hexadecimal numbers), or a regular expression between slashes.",
+        "`times`, `ids` (UUIDs and long hexadecimal numbers), or a regular expression between slashes, whose `^` and "
+        "`$` stand for the begin and the end of a line.",
     )
     sample_share: float = Field(
         0.1, ge=0, le=1, description="Share of the uses that a pass answers afresh, to see whether they were right."
@@ -58,8 +71,5 @@ class AnswersSettings(Section):
     def _must_compile(cls, spans: tuple[str, ...]) -> tuple[str, ...]:
         for span in spans:
             if span.startswith("/"):
-                try:
-                    re.compile(span[1:-1])
-                except (re.error, OverflowError, RecursionError) as error:
-                    raise ValueError(f"{span!r} is no regular expression of Python's: {error}") from error
+                declared(span)
         return spans

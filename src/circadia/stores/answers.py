@@ -2,10 +2,23 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
-from typing import NamedTuple, Protocol
+from typing import Final, NamedTuple, Protocol
 
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped
+
+FRAMES: Final = 8
+"""Frames that are kept of an end user's calls to an agent: whose prompt differs from call to call leaves no more."""
+SEEN: Final = 1_000
+"""Scopes of a bank that are looked through, about 300 bytes each."""
+
+
+class Seen(NamedTuple):
+    """A scope in which a call came, without its frame, which may be long."""
+
+    scope: AnswerScope
+    at: datetime
+    """When the last one came."""
 
 
 class Entry(NamedTuple):
@@ -65,8 +78,8 @@ class Answers(Protocol):
         """Return those that are not dropped, by id; `after` is the last one of the page before."""
         ...
 
-    async def count_live(self, bank_id: BankId) -> int:
-        """Return how many of the bank are not dropped."""
+    async def count_live(self, bank_id: BankId, at: datetime) -> int:
+        """Return how many of the bank are not dropped and hold then."""
         ...
 
     async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
@@ -113,12 +126,20 @@ class Answers(Protocol):
     async def see(self, frames: Sequence[AnswerFrame]) -> None:
         """Write frames over what there is of the same bank and scope; `asked` is added to it.
 
-        Those of a bank that is gone are left out.
+        Those of a bank that is gone are left out. Of each agent and end user the `FRAMES` with the last calls stay.
         """
         ...
 
-    async def frames(self, bank_id: BankId) -> Sequence[AnswerFrame]:
-        """Return those of the bank, the one with the last call first."""
+    async def seen(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[Seen]:
+        """Return in which scopes of the bank calls came last, the last one first."""
+        ...
+
+    async def scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
+        """Return in which scopes this person asked this agent."""
+        ...
+
+    async def frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
+        """Return the frame of a scope."""
         ...
 
     async def count(self, days: Sequence[AnswerDay]) -> None:

@@ -24,6 +24,16 @@ def chat(finish: str | None = "stop", **message: object) -> Answered:
     return found
 
 
+CHOICE = {"index": 0, "message": {"role": "assistant", "content": "It is paid."}, "finish_reason": "stop"}
+
+
+def beside(**more: object) -> Answered:
+    """Return what a chat completion says that has more beside its choices."""
+    found = answered(CHAT, {"object": "chat.completion", "choices": [CHOICE], **more})
+    assert found is not None
+    return found
+
+
 def message(*blocks: object, stop: str = "end_turn") -> Answered:
     usage = {"input_tokens": 10, "cache_read_input_tokens": 5, "output_tokens": 3}
     found = answered(MESSAGES, {"type": "message", "content": blocks, "stop_reason": stop, "usage": usage})
@@ -44,6 +54,7 @@ TEXT = {"type": "text", "text": "It is paid."}
 def test_words_thoughts_and_usage_are_read() -> None:
     used = Usage(input_tokens=20, output_tokens=9, cached_tokens=12, reasoning_tokens=4)
     assert chat() == Answered(text="It is paid.", usage=used)
+    assert not beside(citations=[], search_results=None).called
     assert chat(reasoning_content="Let me see.").reasoning == "Let me see."
     assert chat(reasoning="Let me see.").reasoning == "Let me see."
     thought = {"type": "thinking", "thinking": "Let me see.", "signature": "s"}
@@ -71,6 +82,12 @@ def test_words_thoughts_and_usage_are_read() -> None:
         chat(refusal="I will not."),
         chat(annotations=[{"type": "url_citation"}]),
         chat(audio={"id": "a"}),
+        chat(executed_tools=[{"type": "search"}]),
+        chat(citations=["https://a.example"]),
+        beside(citations=["https://a.example"]),
+        beside(search_results=[{"title": "A", "url": "https://a.example"}]),
+        beside(images=[{"image_url": "https://a.example/a.png"}]),
+        beside(choices=[{**CHOICE, "citations": ["https://a.example"]}]),
         message(*MESSAGE_CONTENT, stop="tool_use"),
         message({"type": "server_tool_use", "id": "s", "name": "web_search", "input": {}}, TEXT),
         message({**TEXT, "citations": [{"type": "web_search_result_location"}]}),

@@ -120,6 +120,25 @@ def test_an_operators_pattern_is_laid_over_the_text_as_it_is() -> None:
     assert not same((r"/run \d+/",), "run 5 of 2026-11-22", "run 17 of 2027-01-02")
 
 
+@pytest.mark.parametrize("at", range(3))
+@pytest.mark.parametrize("span", ["/^Today is .*$/", "/ [A-Z][a-z]+day[.]$/", "/^Today.*\\n?/"])
+def test_an_operators_pattern_may_begin_and_end_with_any_line(span: str, at: int) -> None:
+    volatile = Volatile((span,))
+
+    def normal(day: str, rule: str) -> object:
+        lines = ["You help Ann.", rule, rule]
+        lines.insert(at, f"Today is {day}.")
+        return volatile.content("\n".join(lines[:3]))
+
+    assert normal("Monday", "Be short.") == normal("Friday", "Be short.")
+    assert normal("Monday", "Be short.") != normal("Monday", "Be long."), "other lines are left"
+
+
+def test_a_pattern_for_the_begin_of_a_line_leaves_what_stands_within_one() -> None:
+    prompts = {str(Volatile(("/^Today is .*$/",)).content(f"You help.\nAs ever, Today is {day}.")) for day in "AB"}
+    assert len(prompts) == 2
+
+
 def test_only_texts_of_a_content_in_parts_are_read() -> None:
     image = {"type": "image", "source": "2026-11-22"}
     parts = [{"type": "text", "text": "It is 2026-11-22."}, image]

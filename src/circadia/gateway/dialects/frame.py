@@ -9,6 +9,7 @@ from typing import Final, cast
 import orjson
 
 from circadia.gateway.dialects import chain
+from circadia.settings.answers import declared
 
 _MARK: Final = "\0"
 _KEPT: Final = 64
@@ -41,7 +42,7 @@ class Volatile:
 
     def __init__(self, spans: Sequence[str] = ()) -> None:
         # An operator's pattern is written for the text as it is, and a date may have a time or an id in it.
-        self._declared = [re.compile(span[1:-1]) for span in spans if span not in _KINDS]
+        self._declared = [declared(span) for span in spans if span not in _KINDS]
         self._kinds = [pattern for kind, pattern in _KINDS.items() if kind in spans]
         self._kept = lru_cache(maxsize=_KEPT)(self._without)
 

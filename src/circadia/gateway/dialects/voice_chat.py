@@ -56,8 +56,10 @@ _NOTHING: Final = {
 }
 _WHOLE: Final = (None, "stop", "eos")
 _CALLED: Final = ("tool_calls", "function_call")
-_MORE: Final = ("tool_calls", "function_call", "refusal", "audio", "annotations", "images")
-"""Members of a message that say that it is more than words; annotations cite what a search has found."""
+_FOUND: Final = ("citations", "search_results", "annotations", "images", "videos", "executed_tools")
+"""Members of a message, a choice or the whole that show what a search or a tool of the provider's has found."""
+_MORE: Final = ("tool_calls", "function_call", "refusal", "audio")
+"""Members of a message that say that it is more than words."""
 _THOUGHTS: Final = ("reasoning_content", "reasoning")
 """Where servers that show what the model thought put it; OpenAI does not."""
 
@@ -93,7 +95,9 @@ class ChatVoice:
             reasoning=fields.as_text(message.get("reasoning_content"))
             or fields.as_text(message.get("reasoning"))
             or "",
-            called=finished in _CALLED or any(message.get(key) for key in _MORE),
+            called=finished in _CALLED
+            or any(message.get(key) for key in _MORE)
+            or any(part.get(key) for part in (answer, choice, message) for key in _FOUND),
             cut=finished not in (*_WHOLE, *_CALLED),
             usage=completions_usage(answer.get("usage")) or Usage(),
         )

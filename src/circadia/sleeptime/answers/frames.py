@@ -36,14 +36,14 @@ async def asked_lately(tx: Tx, bank: Bank, ahead: Ahead, now: datetime) -> Seque
     agents: dict[AgentId, Agent] = {}
     frames: defaultdict[AgentId, list[AnswerFrame]] = defaultdict(list)
     newest: dict[tuple[AgentId, str], datetime] = {}
-    for frame in await tx.answers.frames(bank.id):  # the one with the last call first
-        scope = frame.scope
-        last = newest.setdefault((scope.agent_id, scope.end_user), frame.at)
-        stale = frame.at <= now - LATELY or frame.at <= last - REPLACED
+    for scope, at in await tx.answers.seen(bank.id):  # the one with the last call first
+        last = newest.setdefault((scope.agent_id, scope.end_user), at)
+        stale = at <= now - LATELY or at <= last - REPLACED
         if stale or len(frames[scope.agent_id]) == SCOPES:
             continue
-        agent = await ahead.agent(tx, bank, frame)
-        if agent is not None:
+        frame = await tx.answers.frame(bank.id, scope)
+        agent = None if frame is None else await ahead.agent(tx, bank, frame)
+        if frame is not None and agent is not None:
             agents[scope.agent_id] = agent
             frames[scope.agent_id].append(frame)
     return [

@@ -74,18 +74,18 @@ class Sampling:
         """
         bench = self._bench
         async with bench.ground.store.read() as tx:
-            frames = {each.scope: each for each in await tx.answers.frames(bench.bank.id)}
+            scopes = {each.scope for each in await tx.answers.seen(bench.bank.id)}
             waiting = await tx.answers.uses(bench.bank.id, judged=False, limit=LOOKED_AT)
             settings = bench.readying.settings
             judged = await tx.answers.uses(bench.bank.id, judged=True, limit=settings.least_samples)
             live: list[AnswerUse] = []
             for each in waiting:
                 await bench.ground.go_on()
-                if each.scope in frames and await self._standing(tx, each) is not None:
+                if each.scope in scopes and await self._standing(tx, each) is not None:
                     live.append(each)
         for use in drawn(live, judged, settings):
             await bench.ground.go_on()
-            self.done += await self._judged(use, frames[use.scope])
+            self.done += await self._judged(use)
             if self._silent:
                 break
 
@@ -101,7 +101,7 @@ class Sampling:
             return None
         return None if await self._bench.readying.shelves.standing(tx, bank, answer) else answer
 
-    async def _judged(self, use: AnswerUse, frame: AnswerFrame) -> bool:
+    async def _judged(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it was judged.
 
         One that cannot be is looked at no more: it would be paid for again, and keep others from being looked at.
@@ -109,7 +109,8 @@ class Sampling:
         bench, right = self._bench, None
         async with bench.ground.store.read() as tx:
             answer = await self._standing(tx, use)
-        if answer is None:
+            frame = await tx.answers.frame(bench.bank.id, use.scope)
+        if answer is None or frame is None:
             return False
         try:
             right = await self._right(use, frame, answer)

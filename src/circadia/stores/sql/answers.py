@@ -11,7 +11,8 @@ from sqlalchemy import BigInteger, Connection, Row, bindparam, case, delete, fun
 from circadia.ids import AgentId, AnswerId, BankId, PassId
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped, Rests
 from circadia.records.ready_view import Heads
-from circadia.stores.answers import Changes, Entry
+from circadia.stores.answers import SEEN, Changes, Entry, Seen
+from circadia.stores.sql import answer_frames as frames_of
 from circadia.stores.sql import answer_uses as uses_of
 from circadia.stores.sql.answer_tables import answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
@@ -19,7 +20,6 @@ from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.searchable import by_ids, identified
 from circadia.stores.sql.short import Short
 from circadia.stores.sql.statement import Statement
-from circadia.stores.sql.upsert import Upsert
 
 _SCOPE: Final = ("agent_id", "end_user", "frame")
 _COLUMNS: Final = tuple(column.name for column in answers.c)
@@ -58,7 +58,11 @@ _EXPIRED: Final = Statement(
     .order_by(answers.c.id)
     .limit(bindparam("most"))
 )
-_COUNT_LIVE: Final = Statement(select(func.count()).select_from(answers).where(_OF_BANK, _LIVE))
+_COUNT_LIVE: Final = Statement(
+    select(func.count())
+    .select_from(answers)
+    .where(_OF_BANK, _LIVE, answers.c.made_at <= bindparam("now"), answers.c.expires_at > bindparam("now"))
+)
 _PHRASE: Final = Statement(
     update(answers)
     .where(answers.c.id == bindparam("of_id"))
@@ -99,22 +103,6 @@ _CLEAR: Final = (
         for table in (answers, answer_uses, answer_frames)
     ),
 )
-_FRAME: Final = tuple(column.name for column in answer_frames.c)
-_FRAME_KEYS: Final = ("bank_id", *_SCOPE)
-_SEE: Final = Statement(
-    Upsert(
-        answer_frames,
-        keys=_FRAME_KEYS,
-        new=[name for name in _FRAME if name not in (*_FRAME_KEYS, "asked")],
-        more=("asked",),
-    ),
-    _FRAME,
-)
-_FRAMES: Final = Statement(
-    select(answer_frames)
-    .where(answer_frames.c.bank_id == bindparam("bank"))
-    .order_by(answer_frames.c.at.desc())
-)  # fmt: skip
 
 
 def _crowded() -> Statement:
@@ -169,9 +157,9 @@ class SqlAnswers:
         statement = _LIVE_OF_BANK if agent_id is None else _LIVE_OF_AGENT
         return [_answer(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
-    async def count_live(self, bank_id: BankId) -> int:
-        """Return how many of the bank are not dropped."""
-        return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id}))
+    async def count_live(self, bank_id: BankId, at: datetime) -> int:
+        """Return how many of the bank are not dropped and hold then."""
+        return await self._run(lambda connection: _COUNT_LIVE.scalar(connection, {"bank": bank_id, "now": at}))
 
     async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
         """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
@@ -212,12 +200,19 @@ class SqlAnswers:
     async def see(self, frames: Sequence[AnswerFrame]) -> None:
         """Write frames over what there is of the same bank and scope; `asked` is added to it."""
         if frames:
-            await self._run(lambda connection: _see(connection, frames))
+            await self._run(lambda connection: frames_of.see(connection, frames))
 
-    async def frames(self, bank_id: BankId) -> Sequence[AnswerFrame]:
-        """Return those of the bank, the one with the last call first."""
-        rows = await self._run(lambda connection: _FRAMES.all(connection, {"bank": bank_id}))
-        return [_frame(row) for row in rows]
+    async def seen(self, bank_id: BankId, *, limit: int = SEEN) -> Sequence[Seen]:
+        """Return in which scopes of the bank calls came last, the last one first."""
+        return await self._run(lambda connection: frames_of.seen(connection, bank_id, limit))
+
+    async def scopes(self, bank_id: BankId, agent_id: AgentId, end_user: str) -> Sequence[AnswerScope]:
+        """Return in which scopes this person asked this agent."""
+        return await self._run(lambda connection: frames_of.scopes(connection, bank_id, agent_id, end_user))
+
+    async def frame(self, bank_id: BankId, scope: AnswerScope) -> AnswerFrame | None:
+        """Return the frame of a scope."""
+        return await self._run(lambda connection: frames_of.one(connection, bank_id, scope))
 
     async def count(self, days: Sequence[AnswerDay]) -> None:
         """Add these counts to those that are there."""
@@ -298,23 +293,6 @@ def _purge(connection: Connection, before: datetime) -> None:
         each.count(connection, values)
 
 
-def _see(connection: Connection, frames: Sequence[AnswerFrame]) -> None:
-    there = uses_of.there(connection, [each.bank_id for each in frames])
-    rows = [
-        [_of(each, name) for name in _FRAME]
-        for each in frames
-        if each.bank_id in there
-        and uses_of.storable(each.target, each.model, each.body, *(part for header in each.headers for part in header))
-    ]
-    _SEE.many(connection, rows)
-
-
-def _of(frame: AnswerFrame, name: str) -> object:
-    if name == "headers":
-        return list(map(list, frame.headers))
-    return getattr(frame.scope if name in _SCOPE else frame, name)
-
-
 def _values(answer: Answer) -> Sequence[object]:
     rests = _kept(answer.rests)
     made = {
@@ -374,19 +352,4 @@ def _rests(kept: Mapping[str, Any]) -> Rests:
         episodes={int(number): weight for number, weight in kept["episodes"].items()},
         heads=Heads(*kept["heads"]),
         generation=kept["generation"],
-    )
-
-
-def _frame(row: Row[Any]) -> AnswerFrame:
-    return AnswerFrame(
-        bank_id=BankId(row.bank_id),
-        scope=uses_of.scope_of(row),
-        upstream=row.upstream,
-        target=row.target,
-        dialect=row.dialect,
-        model=row.model,
-        body=row.body,
-        headers=tuple((name, value) for name, value in row.headers),
-        at=row.at,
-        asked=row.asked,
     )

@@ -1,0 +1,44 @@
+"""What the benchmark of stale answers says of the turns that it measures on."""
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from benchmarks.answers_stale import LEAST_SURVIVAL, Size, report
+from benchmarks.interleaved import Outcomes
+from benchmarks.later_turns import Asked
+from circadia.memory import touching
+
+TOLD = Outcomes()
+GIVEN = Size(data=Path("talks.json"))
+
+
+def part(seed: int) -> list[Asked]:
+    """Return one question beside forty turns, of which a quarter is evidence."""
+    draw = np.random.default_rng(seed)
+    evidence = np.arange(40) % 4 == 0
+    rows = touching.Rows(*(draw.random(40) for _ in range(len(touching.Rows._fields))))
+    return [Asked(rows=rows, evidence=evidence, touches=evidence)]
+
+
+@pytest.mark.parametrize(
+    ("fitted", "tested", "told", "left_out"),
+    [
+        (True, True, "The turns are the test part", "of that part"),
+        (True, False, "say nothing of others", "The turns are the test part"),
+        (False, True, "of the same turns", "say nothing of others"),
+    ],
+)
+def test_it_says_of_which_part_the_turns_are(fitted: bool, tested: bool, told: str, left_out: str) -> None:
+    made = report(GIVEN, part(1) if fitted else [], part(2) if tested else [], TOLD)
+    said = made.notes[-1]
+    assert told in said
+    assert left_out not in said
+
+
+@pytest.mark.parametrize("tested", [True, False])
+def test_what_survives_is_a_goal_of_turns_that_were_not_fitted_on(tested: bool) -> None:
+    made = report(GIVEN, part(1), part(2) if tested else [], TOLD)
+    goals = [goal for goal in made.goals if "single turns" in goal.what]
+    assert [goal.limit for goal in goals] == [LEAST_SURVIVAL] * tested
