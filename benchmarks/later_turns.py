@@ -13,6 +13,7 @@ import numpy as np
 from benchmarks.answers_fit import logistic
 from benchmarks.recall import Conversation
 from circadia.memory import touching
+from circadia.memory.answers.others import Others
 from circadia.memory.answers.reading import subjects
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -72,6 +73,7 @@ async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequen
             for at, (turn, vector) in enumerate(zip(turns, vectors, strict=True), 1)
         ],
     )  # fmt: skip
+    others = Others(await embedder.word_vectors())
     every, found = np.arange(len(turns)), list[Asked]()
     keys = [(Layer.EPISODES, at) for at in every.tolist()]
     for each in conversation.asked:
@@ -79,8 +81,13 @@ async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequen
         question = Question(
             terms=asked_terms(each.question), subjects=subjects(each.question), vectors={embedder.name: vector}
         )
-        both = index.beside(np.concatenate([every, every]), question)
-        touched = [later.number for later in touching.touching(both, len(turns), keys)]
+        both = index.beside(np.concatenate([every, every]), question, every)
+        touched = [
+            later.number
+            for later in touching.touching(both, len(turns), keys)
+            if not (later.elsewhere and others.tells(turns[later.number].text, each.question))
+            and (later.least is None or (later.akin and others.akin(turns[later.number].text, each.question)))
+        ]
         rows = touching.Rows(*(column[: len(turns)] for column in both))
         evidence = np.isin(every, list(each.evidence))
         found.append(Asked(rows=rows, evidence=evidence, touches=np.isin(every, touched)))

@@ -277,9 +277,27 @@ async def test_uses_are_counted_once_and_found_by_agent_and_by_whether_somebody_
         assert await tx.answers.uses(team, agent_id=ADA.agent_id, judged=True) == [first]
         assert await tx.answers.uses(team, agent_id=BOB.agent_id) == [second]
     async with store.write() as tx:
+        await tx.answers.judge(team, "u3", right=None, at=at(22))
+    untold = replace(uses[2], judged_at=at(22))
+    async with store.read() as tx:
+        assert await tx.answers.uses(team, judged=True) == [second, first], "nobody can tell of the other"
+        assert await tx.answers.uses(team, judged=False) == [last]
+        assert await tx.answers.uses(team) == [last, untold, second, first]
+    async with store.write() as tx:
         await tx.answers.purge(at(5))
     async with store.read() as tx:
         assert [each.id for each in await tx.answers.uses(team)] == ["u7", "u1"]
+
+
+@pytest.mark.spec("ANS-05")
+async def test_those_that_are_over_are_told_until_they_are_dropped(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    await put(store, *(answer(f"a{each}", team, seconds=each) for each in range(4)), answer("b", other))
+    async with store.write() as tx:
+        await tx.answers.drop(team, [AnswerId("a1")], Dropped.BY_HAND, at(5))
+        assert await tx.answers.expired(team, at(3602), limit=9) == ["a0", "a2"]
+        assert await tx.answers.expired(team, at(3602), limit=1) == ["a0"]
+        assert await tx.answers.expired(other, at(3599), limit=9) == []
 
 
 @pytest.mark.spec("ANS-08")

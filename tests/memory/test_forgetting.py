@@ -1,5 +1,6 @@
 """To forget deletes all that rests on the episodes, in every version, and nothing else."""
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -86,12 +87,24 @@ async def test_a_note_that_is_named_goes_alone(world: World) -> None:
     assert [each.id for each in (await all_there_is(world, other))["notes"]] == [theirs]
 
 
-async def test_nothing_to_forget_changes_nothing(world: World) -> None:
+async def test_where_there_is_nothing_to_forget_only_what_is_ready_goes(world: World) -> None:
     await world.remember("tea")
-    before = await world.present()
-    assert await forgotten(world, []) == Forgotten(episodes=0, notes=0, versions=0)
-    assert await forgotten(world, [EpisodeId("x")]) == Forgotten(episodes=0, notes=0, versions=0)
-    assert await world.present() == before
+    before = await all_there_is(world, world.bank)
+    for ids in ([], [EpisodeId("x")]):
+        made = answer(f"a{len(ids)}", world.bank.id)
+        made = replace(made, rests=replace(made.rests, generation=(await world.present()).generation))
+        async with world.store.write() as tx:
+            assert await tx.answers.put([made])
+            await tx.answers.used([use("u", made)])
+            await tx.answers.see([frame(world.bank.id)])
+        generation = (await world.present()).generation
+        assert await forgotten(world, ids) == Forgotten(episodes=0, notes=0, versions=0)
+        async with world.store.read() as tx:
+            of = world.bank.id
+            left = (await tx.answers.live(of), await tx.answers.uses(of), await tx.answers.frames(of))
+        assert [*map(len, left)] == [0, 0, 0], "something may have been asked and answered that is no episode"
+        assert (await world.present()).generation > generation, "and what is being made of it is not kept"
+    assert await all_there_is(world, world.bank) == before
 
 
 @pytest.mark.spec("MEM-03", "ANS-04")

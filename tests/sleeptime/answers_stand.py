@@ -196,23 +196,26 @@ class Hall:
             if stop.is_set():
                 raise Yielded
 
-        readying = Readying(
-            ahead=AheadOfCalls(self.clock, self.store, self.memory, {"mock": self.provider}),
-            shelves=self._shelves(), settings=self.settings, clock=self.clock, ids=self.ids,
-        )  # fmt: skip
         asking = None
         if mind is not None:
             asking = Asking(self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying)
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         running = Running(
             self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (), asking, go_on,
-            retrieval=self.memory.retrieval, readying=readying,
+            retrieval=self.memory.retrieval, readying=self.readying(),
         )  # fmt: skip
         outcome = await running.work(run, self.bank)
         async with self.store.write() as tx:
             ended = replace(outcome.run, status=outcome.status, ended_at=self.clock.now(), detail=outcome.detail)
             assert await tx.passes.save(ended, origin=outcome.run)
         return outcome
+
+    def readying(self) -> Readying:
+        """Return what a new process would make answers ready with."""
+        return Readying(
+            ahead=AheadOfCalls(self.clock, self.store, self.memory, {"mock": self.provider}),
+            shelves=self._shelves(), settings=self.settings, clock=self.clock, ids=self.ids,
+        )  # fmt: skip
 
     async def ready(self) -> Sequence[Answer]:
         """Return what is ready, in the order in which it was made."""

@@ -10,9 +10,12 @@ from circadia.llm.mind import Unusable
 from circadia.memory.answers.quality import trusted
 from circadia.memory.blocks import Edit, Writer
 from circadia.records.answer import Answer, AnswerScope, AnswerUse, Dropped
+from circadia.records.bank import Trust
 from circadia.settings.answers import AnswersSettings
-from circadia.sleeptime.answers.sampling import MOST, drawn
-from circadia.sleeptime.ask import Limit, Scope, Unit
+from circadia.sleeptime.answers.bench import Bench
+from circadia.sleeptime.answers.sampling import MOST, Sampling, drawn
+from circadia.sleeptime.ask import Limit, Scope, Unit, Yielded
+from circadia.sleeptime.operation import Ground
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, sent, tier_mind
 
@@ -106,6 +109,74 @@ async def test_a_sampler_that_fails_judges_nothing(one: Hall, script: Mapping[st
     assert (outcome.run.counts, await judged(one)) == ({}, [None])
     assert [each.id for each in await one.ready()] == [answer.id]
     assert trusted([], one.settings)
+
+
+@pytest.mark.parametrize("text", ["", "I'm sorry, but I can't help with that."])
+async def test_a_use_that_cannot_be_judged_is_paid_for_once_and_keeps_no_other_out(one: Hall, text: str) -> None:
+    answer = await ready(one)
+    await one.used(answer, HOME)
+    one.up.next(text=text)
+    await one.run(tier_mind())
+    requests = len(one.up.requests)
+    await one.run(tier_mind())
+    assert (len(one.up.requests), await judged(one)) == (requests, [None])
+    async with one.store.read() as tx:
+        assert await tx.answers.uses(one.bank.id, judged=False) == [], "nobody looks at it again"
+    await one.used(answer, HOME)
+    await one.run(tier_mind())
+    assert await judged(one) == [True, None], "the next one is looked at as ever"
+
+
+async def test_while_a_provider_is_away_one_use_is_tried_in_a_pass(one: Hall) -> None:
+    one.set(sample_share=1.0)
+    await one.said("I moved last year.")
+    await one.seen()
+    await one.run(tier_mind(expecting(HOME, CAT)))
+    for answer in await one.ready():
+        await one.used(answer, answer.phrasings[0])
+    requests = len(one.up.requests)
+    one.up.next(times=9, status=500, headers={"retry-after": "999"})
+    await one.run(tier_mind())
+    assert len(one.up.requests) == requests + 1
+
+
+@pytest.mark.spec("SLEEP-04")
+async def test_it_yields_between_the_uses_that_it_looks_through(one: Hall) -> None:
+    answer = await ready(one)
+    for _ in range(3):
+        await one.used(answer, HOME)
+    steps = list[int]()
+
+    async def go_on() -> None:
+        steps.append(len(steps))
+        if len(steps) == 3:
+            raise Yielded
+
+    run, readying = await one.begun(), one.readying()
+    ground = Ground(
+        store=one.store, retrieval=one.memory.retrieval, now=one.clock.now(), go_on=go_on, run=run, readying=readying
+    )
+    with pytest.raises(Yielded):
+        await Sampling(Bench(bank=one.bank, ground=ground, readying=readying, ask=_unasked, run=run)).judge()
+    assert len(one.up.requests) == 1, "nothing was asked yet"
+
+
+async def _unasked(*_: object, **__: object) -> Any:
+    raise AssertionError
+
+
+async def test_the_answer_that_is_judged_is_not_shown_to_who_judges_it(one: Hall) -> None:
+    await one.said("Ann's house is blue, where she lives.")
+    answer = await ready(one)
+    await one.used(answer, HOME)
+    await one.said(HOME)
+    await one.said(answer.text, speaker="guide", trust=Trust.AGENT)
+    await one.run(tier_mind())
+    assert len(one.up.requests) == 2, "it still stands"
+    shown = str(sent(one.up)[-1]["messages"])
+    assert "is blue" in shown
+    assert answer.text not in shown
+    assert shown.count(HOME) == 1, "as the question alone"
 
 
 async def test_what_changed_meanwhile_or_may_not_be_spent_is_not_judged(one: Hall) -> None:

@@ -69,6 +69,8 @@ ASKED: Sequence[Callable[[SqlAnswers], Awaitable[object]]] = (
     lambda answers: answers.scopes(BANK, AGENT, ""),
     lambda answers: answers.frame(BANK, frame(BANK).scope),
     lambda answers: answers.days(BANK, since=at(0).date()),
+    lambda answers: answers.judge(BANK, "u1", right=None, at=at(0)),
+    lambda answers: answers.expired(BANK, at(0), limit=1),
     lambda answers: answers.purge(at(0)),
     lambda answers: answers.clear(BANK),
 )

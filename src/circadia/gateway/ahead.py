@@ -5,7 +5,7 @@ Nobody is told of it, nothing is captured, and it counts for the sleep tier.
 """
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import Final, TypeVar, cast
 
@@ -81,8 +81,10 @@ class AheadOfCalls:
         bound = await self._memory.banks.bound(tx, policy, frame.scope.end_user or None)
         return agent if bound is not None and bound.id == bank.id else None
 
-    async def draft(self, bank: Bank, frame: AnswerFrame, question: str) -> Draft | None:
-        """Return the question in the frame with what the bank says to it; none where `agent` is none."""
+    async def draft(
+        self, bank: Bank, frame: AnswerFrame, question: str, *, known: Collection[str] = ()
+    ) -> Draft | None:
+        """See `Ahead`."""
         way = self._way(frame)
         limited = None if way is None else _limited(way, frame, question)
         if way is None or limited is None:
@@ -99,7 +101,7 @@ class AheadOfCalls:
                 return None
             given = agent.policy.inject
             context = await self._memory.contexts.build(
-                tx, present, looked_for if given else None, known=prompt.texts,
+                tx, present, looked_for if given else None, known=(*prompt.texts, *known),
                 stable_tokens=agent.policy.stable_tokens if given else 0,
                 fitting_tokens=agent.policy.fitting_tokens if given else 0,
             )  # fmt: skip

@@ -29,7 +29,7 @@ class Forgotten:
 async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> Forgotten:
     """Delete these episodes of the bank, notes that rest on them, and what rests on them in any version of a block.
 
-    All questions that are kept for the bank go, too.
+    All questions and answers that are kept for the bank go, too, whether an episode is found or not.
 
     An id may also be a note's, which goes alone. `dry_run` only counts what would go.
     """
@@ -48,8 +48,11 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         for block in await tx.blocks.versions(bank.id)
         if any(not gone.isdisjoint(span.episodes) for span in block.spans)
     ]
-    if not dry_run:
-        await tx.views.drop(bank.id)  # a question may have been said, too, and also what was not remembered
+    if not dry_run:  # a question may have been said, too, and also what was not remembered
+        await tx.views.drop(bank.id)
+        await tx.sleep_calls.forget(bank_id=bank.id)
+        await tx.answers.clear(bank.id)
+        await tx.banks.bump(bank.id)
     if (gone or notes) and not dry_run:
         for some in _parts(sorted(notes)):
             await tx.notes.remove(list(map(NoteId, some)))
@@ -59,9 +62,6 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
             await tx.episodes.remove(part)
             await asyncio.sleep(0)
         await tx.passes.blank(bank.id, gone | notes)
-        await tx.sleep_calls.forget(bank_id=bank.id)
-        await tx.answers.clear(bank.id)
-        await tx.banks.bump(bank.id)
     return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
 
 

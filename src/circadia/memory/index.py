@@ -126,25 +126,35 @@ class Index:
         with self._busy:
             return self._found(question)
 
-    def since(self, heads: Heads, question: Question) -> Sequence[Later]:
-        """Return which of the rows with greater numbers may be about the question."""
+    def since(self, made: Heads, seen: Heads, question: Question) -> Sequence[Later]:
+        """Return which rows with greater numbers than are `seen` may be about the question of an answer.
+
+        Those up to `made` are what the answer was made of, and so what others are weighed by.
+        """
         with self._busy:
             keys: list[tuple[Layer, int]] = []
-            later = [np.linspace(0, len(self), min(len(self), SAMPLED), endpoint=False).astype(np.int32)]
-            for layer, head in zip((Layer.EPISODES, Layer.NOTES), heads, strict=True):
+            known, later = list[Array](), list[Array]()
+            for layer, head, last in zip((Layer.EPISODES, Layer.NOTES), made, seen, strict=True):
                 numbers, rows = (column.values for column in self._ordered[layer])
-                first = int(numbers.searchsorted(head, "right"))
+                known.append(rows[: int(numbers.searchsorted(head, "right"))])
+                first = int(numbers.searchsorted(last, "right"))
                 there = self._of("weight")[rows[first:]] > 0  # else it was retired since
                 later.append(rows[first:][there])
                 keys += [(layer, number) for number in numbers[first:][there].tolist()]
-            return touching(self.beside(np.concatenate(later), question), len(later[0]), keys) if keys else ()
+            if not keys:
+                return ()
+            base = np.concatenate(known)
+            some = base[np.linspace(0, len(base), min(len(base), SAMPLED), endpoint=False).astype(np.int64)]
+            return touching(self.beside(np.concatenate([some, *later]), question, base), len(some), keys)
 
-    def beside(self, rows: Array, question: Question) -> Rows:
-        """Return rows beside a question."""
+    def beside(self, rows: Array, question: Question, base: Array) -> Rows:
+        """Return rows beside a question; how rare its words are the rows `base` tell."""
         before = self._of("before")[rows]
         asked = np.append(self._of("question"), False)[before]
         words, near = np.zeros(len(self) + 1), np.full(len(self) + 1, np.nan)
-        rare = {term: rarity(len(self), len(self._having(term))) for term in question.terms}
+        known = np.zeros(len(self) + 1, np.bool_)
+        known[base] = True
+        rare = {term: rarity(len(base), int(known[self._having(term)].sum())) for term in question.terms}
         for term, weight in rare.items():
             words[self._having(term)] += weight / sum(rare.values())
         allowed = np.zeros(len(self) + 1, np.bool_)

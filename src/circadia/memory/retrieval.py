@@ -5,6 +5,7 @@ from collections import OrderedDict
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Final, Protocol, TypeVar
 
 from circadia.clock import Clock
@@ -211,11 +212,12 @@ class Retrieval:
         return Seen(blocks=held.blocks, scored=scored)
 
     async def since(
-        self, tx: Tx, bank: Bank, shown: Mapping[Layer, Collection[int]], heads: Heads, question: Question
+        self, tx: Tx, bank: Bank, shown: Mapping[Layer, Collection[int]], made: Heads, seen: Heads, question: Question
     ) -> Since | None:
-        """Return blocks, weights of the rows `shown`, and what came after `heads`, beside the question.
+        """Return blocks, weights of the rows `shown`, and what came after `seen`, beside the question.
 
-        None if the transaction is so old that something has been forgotten since.
+        The rows up to `made` are what the others are weighed by. None if the transaction is so old that something has
+        been forgotten since.
         """
         held = self._of(bank)
         async with held.lock:
@@ -224,7 +226,9 @@ class Retrieval:
             await self._keep_up(tx, bank, held, searched=True)
             weights = {layer: held.index.weights(layer, numbers) for layer, numbers in shown.items()}
             last = Heads(held.index.last[Layer.EPISODES], held.index.last[Layer.NOTES])
-            later = held.index.since(heads, question)
+            apart = len(held.index) > APART
+            look = partial(held.index.since, made, seen, question)
+            later = await asyncio.to_thread(look) if apart else look()
             found = Since(blocks=held.blocks, weights=weights, later=later, heads=last)
         self._make_room()
         return found

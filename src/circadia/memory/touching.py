@@ -3,14 +3,16 @@
 A row is weighed by the words that it shares with the question, the rare ones most; by how much nearer it is in meaning
 than the bank's rows are on average; by both of the question before it, which it may answer; and a question says less
 than a statement. It touches if it is above the bar: what most rows of this bank weigh, within two bounds, so that where
-all are about one thing only what is about it most touches, and where nothing is, a little is enough.
+all are about one thing only what is about it most touches, and where nothing is, a little is enough. What is rare, on
+average and above the bar is told by the rows that the answer was made of: no row that comes later makes another one
+touch, or not touch any more.
 
 A row that says that something is otherwise now (`moved`, `quit`) touches whatever it weighs: "I moved to Lisbon" has
 no word of "Where do I live?".
 
 A row that lacks each name and number of the question, as its speaker and the row before it do, and that has no word
-which may stand for one of them, such as `she` or `all`, is about something else: banks are full of the same told of
-others.
+which may stand for one of them, such as `she` or `all`, may be about something else: banks are full of the same told of
+others. Whether it is, its text tells (`answers/others.py`).
 
 Weights and bounds are those that `python -m benchmarks answers_stale --data PATH` fits, rounded.
 """
@@ -72,7 +74,7 @@ class Rows(NamedTuple):
     asks: Array
     """Whether they are questions."""
     elsewhere: Array
-    """Whether they cannot speak of what the question names."""
+    """Whether they lack what the question names, and what may stand for it."""
     changes: Array
     """Whether they say that something is otherwise now."""
 
@@ -84,6 +86,10 @@ class Later(NamedTuple):
     number: int
     least: float | None
     """Cosine above which it does; none if it does, by the vector that it has."""
+    elsewhere: bool
+    """Whether it does not if it tells of somebody, or of something, else."""
+    akin: bool
+    """Whether it does, too, if it has a word that is akin to one of the question."""
 
 
 def rarity(rows: int, having: int) -> float:
@@ -104,13 +110,17 @@ def usual_cosine(near: Array) -> float:
 
 
 def touching(rows: Rows, sampled: int, keys: Sequence[tuple[Layer, int]]) -> Sequence[Later]:
-    """Return which rows may touch; the first are a sample of the bank, the others, with these keys, came later."""
+    """Return which rows may touch; the first are of before the answer, the others, with these keys, came later."""
     usual = usual_cosine(rows.near[:sampled])
     weighed = features(rows, usual) @ np.array(WEIGHTS)
-    weighed[rows.elsewhere] = -np.inf
-    bar = min(max(float(np.quantile(weighed[:sampled], SURVIVE, method="lower")), FLOOR), CEILING)
-    weighed[rows.changes & ~rows.asks.astype(np.bool_) & ~rows.elsewhere] = np.inf
-    weighed, unread = weighed[sampled:], np.isnan(rows.near[sampled:])
-    least = usual + (bar - weighed) / WEIGHTS[1]
-    may = np.flatnonzero((weighed > bar) | (unread & (least < 1)))
-    return [Later(*keys[at], None if weighed[at] > bar else float(least[at])) for at in may.tolist()]
+    before = np.where(rows.elsewhere, -np.inf, weighed)[:sampled]
+    bar = min(max(float(np.quantile(before, SURVIVE, method="lower")), FLOOR), CEILING) if sampled else FLOOR
+    changes = rows.changes & ~rows.asks.astype(np.bool_)
+    weighed[changes & ~rows.elsewhere] = np.inf
+    weighed, elsewhere, akin = (each[sampled:] for each in (weighed, rows.elsewhere, changes & rows.elsewhere))
+    least = np.where(np.isnan(rows.near[sampled:]), usual + (bar - weighed) / WEIGHTS[1], np.inf)
+    touches = weighed > bar
+    return [
+        Later(*keys[at], None if touches[at] else float(least[at]), bool(elsewhere[at]), bool(akin[at]))
+        for at in np.flatnonzero(touches | akin | (least < 1)).tolist()
+    ]

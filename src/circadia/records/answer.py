@@ -176,7 +176,7 @@ class AnswerUse:
     at: datetime
     """When."""
     right: bool | None = None
-    """Whether the question, answered afresh, has the same answer; none if nobody has looked."""
+    """Whether the question, answered afresh, has the same answer; none if nobody has looked, or can tell."""
     judged_at: datetime | None = None
     """When somebody looked."""
 

@@ -1,5 +1,6 @@
 """Answering ahead: what a pass asks of whoever knows an agent's provider, model, prompt and tools."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Protocol
@@ -59,8 +60,13 @@ class Ahead(Protocol):
         """Return whose frame it is; none if the agent is gone, off, or may not reach bank, provider or model now."""
         ...
 
-    async def draft(self, bank: Bank, frame: AnswerFrame, question: str) -> Draft | None:
-        """Return the question in the frame with what the bank says to it; none where `agent` is none."""
+    async def draft(
+        self, bank: Bank, frame: AnswerFrame, question: str, *, known: Collection[str] = ()
+    ) -> Draft | None:
+        """Return the question in the frame with what the bank says to it; none where `agent` is none.
+
+        Turns with a text of `known` are left out of what it says.
+        """
         ...
 
 

@@ -21,6 +21,7 @@ from circadia.memory.banks import USER
 from circadia.records.bank import Bank
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.sleeptime.answers.hygiene import forget_expired
 from circadia.sleeptime.due import Gate, Verdict
 from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
@@ -356,12 +357,13 @@ class SleepWorker:
             await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:
-        """Take out what no pass can need any more: models' answers, old records and askings, what was dropped."""
+        """Take out what no pass can need any more: models' answers, old records and askings, what is over."""
         now = self._clock.monotonic()
         if now < self._forget_at:
             return
         today = self._clock.now()
         before = today - timedelta(days=self._tier.settings.keep_days)
+        await forget_expired(self._parts.store, today)
         async with self._parts.store.write() as tx:
             await tx.sleep_calls.forget(before)
             await tx.passes.purge(before)

@@ -98,6 +98,10 @@ class Answers(Protocol):
         """
         ...
 
+    async def expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
+        """Return those that are over and not dropped, by id, so many at most."""
+        ...
+
     async def purge(self, before: datetime) -> None:
         """Delete what was dropped before then, in all banks, and frames and uses that are older."""
         ...
@@ -112,11 +116,11 @@ class Answers(Protocol):
     async def uses(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None, limit: int = 100
     ) -> Sequence[AnswerUse]:
-        """Return the newest first; with `judged`, those that were looked at, or were not."""
+        """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at."""
         ...
 
-    async def judge(self, bank_id: BankId, use_id: str, *, right: bool, at: datetime) -> None:
-        """Write what somebody found who looked at a use."""
+    async def judge(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
+        """Write what somebody found who looked at a use; none if nobody can tell."""
         ...
 
     async def see(self, frames: Sequence[AnswerFrame]) -> None:

@@ -1,6 +1,7 @@
 """Ready answers at hand: found in their own scope only, and only as long as all that they rest on is as it was."""
 
-from collections.abc import AsyncIterator
+import threading
+from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
@@ -9,6 +10,7 @@ import pytest
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import AgentId
+from circadia.memory import retrieval
 from circadia.memory.answers import shelf
 from circadia.memory.answers.likeness import fitted
 from circadia.memory.answers.lookup import Bars, Outcome
@@ -16,8 +18,12 @@ from circadia.memory.answers.shelf import Shelves
 from circadia.memory.blocks import Writer
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.forgetting import forget
+from circadia.memory.index import Index
+from circadia.memory.question import Question
+from circadia.memory.touching import Later
 from circadia.records.answer import Dropped
 from circadia.records.bank import Trust
+from circadia.records.ready_view import Heads
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.database_file import put_database
@@ -271,6 +277,24 @@ async def test_of_too_many_the_bank_that_was_asked_longest_ago_goes_and_comes_ag
             assert found.answer is not None
             assert found.answer.text == bank.name
     assert len(shop.shelves._shelves) == 1  # pyright: ignore[reportPrivateUsage]
+
+
+async def test_in_a_large_bank_what_came_later_is_looked_for_out_of_the_event_loop(
+    shop: Shop, local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    loop, threads, since = threading.get_ident(), list[int](), Index.since
+
+    def watched(self: Index, made: Heads, seen: Heads, question: Question) -> Sequence[Later]:
+        threads.append(threading.get_ident())
+        return since(self, made, seen, question)
+
+    monkeypatch.setattr(Index, "since", watched)
+    await local.remember("Ann lives near the fjord in Oslo")
+    answer = await shop.ready(HOME)
+    assert not await shop.why_not(answer)
+    monkeypatch.setattr(retrieval, "APART", 0)
+    assert not await shop.why_not(answer)
+    assert [each == loop for each in threads] == [True, False]
 
 
 class _Unloadable:

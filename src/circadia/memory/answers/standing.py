@@ -8,10 +8,11 @@ weights; and no row that came later may touch the question.
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Final
+from typing import Final, NamedTuple, TypeVar
 
 from circadia.ids import AnswerId
 from circadia.memory.answers.meaning import WordVectors
+from circadia.memory.answers.others import Others
 from circadia.memory.answers.reading import subjects
 from circadia.memory.answers.repeating import Repeating
 from circadia.memory.context import Context, block_terms
@@ -20,6 +21,7 @@ from circadia.memory.episodes import searched_text
 from circadia.memory.question import Question
 from circadia.memory.retrieval import Retrieval, Since
 from circadia.memory.terms import asked_terms
+from circadia.memory.touching import Later
 from circadia.records.answer import Answer, Rests
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -28,8 +30,11 @@ from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads
 from circadia.stores.base import Tx
 
+K = TypeVar("K")
+V = TypeVar("V")
+
 LOOKED_THROUGH: Final = 20_000
-"""Answers of which is kept up to which rows nothing touches them, 200 bytes each."""
+"""Answers of which is kept up to which rows nothing touches them, and as many that stand no more, 200 bytes each."""
 
 
 class Standing:
@@ -41,11 +46,16 @@ class Standing:
         self._vectors = vectors
         self._embedder = embedder
         self._repeating = repeating
+        self._others = Others(vectors)
         self._seen: OrderedDict[tuple[AnswerId, str], Heads] = OrderedDict()
         """By answer and question."""
+        self._void: OrderedDict[AnswerId, str] = OrderedDict()
+        """Why answers stand no more: what touched one may be gone by now, and the world is not what it was."""
 
     async def why_not(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> str:
         """Return why not, in words; empty if it stands. At most so many texts of later rows are read in each layer."""
+        if answer.id in self._void:
+            return self._void[answer.id]
         rests = answer.rests
         if rests.generation != bank.generation:
             return "something was forgotten since, or vectors were made anew"
@@ -54,58 +64,68 @@ class Standing:
         question = self._question(answer.phrasings[0])
         shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
         seen = self._seen.get((answer.id, answer.phrasings[0]), rests.heads)
-        since = await self._retrieval.since(tx, bank, shown, seen, question)
+        since = await self._retrieval.since(tx, bank, shown, rests.heads, seen, question)
         if since is None:
             return "the transaction is older than something that was forgotten"
-        return (
-            _other_weight(shown, since.weights)
-            or await self._other_block(tx, bank, rests, since.blocks, question)
-            or await self._touched(tx, bank, answer, question, since, most)
-        )
+        void = _other_weight(shown, since.weights) or await self._other_block(tx, bank, rests, since.blocks, question)
+        lacks = ""
+        if not void:
+            void, lacks = await self._touched(tx, bank, answer, question, since, most)
+        if void:
+            _keep(self._void, answer.id, void)
+        return void or lacks
 
     def _question(self, text: str) -> Question:
         vector, length = self._vectors(text[:MAX_CHARACTERS])
         return Question(
-            terms=asked_terms(text), subjects=subjects(text), vectors={self._embedder: vector} if length else {}
+            text=text, terms=asked_terms(text), subjects=subjects(text),
+            vectors={self._embedder: vector} if length else {},
         )  # fmt: skip
 
     async def _touched(
         self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, most: int | None
-    ) -> str:
-        """Return which later row is about the question; keep in mind up to which none is."""
+    ) -> tuple[str, str]:
+        """Return which later row is about the question, or what lacks to tell; keep in mind up to which none is."""
         looked, lacks = dict(zip((Layer.EPISODES, Layer.NOTES), since.heads, strict=True)), ""
         for layer in Layer:
             later = [each for each in since.later if each.layer is layer]
             some = later[:most]
             excerpts = await self._excerpts(tx, bank, [each.number for each in some], layer)
             for each in some:
-                found = excerpts.get(each.number)  # none if the transaction is older than the row
-                if found is None or self._touches(found, each.least, answer, question):
-                    return f"number {each.number} of the {layer}, which came later, is about the question"
+                found = excerpts.get(each.number)
+                if found is None:
+                    return "", f"the transaction is older than number {each.number} of the {layer}"
+                if self._touches(found, each, answer, question):
+                    return f"number {each.number} of the {layer}, which came later, is about the question", ""
             if len(some) < len(later):
                 looked[layer] = some[-1].number
                 lacks = f"there are more than {most} later {layer} to look at first"
         key = (answer.id, answer.phrasings[0])
         known = self._seen.get(key, answer.rests.heads)
-        self._seen[key] = Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES])))
-        self._seen.move_to_end(key)
-        if len(self._seen) > LOOKED_THROUGH:
-            self._seen.popitem(last=False)
-        return lacks
+        _keep(self._seen, key, Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES]))))
+        return "", lacks
 
     async def _excerpts(self, tx: Tx, bank: Bank, numbers: Sequence[int], layer: Layer) -> Mapping[int, Excerpt]:
         if not numbers:
             return {}
         return await (tx.episodes if layer is Layer.EPISODES else tx.notes).excerpts(bank.id, numbers)
 
-    def _touches(self, row: Excerpt, least: float | None, answer: Answer, question: Question) -> bool:
-        if least is not None:
-            text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
-            vector, _ = self._vectors(text[:MAX_CHARACTERS])
-            asked = question.vectors.get(self._embedder)
-            if asked is None or float(vector @ asked) <= least:
-                return False
+    def _touches(self, row: Excerpt, later: Later, answer: Answer, question: Question) -> bool:
+        if later.elsewhere and self._others.tells(row.text[:MAX_CHARACTERS], question.text):
+            return False
+        akin = later.akin and self._others.akin(row.text[:MAX_CHARACTERS], question.text)
+        if not akin and later.least is not None and not self._nearer(row, later.least, question):
+            return False
         return not self._repeating.repeats(row.text, row.trust, answer)
+
+    def _nearer(self, row: Excerpt, least: float, question: Question) -> bool:
+        """Return whether the text of a row is nearer to the question."""
+        if least >= 1:
+            return False
+        text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
+        vector, _ = self._vectors(text[:MAX_CHARACTERS])
+        asked = question.vectors.get(self._embedder)
+        return asked is not None and float(vector @ asked) > least
 
     async def _other_block(self, tx: Tx, bank: Bank, rests: Rests, blocks: Sequence[Block], question: Question) -> str:
         """Return which block is another in the prompt by now."""
@@ -126,6 +146,14 @@ class Standing:
         return ""
 
 
+def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
+    """Keep in mind; what was kept longest ago goes."""
+    kept[key] = value
+    kept.move_to_end(key)
+    if len(kept) > LOOKED_THROUGH:
+        kept.popitem(last=False)
+
+
 def _other_weight(shown: Mapping[Layer, Mapping[int, float]], present: Mapping[Layer, Mapping[int, float]]) -> str:
     """Return which row that stood in the prompt counts more or less by now."""
     for layer, weights in shown.items():
@@ -133,6 +161,22 @@ def _other_weight(shown: Mapping[Layer, Mapping[int, float]], present: Mapping[L
             if present[layer].get(number, 0.0) != weight:
                 return f"number {number} of the {layer}, which stood in the prompt, was demoted, restored or retired"
     return ""
+
+
+class State(NamedTuple):
+    """What a bank's answers can stand or fall with: as long as it is the same, what stood stands."""
+
+    generation: int
+    demotions: int
+    heads: Heads
+    writes: int
+    """How many versions the blocks have, all together."""
+
+
+async def state_of(tx: Tx, bank: Bank) -> State:
+    """Return it, as the transaction shows the bank."""
+    writes = (await tx.banks.news(bank.id, after={}, waiting={}, limit=1)).writes
+    return State(bank.generation, bank.demotions, await tx.views.heads(bank.id), writes)
 
 
 async def rests_of(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> Rests:

@@ -10,7 +10,7 @@ from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.operation import Ground
-from circadia.stores.base import Tx
+from circadia.stores.base import Store, Tx
 
 PAGE: Final = 100
 """Answers that are looked at in one transaction."""
@@ -47,6 +47,20 @@ async def tidied(bank: Bank, ground: Ground, readying: Readying) -> int:
         after = page[-1].id
     async with ground.store.write() as tx:
         return dropped + len(await trimmed(tx, bank.id, readying.settings, readying.clock.now()))
+
+
+async def forget_expired(store: Store, now: datetime) -> None:
+    """Drop what is over in all banks, in parts, whether passes run there or not."""
+    async with store.read() as tx:
+        banks = [bank.id for bank in await tx.banks.every() if bank.answers]
+    for bank_id in banks:
+        over: Sequence[AnswerId] | None = None
+        while over is None or len(over) == PAGE:
+            async with store.read() as tx:
+                over = await tx.answers.expired(bank_id, now, limit=PAGE)
+            if over:
+                async with store.write() as tx:
+                    await drop(tx, bank_id, over, Dropped.EXPIRED, now)
 
 
 async def trimmed(tx: Tx, bank_id: BankId, settings: AnswersSettings, at: datetime) -> Sequence[Answer]:

@@ -10,13 +10,16 @@ from circadia.llm.mind import Unusable
 from circadia.memory.answers.lookup import Outcome, Way
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
+from circadia.records.bank import Bank
 from circadia.sleeptime.ahead import AnsweredAhead, Draft
 from circadia.sleeptime.answers.bench import Bench, usable
 from circadia.sleeptime.answers.frames import Asked
 from circadia.sleeptime.answers.hygiene import PAGE, trimmed
 from circadia.sleeptime.answers.phrasing import Question
 from circadia.sleeptime.answers.predict import Material, material, predicted
+from circadia.sleeptime.answers.unmoved import written
 from circadia.sleeptime.ask import OverBudget
+from circadia.stores.base import Tx
 
 OLD: Final = timedelta(hours=1)
 """An answer that was paid for before this is asked for anew: the world has moved on, though the bank has not."""
@@ -136,7 +139,7 @@ class Making:
         return await bench.ask(anew, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
 
     async def _kept(self, frame: AnswerFrame, question: Question, draft: Draft, answered: AnsweredAhead) -> bool:
-        """Store the answer if it still stands, and its agent may still have it, in the transaction that stores it."""
+        """Store the answer if it stands, and its agent may have it, in the transaction that stores it."""
         bench, readying = self._bench, self._bench.readying
         answer = Answer(
             id=AnswerId(readying.ids.new("ans")), bank_id=bench.bank.id, scope=frame.scope,
@@ -146,14 +149,16 @@ class Making:
             nanousd=answered.nanousd, seconds=answered.seconds,
         )  # fmt: skip
         now = readying.clock.now()
-        async with bench.ground.store.write() as tx:
-            bank = await tx.banks.get(bench.bank.id)
-            if bank is None or await readying.ahead.agent(tx, bank, frame) is None:
-                return False
-            if answer.expires_at <= now or await readying.shelves.standing(tx, bank, answer):
-                return False
+
+        async def allowed(tx: Tx, bank: Bank) -> Answer | None:
+            agent = await readying.ahead.agent(tx, bank, frame)
+            return None if agent is None or answer.expires_at <= now else answer
+
+        async def put(tx: Tx, bank: Bank, answer: Answer) -> bool:
             if not await tx.answers.put([answer]):
                 return False
             await tx.answers.count([AnswerDay(bank_id=bank.id, day=now.date(), made=1)])
             await trimmed(tx, bank.id, readying.settings, now)
-        return True
+            return True
+
+        return await written(bench, allowed, put)

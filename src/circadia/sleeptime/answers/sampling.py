@@ -1,7 +1,7 @@
 """Looks whether ready answers were right for those who got them: some uses are answered afresh (ANS-07).
 
 Which ones a hash of their ids says, so that a pass that is run again takes the same. Each costs a call of the agent's
-model, and mostly one of the tier's; what fails judges nothing.
+model, and mostly one of the tier's. What fails judges nothing, and is not tried again, so that it is paid for once.
 """
 
 import hashlib
@@ -15,10 +15,12 @@ from circadia.llm.mind import Unusable
 from circadia.memory.answers.lookup import Way
 from circadia.memory.redaction import redacted
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, Dropped
+from circadia.records.bank import Bank
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.ahead import AnsweredAhead
 from circadia.sleeptime.answers.bench import Bench, usable
 from circadia.sleeptime.answers.hygiene import drop
+from circadia.sleeptime.answers.unmoved import written
 from circadia.sleeptime.ask import OverBudget
 from circadia.sleeptime.prompts import asked
 from circadia.sleeptime.wording import plain
@@ -61,6 +63,7 @@ class Sampling:
 
     def __init__(self, bench: Bench) -> None:
         self._bench = bench
+        self._silent = False
         self.done = 0
 
     async def judge(self) -> None:
@@ -75,24 +78,37 @@ class Sampling:
             waiting = await tx.answers.uses(bench.bank.id, judged=False, limit=LOOKED_AT)
             settings = bench.readying.settings
             judged = await tx.answers.uses(bench.bank.id, judged=True, limit=settings.least_samples)
-            live = [each for each in waiting if each.scope in scopes and await self._answer(tx, each) is not None]
+            live: list[AnswerUse] = []
+            for each in waiting:
+                await bench.ground.go_on()
+                if each.scope in scopes and await self._standing(tx, each) is not None:
+                    live.append(each)
         for use in drawn(live, judged, settings):
             await bench.ground.go_on()
             self.done += await self._judged(use)
+            if self._silent:
+                break
 
     async def _answer(self, tx: Tx, use: AnswerUse) -> Answer | None:
+        """Return the answer of a use; none if it is none any more, or not of this phrasing."""
+        answer = await tx.answers.get(self._bench.bank.id, use.answer_id)
+        return answer if answer is not None and not answer.dropped and use.phrasing in answer.phrasings else None
+
+    async def _standing(self, tx: Tx, use: AnswerUse) -> Answer | None:
         """Return the answer of a use if it still stands: what has changed meanwhile tells nothing of what was."""
-        bench = self._bench
-        bank, answer = await tx.banks.get(bench.bank.id), await tx.answers.get(bench.bank.id, use.answer_id)
-        if bank is None or answer is None or answer.dropped or use.phrasing not in answer.phrasings:
+        bank, answer = await tx.banks.get(self._bench.bank.id), await self._answer(tx, use)
+        if bank is None or answer is None:
             return None
-        return None if await bench.readying.shelves.standing(tx, bank, answer) else answer
+        return None if await self._bench.readying.shelves.standing(tx, bank, answer) else answer
 
     async def _judged(self, use: AnswerUse) -> bool:
-        """Answer one use's question afresh and compare; return whether it was judged."""
-        bench = self._bench
+        """Answer one use's question afresh and compare; return whether it was judged.
+
+        One that cannot be is looked at no more: it would be paid for again, and keep others from being looked at.
+        """
+        bench, right = self._bench, None
         async with bench.ground.store.read() as tx:
-            answer = await self._answer(tx, use)
+            answer = await self._standing(tx, use)
             frame = await tx.answers.frame(bench.bank.id, use.scope)
         if answer is None or frame is None:
             return False
@@ -101,10 +117,9 @@ class Sampling:
         except OverBudget as error:
             if not error.alone:
                 raise
-            return False
-        except Unusable:
-            return False
-        return right is not None and await self._written(use, right)
+        except Unusable as error:
+            self._silent = error.passing  # the others would fail as well
+        return await self._written(use, right) and right is not None
 
     async def _right(self, use: AnswerUse, frame: AnswerFrame, answer: Answer) -> bool | None:
         """Return whether the question has the same answer when it is asked now; none if nobody can tell.
@@ -113,7 +128,7 @@ class Sampling:
             Unusable, OverBudget, Yielded: no model has answered.
         """
         bench = self._bench
-        draft = await bench.readying.ahead.draft(bench.bank, frame, use.question)
+        draft = await bench.readying.ahead.draft(bench.bank, frame, use.question, known=(answer.text,))
         if draft is None:
             return None
         anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nafresh for {use.id}")
@@ -128,22 +143,23 @@ class Sampling:
         data = "\n\n".join(f"## {head}\n{_shown(text)}" for head, text in texts.items())
         return (await bench.ask(asked("compare", data), Alike, most_tokens=100)).same
 
-    async def _written(self, use: AnswerUse, right: bool) -> bool:
+    async def _written(self, use: AnswerUse, right: bool | None) -> bool:
         """Write the verdict, and take out what was wrong: the phrasing, if only that, or else the answer."""
-        bench, now = self._bench, self._bench.readying.clock.now()
-        async with bench.ground.store.write() as tx:
-            answer = await self._answer(tx, use)
-            if answer is None:
-                return False
-            await tx.answers.judge(bench.bank.id, use.id, right=right, at=now)
-            day = AnswerDay(bank_id=bench.bank.id, day=now.date(), right=int(right), wrong=int(not right))
-            await tx.answers.count([day])
+        now = self._bench.readying.clock.now()
+
+        async def write(tx: Tx, bank: Bank, answer: Answer) -> bool:
+            await tx.answers.judge(bank.id, use.id, right=right, at=now)
+            if right is None:
+                return True
+            await tx.answers.count([AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))])
             if not right and use.way == Way.EXACT and use.phrasing != answer.phrasings[0]:
                 kept = [each for each in answer.phrasings if each != use.phrasing]
-                await tx.answers.phrase(bench.bank.id, answer.id, kept)
+                await tx.answers.phrase(bank.id, answer.id, kept)
             elif not right:
-                await drop(tx, bench.bank.id, [answer.id], Dropped.WRONG, now)
-        return True
+                await drop(tx, bank.id, [answer.id], Dropped.WRONG, now)
+            return True
+
+        return await written(self._bench, lambda tx, _: self._answer(tx, use), write)
 
 
 def _hash(use: AnswerUse) -> int:

@@ -6,6 +6,7 @@ to undo: an answer is valid for one state of its bank only, and is never found i
 """
 
 import logging
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
 
@@ -43,25 +44,33 @@ class Precompute:
 
     async def close(self, bank: Bank, ground: Ground) -> Mapping[str, int]:
         """Do it as far as nobody waits and the budget goes; what is left waits for a pass."""
-        readying, ask, run = ground.readying, ground.ask, ground.run
-        if readying is None or ask is None or run is None:
+        readying, run = ground.readying, ground.run
+        if readying is None or run is None:
             return {}
         if run.trigger is Trigger.NEEDED and self.name not in run.operations:
             return {}  # the next answer waits for this pass, and not for those after it
-        bench = Bench(bank=bank, ground=ground, readying=readying, ask=ask, run=run)
-        sampling, making, dropped = Sampling(bench), Making(bench), 0
+        counts: Counter[str] = Counter()
         with suppress(Yielded):
             try:
-                agents = await _agents(bench)
-                dropped = await tidied(bank, ground, readying)
-                await sampling.judge()
-                most = affordable(readying.settings, await _days(bench)) if agents else 0
-                for agent in agents:
-                    await making.of(agent, most)
+                counts["answers_dropped"] = await tidied(bank, ground, readying)
+                if ground.ask is not None:
+                    await _made(Bench(bank=bank, ground=ground, readying=readying, ask=ground.ask, run=run), counts)
             except (OverBudget, Unusable, UpstreamFailed) as error:
                 _logger.info("no more answers are made ready in bank %r for now: %s", bank.name, error)
-        counts = {"answers": making.made, "answers_dropped": dropped, "answers_judged": sampling.done}
         return {name: number for name, number in counts.items() if number}
+
+
+async def _made(bench: Bench, counts: Counter[str]) -> None:
+    """Judge some uses and answer what is expected, and count both, also where it ends too soon."""
+    sampling, making = Sampling(bench), Making(bench)
+    try:
+        agents = await _agents(bench)
+        await sampling.judge()
+        most = affordable(bench.readying.settings, await _days(bench)) if agents else 0
+        for agent in agents:
+            await making.of(agent, most)
+    finally:
+        counts.update(answers=making.made, answers_judged=sampling.done)
 
 
 async def _agents(bench: Bench) -> Sequence[Asked]:

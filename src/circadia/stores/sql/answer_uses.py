@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, func, select, update
+from sqlalchemy import Boolean, Connection, Row, bindparam, func, or_, select, update
 
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import AnswerDay, AnswerScope, AnswerUse
@@ -28,7 +28,11 @@ _USED: Final = Statement(
 )
 _OF_BANK: Final = (
     select(answer_uses)
-    .where(answer_uses.c.bank_id == bindparam("bank"), answer_uses.c.judged == bindparam("looked_at"))
+    .where(
+        answer_uses.c.bank_id == bindparam("bank"),
+        answer_uses.c.judged == bindparam("looked_at"),
+        or_(answer_uses.c.right.is_not(None), bindparam("untold", type_=Boolean)),
+    )
     .order_by(answer_uses.c.id.desc())
     .limit(bindparam("most"))
 )
@@ -96,14 +100,14 @@ def newest(
 ) -> list[AnswerUse]:
     """Do what `Answers.uses` tells."""
     statement = _USES if agent_id is None else _USES_OF_AGENT
-    values = {"bank": bank_id, "agent": agent_id, "most": limit}
+    values = {"bank": bank_id, "agent": agent_id, "most": limit, "untold": not judged}
     kinds = (True, False) if judged is None else (judged,)
     rows = [row for kind in kinds for row in statement.all(connection, {**values, "looked_at": kind})]
     rows.sort(key=lambda row: row.id, reverse=True)
     return [_use(row) for row in rows[:limit]]
 
 
-def judge(connection: Connection, bank_id: BankId, use_id: str, right: bool, at: datetime) -> None:
+def judge(connection: Connection, bank_id: BankId, use_id: str, right: bool | None, at: datetime) -> None:
     """Do what `Answers.judge` tells."""
     values = {"of_id": use_id, "bank": bank_id, "looked_at": True, "new_right": right, "now": at}
     _JUDGE.count(connection, values)

@@ -52,6 +52,12 @@ _PAGE: Final = (
 )
 _LIVE_OF_BANK: Final = Statement(_PAGE)
 _LIVE_OF_AGENT: Final = Statement(_PAGE.where(answers.c.agent_id == bindparam("agent")))
+_EXPIRED: Final = Statement(
+    select(answers.c.id)
+    .where(_OF_BANK, _LIVE, answers.c.expires_at <= bindparam("now"))
+    .order_by(answers.c.id)
+    .limit(bindparam("most"))
+)
 _COUNT_LIVE: Final = Statement(
     select(func.count())
     .select_from(answers)
@@ -168,6 +174,11 @@ class SqlAnswers:
         values = {"bank": bank_id, "most": most, "most_bytes": most_bytes, "most_an_agent": most_an_agent}
         return [AnswerId(row.id) for row in await self._run(lambda connection: _CROWDED.all(connection, values))]
 
+    async def expired(self, bank_id: BankId, now: datetime, *, limit: int) -> Sequence[AnswerId]:
+        """Return those that are over and not dropped, by id, so many at most."""
+        values = {"bank": bank_id, "now": now, "most": limit}
+        return [AnswerId(row.id) for row in await self._run(lambda connection: _EXPIRED.all(connection, values))]
+
     async def purge(self, before: datetime) -> None:
         """Delete what was dropped before then, in all banks, and frames and uses that are older."""
         await self._run(lambda connection: _purge(connection, before))
@@ -179,11 +190,11 @@ class SqlAnswers:
     async def uses(
         self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None, limit: int = 100
     ) -> Sequence[AnswerUse]:
-        """Return the newest first; with `judged`, those that were looked at, or were not."""
+        """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at."""
         return await self._run(lambda connection: uses_of.newest(connection, bank_id, agent_id, judged, limit))
 
-    async def judge(self, bank_id: BankId, use_id: str, *, right: bool, at: datetime) -> None:
-        """Write what somebody found who looked at a use."""
+    async def judge(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
+        """Write what somebody found who looked at a use; none if nobody can tell."""
         await self._run(lambda connection: uses_of.judge(connection, bank_id, use_id, right, at))
 
     async def see(self, frames: Sequence[AnswerFrame]) -> None:

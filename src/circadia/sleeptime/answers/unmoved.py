@@ -1,0 +1,41 @@
+"""Writes about an answer that stands, without a look at all that it rests on in the transaction that writes.
+
+Such a look may take as long as to load an index, and all other writers would wait; and what has not been committed yet
+must not get into an index.
+"""
+
+from collections.abc import Awaitable, Callable
+from typing import Final
+
+from circadia.memory.answers.standing import state_of
+from circadia.records.answer import Answer
+from circadia.records.bank import Bank
+from circadia.sleeptime.answers.bench import Bench
+from circadia.stores.base import Tx
+
+TRIES: Final = 5
+"""So often it is looked again where the bank has moved in between; then nothing is written."""
+
+
+async def written(
+    bench: Bench,
+    found: Callable[[Tx, Bank], Awaitable[Answer | None]],
+    write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
+) -> bool:
+    """Write about the answer that is `found`, if it stands in the transaction that writes; return what `write` does."""
+    store = bench.ground.store
+    for _ in range(TRIES):
+        async with store.read() as tx:
+            bank = await tx.banks.get(bench.bank.id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None or await bench.readying.shelves.standing(tx, bank, answer):
+                return False
+            before = await state_of(tx, bank)
+        async with store.write() as tx:
+            bank = await tx.banks.get(bench.bank.id)
+            answer = None if bank is None else await found(tx, bank)
+            if bank is None or answer is None:
+                return False
+            if await state_of(tx, bank) == before:
+                return await write(tx, bank, answer)
+    return False

@@ -1,0 +1,73 @@
+"""What is void or over goes, also where no model answers and where no pass runs."""
+
+import pytest
+
+from circadia.records.answer import Dropped
+from circadia.settings.sleeptime import SleeptimeSettings
+from circadia.sleeptime.answers import hygiene
+from circadia.sleeptime.effects import Effects
+from circadia.sleeptime.operation import Ground
+from circadia.sleeptime.operations.precompute import Precompute
+from circadia.sleeptime.publish import Publisher
+from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.runs import SleepParts
+from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.worker import SleepWorker
+from circadia.stores.signals.local import LocalSignals
+from circadia.telemetry.traces import Traces
+from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
+
+
+@pytest.mark.spec("ANS-04")
+async def test_what_is_void_is_dropped_also_while_no_model_answers(one: Hall) -> None:
+    await one.said("I moved last year.")
+    await one.seen()
+    await one.run(tier_mind(expecting(HOME, CAT)))
+    await one.said("Ann moved, she lives in Faro now.")
+    run = await one.begun()
+    ground = Ground(
+        store=one.store, retrieval=one.memory.retrieval, now=one.clock.now(), go_on=_going, run=run,
+        readying=one.readying(),
+    )  # fmt: skip
+    assert await Precompute().close(one.bank, ground) == {"answers_dropped": 2 - len(await one.questions())}
+    assert HOME not in await one.questions()
+
+
+async def _going() -> None:
+    """Nobody waits."""
+
+
+@pytest.mark.spec("ANS-05", "ANS-08")
+async def test_what_is_over_goes_in_each_bank_also_where_no_pass_runs(
+    one: Hall, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(hygiene, "PAGE", 2)
+    await one.said("I moved last year.")
+    await one.seen()
+    await one.run(tier_mind(expecting(HOME, CAT, JOB)))
+    made = await one.ready()
+    await one.used(made[0], HOME)
+    worker = worker_of(one)
+    await worker.step()
+    assert len(await one.ready()) == 3
+    one.clock.advance(24 * 3600)
+    await worker.step()
+    assert await one.ready() == []
+    async with one.store.read() as tx:
+        gone = [await tx.answers.get(one.bank.id, each.id) for each in made]
+        changes = await tx.answers.changed(one.bank.id, after=made[-1].revision)
+    assert [each and (each.dropped, each.text) for each in gone] == 3 * [(Dropped.EXPIRED, "")]
+    assert len(changes.answers) == 3, "other processes learn of it"
+    assert (await one.day()).wasted == 2
+
+
+def worker_of(hall: Hall) -> SleepWorker:
+    """Return a worker on the hall's database, which asks no model."""
+    signals, settings = LocalSignals(), SleeptimeSettings.model_validate({})
+    rows = PassRows(hall.clock, hall.ids, signals)
+    tier = Sleeptime(hall.clock, settings, rows, Publisher(hall.clock, Effects(hall.clock, hall.memory)))
+    parts = SleepParts(
+        store=hall.store, signals=signals, ids=hall.ids, tier=tier, operations=lambda _, __, ___: [],
+        retrieval=hall.memory.retrieval, mind=None, traces=Traces(),
+    )  # fmt: skip
+    return SleepWorker(hall.clock, parts, owner="exe1", alone=True)

@@ -1,0 +1,100 @@
+"""What is written about answers holds in the transaction that writes, which looks at nothing that takes long."""
+
+from collections.abc import AsyncGenerator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from typing import Any, cast
+
+import pytest
+
+from circadia.memory.answers.shelf import Shelves
+from circadia.stores.base import Store, Tx
+from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, tier_mind
+
+pytestmark = pytest.mark.spec("ANS-04")
+
+
+class Watched:
+    """A database that says when a transaction writes, and lets others write before it begins."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.writing = 0
+        self.before: Callable[[], Awaitable[None]] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._store, name)
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Tx]:
+        before, self.before = self.before, None
+        if before is not None:
+            await before()
+        async with self._store.write() as tx:
+            self.writing += 1
+            try:
+                yield tx
+            finally:
+                self.writing -= 1
+
+
+@pytest.fixture
+def looks(one: Hall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """Have the database watched; return how many transactions wrote at each look at what an answer rests on."""
+    watched, found, look = Watched(one.store), list[int](), Shelves.standing
+    one.store = cast("Store", watched)
+
+    async def standing(*args: Any) -> str:
+        found.append(watched.writing)
+        return await look(*args)
+
+    monkeypatch.setattr(Shelves, "standing", standing)
+    return found
+
+
+async def test_nobody_who_writes_waits_for_a_look_at_what_an_answer_rests_on(one: Hall, looks: list[int]) -> None:
+    one.set(sample_share=1.0)
+    await one.said("I moved last year.")
+    await one.seen()
+    await one.run(tier_mind(expecting(HOME)))
+    (answer,) = await one.ready()
+    await one.used(answer, HOME)
+    assert (await one.run(tier_mind())).run.counts == {"answers_judged": 1}
+    assert looks == [0] * len(looks) != []
+
+
+@pytest.mark.parametrize(("news", "kept"), [("Ann moved, she lives in Faro now.", False), ("Tea is at four.", True)])
+async def test_what_is_written_between_the_look_and_the_transaction_is_looked_at_first(
+    one: Hall, looks: list[int], news: str, kept: bool
+) -> None:
+    await one.said("I moved last year.")
+    await one.seen()
+    watched = cast("Watched", one.store)
+    look = Shelves.standing
+
+    async def standing(*args: Any) -> str:
+        why_not = await look(*args)
+        if len(looks) == 1:
+            watched.before = lambda: one.said(news)
+        return why_not
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shelves, "standing", standing)
+        await one.run(tier_mind(expecting(HOME)))
+    assert (await one.questions(), looks) == ([HOME] if kept else [], [0, 0])
+
+
+async def test_a_bank_that_never_rests_keeps_nothing_and_nobody_waits_for_it(one: Hall, looks: list[int]) -> None:
+    await one.said("I moved last year.")
+    await one.seen()
+    watched = cast("Watched", one.store)
+    look = Shelves.standing
+
+    async def standing(*args: Any) -> str:
+        why_not = await look(*args)
+        watched.before = lambda: one.said(f"Tea number {len(looks)} is served.")
+        return why_not
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(Shelves, "standing", standing)
+        await one.run(tier_mind(expecting(CAT)))
+    assert await one.questions() == []
