@@ -13,8 +13,8 @@ HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request."""
 MOST_HEAD_BYTES: Final = 65_536
 """Bytes of all headers of a request together; providers and proxies allow 8 to 32 KiB."""
-MOST_GATHERED_BYTES: Final = 65_536
-"""Bytes of an answer that wait for the end of a turn of the event loop."""
+_INTERIM: Final = b"HTTP/1.1 100"
+_LENGTH: Final = b"\r\ncontent-length: "
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -61,27 +61,37 @@ class _SlimEvent:
 
 
 class _Gathered:
-    """A connection as its requests write to it: what they write in one turn of the event loop is one system call.
+    """A connection as its requests write to it: a head goes out with what follows it, in one system call.
 
-    Head, body and end of most answers come in one turn; a call to the socket for each would cost more than joining.
+    All else goes out at once: to let it wait for the end of a turn of the event loop would cost another turn.
     """
 
-    __slots__ = ("_loop", "_parts", "_size", "_transport")
+    __slots__ = ("_begun", "_head", "_loop", "_transport")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
         self._transport = transport
         self._loop = loop
-        self._parts: list[bytes] = []
-        self._size = 0
+        self._begun = False
+        """Whether the answer's head was written."""
+        self._head = b""
+        """What waits."""
 
     def write(self, data: bytes) -> None:
-        """Send soon; at once where much has gathered, so that the caller's pace is felt."""
-        if not self._parts:
+        """Send: a head with the next part, and at the end of this turn at the latest if it tells no length."""
+        if self._begun:
+            data, self._head = self._head + data, b""
+            if not self._transport.is_closing():
+                self._transport.write(data)
+            return
+        self._begun = not data.startswith(_INTERIM)
+        self._head += data
+        if not self._begun or _LENGTH not in data:  # else its body is at hand
             self._loop.call_soon(self._flush)
-        self._parts.append(data)
-        self._size += len(data)
-        if self._size > MOST_GATHERED_BYTES:
-            self._flush()
+
+    def end(self) -> None:
+        """Send what waits: the answer is whole."""
+        self._flush()
+        self._begun = False
 
     def close(self) -> None:
         """Close, after what was written."""
@@ -105,9 +115,9 @@ class _Gathered:
         return self._transport.get_extra_info(name, default)
 
     def _flush(self) -> None:
-        parts, self._parts, self._size = self._parts, [], 0
-        if parts and not self._transport.is_closing():
-            self._transport.write(parts[0] if len(parts) == 1 else b"".join(parts))
+        head, self._head = self._head, b""
+        if head and not self._transport.is_closing():
+            self._transport.write(head)
 
 
 class Http(HttpToolsProtocol):
@@ -161,6 +171,11 @@ class Http(HttpToolsProtocol):
             self._head_timer.cancel()
             self._head_timer = None
         super().on_headers_complete()
+
+    def on_response_complete(self) -> None:
+        """Send what is left of the answer, and go on."""
+        cast("_Gathered", self.transport).end()
+        super().on_response_complete()
 
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
         self._running = cycle
