@@ -1,0 +1,146 @@
+"""What goes out of a connection, and when."""
+
+import asyncio
+from typing import Any, cast
+
+import pytest
+import uvicorn
+from starlette.types import Receive, Scope, Send
+from uvicorn.server import ServerState
+
+from circadia.server.protocol import Http
+
+GET = b"GET / HTTP/1.1\r\nhost: a\r\n\r\n"
+PLAIN = [(b"content-length", b"5")]
+
+
+class Wire(asyncio.Transport):
+    """A transport that notes each write: each is a system call."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.sent: list[bytes] = []
+        self.closed = False
+
+    def write(self, data: Any) -> None:
+        assert not self.closed
+        self.sent.append(bytes(data))
+
+    def close(self) -> None:
+        self.closed = True
+
+    def is_closing(self) -> bool:
+        return self.closed
+
+    def pause_reading(self) -> None:
+        pass
+
+    def resume_reading(self) -> None:
+        pass
+
+
+class App:
+    """An application that says what it is told to, when it is told to."""
+
+    def __init__(self, *messages: dict[str, Any]) -> None:
+        self.messages = messages
+        self.go_on = asyncio.Semaphore(0)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        for message in self.messages:
+            if message.pop("waits", False):
+                await self.go_on.acquire()
+            if message.pop("reads", False):
+                await receive()
+            await send(message)
+
+
+def start(headers: list[tuple[bytes, bytes]], **more: Any) -> dict[str, Any]:
+    return {"type": "http.response.start", "status": 200, "headers": headers, **more}
+
+
+def body(data: bytes, *, more: bool = False, **how: Any) -> dict[str, Any]:
+    return {"type": "http.response.body", "body": data, "more_body": more, **how}
+
+
+def connected(app: App) -> tuple[Http, Wire]:
+    config = uvicorn.Config(cast("Any", app), loop="asyncio", http=Http, lifespan="off", date_header=False)
+    config.load()
+    config.loaded_app = app
+    protocol, wire = Http(config=config, server_state=ServerState(), app_state={}), Wire()
+    protocol.connection_made(wire)
+    return protocol, wire
+
+
+async def turns(count: int = 4) -> None:
+    for _ in range(count):
+        await asyncio.sleep(0)
+
+
+async def test_an_answer_in_one_piece_is_one_write() -> None:
+    protocol, wire = connected(App(start(PLAIN), body(b"hello")))
+    for number in (1, 2):
+        protocol.data_received(GET)
+        await turns()
+        assert len(wire.sent) == number
+        assert wire.sent[-1].startswith(b"HTTP/1.1 200 OK\r\n")
+        assert wire.sent[-1].endswith(b"\r\n\r\nhello")
+        protocol.app = App(start(PLAIN), body(b"hello"))
+    protocol.connection_lost(None)
+
+
+async def test_the_head_of_a_stream_waits_for_nothing_and_each_part_goes_out_at_once() -> None:
+    app = App(start([]), body(b"one", more=True, waits=True), body(b"two", more=True, waits=True), body(b"", waits=True))
+    protocol, wire = connected(app)
+    protocol.data_received(GET)
+    await turns()
+    assert len(wire.sent) == 1
+    assert wire.sent[0].endswith(b"transfer-encoding: chunked\r\n\r\n")
+    for part in (b"3\r\none\r\n", b"3\r\ntwo\r\n", b"0\r\n\r\n"):
+        app.go_on.release()
+        await turns()
+        assert wire.sent[-1] == part
+    assert len(wire.sent) == 4
+    protocol.connection_lost(None)
+
+
+async def test_the_head_of_a_stream_goes_out_with_a_part_that_is_at_hand() -> None:
+    protocol, wire = connected(App(start([]), body(b"one", more=True), body(b"")))
+    protocol.data_received(GET)
+    await turns()
+    assert len(wire.sent) == 2
+    assert wire.sent[0].endswith(b"\r\n\r\n3\r\none\r\n")
+    protocol.connection_lost(None)
+
+
+@pytest.mark.parametrize("ends", [b"", b"connection: close\r\n"])
+async def test_a_head_with_a_length_and_no_body_goes_out_with_the_end(ends: bytes) -> None:
+    protocol, wire = connected(App(start(PLAIN), body(b"")))
+    protocol.data_received(b"HEAD / HTTP/1.1\r\nhost: a\r\n" + ends + b"\r\n")
+    await turns()
+    assert b"".join(wire.sent).endswith(b"content-length: 5\r\n" + ends + b"\r\n")
+    assert wire.closed == bool(ends)
+    protocol.connection_lost(None)
+
+
+async def test_a_caller_that_waits_for_leave_to_send_gets_it_at_once() -> None:
+    protocol, wire = connected(App(start(PLAIN, reads=True), body(b"hello")))
+    protocol.data_received(b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 2\r\nexpect: 100-continue\r\n\r\n")
+    await turns()
+    assert wire.sent == [b"HTTP/1.1 100 Continue\r\n\r\n"]
+    protocol.data_received(b"{}")
+    await turns()
+    assert wire.sent[1].endswith(b"hello")
+    protocol.connection_lost(None)
+
+
+async def test_what_waits_is_not_written_to_a_connection_that_is_closing() -> None:
+    protocol, wire = connected(App(start(PLAIN), body(b"hello", waits=True)))
+    protocol.data_received(GET)
+    await turns()
+    assert wire.sent == [], "its body is at hand, as a rule"
+    wire.closed = True
+    protocol.shutdown()
+    await turns()
+    assert wire.sent == []
+    protocol.connection_lost(None)
