@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import AsyncGenerator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 import orjson
@@ -45,7 +45,7 @@ from circadia.sleeptime.passes import Outcome, Running
 from circadia.sleeptime.publish import Publisher
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.testing.clock import ManualClock
+from circadia.testing.clock import START, ManualClock
 from circadia.testing.mind import ScriptedMind
 from circadia.testing.upstream import MockUpstream
 from tests.wake.fleet import CountedIds
@@ -80,10 +80,12 @@ def tier_mind(*answers: BaseModel | Unusable, alike: bool | Unusable = True) -> 
 class Hall:
     """A bank `ann` with blocks and turns; an agent `guide` that is bound to it; its provider."""
 
-    def __init__(self, store: Store, up: MockUpstream, provider: Provider, embedder: BundledEmbedder) -> None:
+    def __init__(
+        self, store: Store, up: MockUpstream, provider: Provider, embedder: BundledEmbedder, start: datetime
+    ) -> None:
         self.store = store
         self.up = up
-        self.clock = ManualClock()
+        self.clock = ManualClock(start)
         self.ids = CountedIds()
         self.memory = memory_tier(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), embedder)
         self.words = embedder
@@ -261,30 +263,32 @@ class Hall:
 
 
 @asynccontextmanager
+async def provided(up: MockUpstream, clock: Clock) -> AsyncGenerator[Provider]:
+    """Give a running mock provider as the gateway has it."""
+    given = UpstreamSettings.model_validate({"base_url": up.base_url})
+    pool = Pool(
+        Origin.of(up.base_url), provider_headers("mock", given, "sk-mock"), None, max_connections=4,
+        connect_timeout_seconds=5, answer_timeout_seconds=5,
+    )  # fmt: skip
+    try:
+        yield Provider(
+            upstream=Upstream("mock", given, "sk-mock", pool, clock, max_answer_bytes=10**6),
+            dialects=dialects("openai"), prices=PriceList(base_url=up.base_url, api="openai"), rules=(),
+        )  # fmt: skip
+    finally:
+        await pool.close()
+
+
+@asynccontextmanager
 async def hall(
     store: Store, embedder: BundledEmbedder, reply: str | Callable[[dict[str, Any]], str] | None = None,
-    clock: Clock | None = None,
+    start: datetime = START,
 ) -> AsyncGenerator[Hall]:  # fmt: skip
     """Give a hall with a provider that says `reply`, or else the question with its context."""
-    async with MockUpstream(key="sk-mock", reply=reply) as up:
-        given = UpstreamSettings.model_validate({"base_url": up.base_url})
-        pool = Pool(
-            Origin.of(up.base_url), provider_headers("mock", given, "sk-mock"), None, max_connections=4,
-            connect_timeout_seconds=5, answer_timeout_seconds=5,
-        )  # fmt: skip
-        made = Hall(
-            store, up,
-            Provider(
-                upstream=Upstream("mock", given, "sk-mock", pool, clock or ManualClock(), max_answer_bytes=10**6),
-                dialects=dialects("openai"), prices=PriceList(base_url=up.base_url, api="openai"), rules=(),
-            ),
-            embedder,
-        )  # fmt: skip
+    async with MockUpstream(key="sk-mock", reply=reply) as up, provided(up, ManualClock()) as provider:
+        made = Hall(store, up, provider, embedder, start)
         await made.begin()
-        try:
-            yield made
-        finally:
-            await pool.close()
+        yield made
 
 
 def sent(up: MockUpstream) -> Sequence[Mapping[str, Any]]:

@@ -1,0 +1,139 @@
+"""A process that makes answers ready in a pass until it is killed; it tells on its output what it asks and writes.
+
+A line is `asked` with what a model is asked, `wrote` for each transaction, or `ended` with how the pass has ended.
+"""
+
+import asyncio
+import sys
+from collections.abc import AsyncGenerator, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from pathlib import Path
+from typing import Any, Final
+from uuid import uuid4
+
+from pydantic import BaseModel
+
+from circadia.clock import SystemClock, system_milliseconds
+from circadia.gateway.ahead import AheadOfCalls
+from circadia.gateway.model_call import Provider
+from circadia.ids import RandomIds
+from circadia.llm.mind import Prompt
+from circadia.memory.answers.likeness import fitted
+from circadia.memory.answers.shelf import Shelves
+from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.server.remembering import memory_tier
+from circadia.settings import Settings
+from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
+from circadia.sleeptime import rows
+from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.answers.phrasing import Predictions
+from circadia.sleeptime.effects import Effects
+from circadia.sleeptime.operation import Operation
+from circadia.sleeptime.operations.precompute import Precompute
+from circadia.sleeptime.publish import Publisher
+from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.runs import SleepParts
+from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.worker import SleepWorker
+from circadia.stores.base import Store, Tx
+from circadia.stores.postgres import open_postgres
+from circadia.stores.signals.local import LocalSignals
+from circadia.stores.sqlite import open_sqlite
+from circadia.testing.mind import ScriptedMind
+from circadia.testing.upstream import MockUpstream
+from tests.sleeptime.answers_stand import CAT, HOME, JOB, expecting, provided
+
+EXPECTED: Final[Mapping[str, Predictions]] = {
+    "guide": expecting(
+        (HOME, "In which city does Ann live?"),
+        (CAT, "What's the name of the cat of Ann?"),
+        (JOB, "What company does Ann work for?"),
+    ),
+    "clerk": expecting((JOB, "What company does Ann work for?"), (HOME, "In which city does Ann live?")),
+}
+"""What the tier's model expects of each agent."""
+ATTEMPTS: Final = 10_000
+"""Deaths after which a pass is given up: none of those here, each of which comes at another point of its work."""
+
+
+class Telling:
+    """A store that tells of each transaction that it has written."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.ping = store.ping
+        self.close = store.close
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Tx]:
+        """Write, and tell of it."""
+        async with self._store.write() as tx:
+            yield tx
+        print("wrote", flush=True)
+
+    def read(self) -> AbstractAsyncContextManager[Tx]:
+        """Read."""
+        return self._store.read()
+
+
+def foreseen(prompt: Prompt, _: type[BaseModel]) -> Predictions:
+    """Expect questions, and tell of it."""
+    name = next(each for each in EXPECTED if f"is called {each}." in prompt.data)
+    print(f"asked {name}", flush=True)
+    return EXPECTED[name]
+
+
+def answered(body: Mapping[str, Any]) -> str:
+    """Answer a question as nobody does twice, and tell of it."""
+    rules, *_, said = (str(each["content"]) for each in body["messages"])
+    name = next(each for each in EXPECTED if f"You are {each}." in rules)
+    asked = f"{name}: {said.splitlines()[0]}"
+    print(f"asked {asked}", flush=True)
+    return f"{asked} {uuid4()}"
+
+
+def does(_: SleepPolicySettings, __: bool, ___: Sequence[str]) -> Sequence[Operation]:
+    """Return what passes do."""
+    return [Precompute()]
+
+
+def worker(store: Store, provider: Provider) -> SleepWorker:
+    """Return what works passes through."""
+    clock, ids, signals = SystemClock(), RandomIds(system_milliseconds), LocalSignals()
+    given = Settings.model_validate({})
+    memory = memory_tier(given, clock, ids, signals, None)
+    settings = SleeptimeSettings.model_validate({"idle_seconds": 0, "passes_per_hour": 1000})
+    tier = Sleeptime(clock, settings, PassRows(clock, ids, signals), Publisher(clock, Effects(clock, memory)))
+    readying = Readying(
+        ahead=AheadOfCalls(clock, store, memory, {"mock": provider}), settings=given.answers, clock=clock, ids=ids,
+        shelves=Shelves(clock, memory.retrieval, BundledEmbedder(), fitted, given.answers),
+    )  # fmt: skip
+    parts = SleepParts(
+        store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,
+        mind=ScriptedMind(foreseen), readying=readying,
+    )  # fmt: skip
+    # What a killed process had taken is taken over at once, instead of after its lease: it is alone.
+    return SleepWorker(clock, parts, owner=ids.new("exe"), alone=True)
+
+
+async def main(place: str) -> None:
+    """Work until a pass has ended, or for ever."""
+    rows.ATTEMPTS = ATTEMPTS
+    store = Telling(await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place))))
+    async with MockUpstream(key="sk-mock", reply=answered) as up, provided(up, SystemClock()) as provider:
+        working_on = worker(store, provider)
+        working = asyncio.create_task(working_on.run())
+        while True:
+            async with store.read() as tx:
+                found = await tx.passes.every()
+            if found and not any(run.open for run in found):
+                print(f"ended {found[0].status.value}", flush=True)
+                break
+            await asyncio.sleep(0.05)
+        working.cancel()
+        await working_on.drain()
+    await store.close()
+
+
+if __name__ == "__main__":
+    asyncio.run(main(sys.argv[1]))
