@@ -90,7 +90,9 @@ async def test_an_answer_in_one_piece_is_one_write() -> None:
 
 
 async def test_the_head_of_a_stream_waits_for_nothing_and_each_part_goes_out_at_once() -> None:
-    app = App(start([]), body(b"one", more=True, waits=True), body(b"two", more=True, waits=True), body(b"", waits=True))
+    app = App(
+        start([]), body(b"one", more=True, waits=True), body(b"two", more=True, waits=True), body(b"", waits=True)
+    )
     protocol, wire = connected(app)
     protocol.data_received(GET)
     await turns()

@@ -35,7 +35,7 @@ class AnswersSettings(Section):
     max_megabytes: float = Field(64.0, gt=0, le=MOST, description="What they take at most.")
     max_per_agent: int = Field(2_000, ge=1, le=MOST, description="Those of one agent in a bank at most.")
     serve_confidence: float = Field(
-        0.85, ge=0, le=1, description="How sure it must be that both questions ask for the same, to serve the answer."
+        0.8, ge=0, le=1, description="How sure it must be that both questions ask for the same, to serve the answer."
     )
     hint_confidence: float = Field(0.6, ge=0, le=1, description="The same, to show it as a hint.")
     entry_confidence: float = Field(

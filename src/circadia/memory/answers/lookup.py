@@ -55,7 +55,7 @@ class Way(StrEnum):
 class Bars:
     """What is enough, each from 0 to 1."""
 
-    hit: float = 0.85
+    hit: float = 0.8
     """Confidence of the match for a hit; what it lets through `python -m benchmarks answers_pairs` tells."""
     hint: float = 0.6
     """Confidence of the match for a hint."""
