@@ -101,7 +101,7 @@ async def test_where_there_is_nothing_to_forget_only_what_is_ready_goes(world: W
         assert await forgotten(world, ids) == Forgotten(episodes=0, notes=0, versions=0)
         async with world.store.read() as tx:
             of = world.bank.id
-            left = (await tx.answers.live(of), await tx.answers.uses(of), await tx.answers.frames(of))
+            left = (await tx.answers.live(of), await tx.answers.uses(of), await tx.answers.seen(of))
         assert [*map(len, left)] == [0, 0, 0], "something may have been asked and answered that is no episode"
         assert (await world.present()).generation > generation, "and what is being made of it is not kept"
     assert await all_there_is(world, world.bank) == before
