@@ -6,9 +6,9 @@ import json
 import platform
 import shutil
 import subprocess
+from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -95,17 +95,24 @@ def _exchange(process: subprocess.Popen[bytes], given: dict[str, Any]) -> bytes:
     return process.stdout.readline()
 
 
-@cache
-def _program(script: str) -> NodeProgram:
-    program = NodeProgram(script)
-    atexit.register(program.kill)
-    return program
+_idle: defaultdict[str, list[NodeProgram]] = defaultdict(list)
+"""Those that make no call now, by their script."""
 
 
 async def run_node(script: str, **given: Any) -> Said:
     """Have a script make the call that the JSON document describes, and return what it printed.
 
+    Calls at the same time are made by processes of their own.
+
     Raises:
         NodeFailed: the SDK raised.
     """
-    return await _program(script).run(given)
+    programs = _idle[script]
+    if not programs:
+        programs.append(NodeProgram(script))
+        atexit.register(programs[-1].kill)
+    program = programs.pop()
+    try:
+        return await program.run(given)
+    finally:
+        programs.append(program)
