@@ -43,7 +43,7 @@ async def test_where_nothing_may_be_kept_of_what_is_said_no_question_is_written(
 
 @pytest.mark.spec("ANS-07")
 async def test_a_question_with_a_secret_in_it_is_answered_and_not_written_down(tmp_path: Path) -> None:
-    secret = "Is the password: hunter22 still right for the shed of Ann?"
+    secret = "Is the password: hunter22 still right for the garden gate?"
     async with readied(tmp_path) as ann:
         frame = await ann.frame(chat(OTHER))
         await ann.put(frame)
