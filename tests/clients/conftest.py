@@ -14,11 +14,11 @@ from circadia.testing.mcp_upstream import MockMcpServer
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.server_process import CircadiaProcess
 
-GRACE_SECONDS = 0.1
-SILENT_SECONDS = 0.2
-KEEP_ALIVE_SECONDS = 0.1
-LONG_ENOUGH_SECONDS = 0.5
-"""A hold this old is past both limits; once it is opened too, it has had a sign of life and mostly several."""
+GRACE_SECONDS = 0.2
+SILENT_SECONDS = 0.5
+KEEP_ALIVE_SECONDS = 0.2
+LONG_ENOUGH_SECONDS = 1.0
+"""A hold this old is past both limits and, once it is opened, has had several signs of life."""
 PROVIDER_KEY = "key-of-the-provider"
 REPLY = "the right answer"
 CHILD = [sys.executable, "-m", "circadia.testing.mcp_upstream", "--stdio"]

@@ -12,7 +12,7 @@ from tests.clients.node_program import NodeFailed
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 PATIENCE_MILLISECONDS = 1000
-PAST_PATIENCE_SECONDS = 1.25
+PAST_PATIENCE_SECONDS = 2.5
 CLIENTS = [pytest.param(client, id=client.name) for client in mcp_clients()]
 SERVERS = [pytest.param("/mcp/tools", id="http"), pytest.param("/mcp/child", id="stdio")]
 

@@ -157,10 +157,10 @@ class Answering:
         self._check = check
         self.histories: Final = Histories()
 
-    def asked(self, call: ModelCall, user: str | None, body: bytes, *, late: bool) -> Asked | None:
+    def asked(self, call: ModelCall, user: str | None, body: bytes, *, held: bool) -> Asked | None:
         """Return the question of a call for which ready answers are looked up; none if none are.
 
-        `late` says that something was said that the bank does not know, or the model is to be told.
+        The model of a call that was `held` may be told of it, so its answer is no ready one.
         """
         policy, voice = call.agent.policy, call.dialect.voice
         if voice is None or not wanted(policy) or not call.route.generates or _fresh(call.headers):
@@ -177,7 +177,7 @@ class Answering:
         return Asked(
             call=call, framed=framed, user=user,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed)),
-            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not late,
+            serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
         )  # fmt: skip
 
     async def found(self, tx: Tx, bank: Bank, asked: Asked) -> Lookup:

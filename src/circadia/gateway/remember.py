@@ -9,6 +9,7 @@ import logging
 import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from hashlib import blake2b
 from itertools import chain
 from typing import Final
@@ -30,7 +31,6 @@ from circadia.memory.banks import USER
 from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.memory.uses import Uses
 from circadia.records.agent import AgentPolicy
-from circadia.records.answer import AnswerMode
 from circadia.records.bank import Trust
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -128,8 +128,9 @@ class Remembering:
                 return Prepared(body=body)
             if keeps:
                 told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now())
-            late = held or not await self._settled(turn)
-            asked = self._answering.asked(call, turn.user, body, late=late)
+            asked = self._answering.asked(call, turn.user, body, held=held)
+            if asked is not None and asked.serves and not await self._exchanges.settle(policy, turn.user):
+                asked = replace(asked, serves=False)  # something was said that the bank does not know
             if injects or asked is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
                     given = await self._injection.into(call, turn, prompt, body, asked)
@@ -188,13 +189,6 @@ class Remembering:
             session, user = self._awaited.get((call.agent.id, handle), (handle, None))
             answer = self._answered(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
             self._keep(call, session, user, answer)
-
-    async def _settled(self, turn: Turn) -> bool:
-        """Return whether the bank knows what was said before; where a ready answer may be served, it is told now."""
-        policy = turn.agent.policy
-        if policy.answers is AnswerMode.SERVE:
-            return await self._exchanges.settle(policy, turn.user)
-        return self._exchanges.settled(policy, turn.user)
 
     def _note(self, lookup: Lookup, hashes: Sequence[str]) -> None:
         try:
