@@ -3,7 +3,6 @@
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Final
 
 import pytest
 
@@ -11,9 +10,6 @@ from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.database_file import put_database
-
-GROUP_SECONDS: Final = 60.0
-"""So long that a slow machine does not end a group before its test does."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,8 +24,8 @@ class Database:
     async def open(self) -> Store:
         """Open one more store on it."""
         if self.dialect == "sqlite":
-            return await open_sqlite(Path(self.place), group_seconds=GROUP_SECONDS)
-        return await open_postgres(self.place, group_seconds=GROUP_SECONDS)
+            return await open_sqlite(Path(self.place))
+        return await open_postgres(self.place)
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

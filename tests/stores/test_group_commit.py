@@ -1,4 +1,4 @@
-"""How the writer groups blocks, seen from the connection."""
+"""How the writer runs blocks and makes them durable, seen from the connection."""
 
 import asyncio
 from collections.abc import Callable, Sequence
@@ -8,7 +8,8 @@ import pytest
 from sqlalchemy import Connection
 
 from circadia.errors import StorageUnavailable
-from circadia.stores.sql.group_commit import Block, Writer
+from circadia.stores.sql import group_commit
+from circadia.stores.sql.group_commit import FULL_BLOCKS, GROUP_BLOCKS, Block, Writer
 from circadia.stores.sql.link import Openings
 
 T = TypeVar("T")
@@ -23,21 +24,26 @@ class FakeLink:
         self.sent: list[str] = []
         self.fail_on: str | None = None
         self.at_once = False
-        """Whether work is done without a wait, as SQLite's is; commits are always waited for."""
-        self.committing = asyncio.Event()
-        self.may_commit = asyncio.Event()
-        self.may_commit.set()
+        """Whether statements are done without a wait, as SQLite's are."""
+        self.syncing = asyncio.Event()
+        self.may_sync = asyncio.Event()
+        self.may_sync.set()
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         self.sent += first
-        if not self.at_once or "COMMIT" in first:
+        if not self.at_once:
             await asyncio.sleep(0)
         if self.fail_on in first:
             raise StorageUnavailable(f"no {self.fail_on}")
-        if "COMMIT" in first:
-            self.committing.set()
-            await self.may_commit.wait()
         return work(cast("Connection", None))
+
+    async def sync(self) -> None:
+        self.sent.append("sync")
+        self.syncing.set()
+        await self.may_sync.wait()
+        self.sent.append("synced")
+        if self.fail_on == f"sync {self.sent.count('sync')}":
+            raise StorageUnavailable("no sync")
 
     def finish(self) -> None:
         self.sent.append("ROLLBACK")
@@ -56,6 +62,12 @@ def writer(link: FakeLink) -> Writer:
     return Writer(link, OPENINGS)
 
 
+@pytest.fixture(autouse=True)
+def no_hurry(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A slow machine does not end a group before its test does."""
+    monkeypatch.setattr(group_commit, "FULL_SECONDS", 60.0)
+
+
 async def put(writer: Writer, link: FakeLink, tag: str, *, fails: bool = False) -> None:
     """Run a block whose only statement is `tag`."""
     async with Block(writer) as block:
@@ -64,9 +76,9 @@ async def put(writer: Writer, link: FakeLink, tag: str, *, fails: bool = False) 
             raise LookupError
 
 
-async def test_a_block_alone_needs_no_savepoint(writer: Writer, link: FakeLink) -> None:
+async def test_a_block_alone_is_committed_and_synced(writer: Writer, link: FakeLink) -> None:
     await put(writer, link, "one")
-    assert link.sent == ["BEGIN", "one", "COMMIT"]
+    assert link.sent == ["BEGIN", "one", "COMMIT", "sync", "synced"]
 
 
 async def test_a_block_that_sends_nothing_costs_nothing(writer: Writer, link: FakeLink) -> None:
@@ -81,7 +93,7 @@ async def test_blocks_that_wait_share_a_commit_each_on_its_savepoint(writer: Wri
         *("BEGIN", "one"),
         *("SAVEPOINT block", "two"),
         *("RELEASE SAVEPOINT block", "SAVEPOINT block", "three"),
-        "COMMIT",
+        *("COMMIT", "sync", "synced"),
     ]
 
 
@@ -96,28 +108,35 @@ async def test_a_block_that_fails_goes_back_to_its_savepoint(writer: Writer, lin
         *("BEGIN", "one"),
         *("SAVEPOINT block", "two", "ROLLBACK TO SAVEPOINT block"),
         *("RELEASE SAVEPOINT block", "SAVEPOINT block", "three"),
-        "COMMIT",
+        *("COMMIT", "sync", "synced"),
     ]
 
 
 async def test_a_first_block_that_fails_takes_the_empty_transaction_with_it(writer: Writer, link: FakeLink) -> None:
     await asyncio.gather(put(writer, link, "one", fails=True), put(writer, link, "two"), return_exceptions=True)
-    assert link.sent == ["BEGIN", "one", "ROLLBACK", "BEGIN", "two", "COMMIT"]
+    assert link.sent == ["BEGIN", "one", "ROLLBACK", "BEGIN", "two", "COMMIT", "sync", "synced"]
 
 
-async def test_blocks_that_come_during_a_commit_form_the_next_group(writer: Writer, link: FakeLink) -> None:
-    link.may_commit.clear()
+async def test_a_block_that_nobody_waits_behind_is_committed_during_a_sync_and_shares_the_next(
+    writer: Writer, link: FakeLink
+) -> None:
+    link.may_sync.clear()
     first = asyncio.create_task(put(writer, link, "one"))
-    await link.committing.wait()
-    others = [asyncio.create_task(put(writer, link, tag)) for tag in ("two", "three")]
-    await asyncio.sleep(0)
-    assert link.sent == ["BEGIN", "one", "COMMIT"]
-    link.may_commit.set()
-    await asyncio.gather(first, *others)
-    assert link.sent[3:] == ["BEGIN", "two", "SAVEPOINT block", "three", "COMMIT"]
+    await link.syncing.wait()
+    others = [first]
+    for commits, tag in enumerate(("two", "three"), start=2):
+        others.append(asyncio.create_task(put(writer, link, tag)))
+        async with asyncio.timeout(10):
+            while link.sent.count("COMMIT") < commits:
+                await asyncio.sleep(0)
+    assert link.sent[3:] == ["sync", "BEGIN", "two", "COMMIT", "BEGIN", "three", "COMMIT"]
+    assert not any(task.done() for task in others)
+    link.may_sync.set()
+    await asyncio.gather(*others)
+    assert link.sent[10:] == ["synced", "sync", "synced"]
 
 
-async def test_blocks_that_one_commit_let_go_form_the_next_group_though_none_waits_for_another(
+async def test_blocks_that_one_sync_let_go_form_the_next_group_though_none_waits_for_another(
     writer: Writer, link: FakeLink
 ) -> None:
     link.at_once = True
@@ -129,18 +148,32 @@ async def test_blocks_that_one_commit_let_go_form_the_next_group_though_none_wai
     await asyncio.gather(twice("a"), twice("b"), twice("c"))
     assert link.sent == [
         "BEGIN", "a1", "SAVEPOINT block", "b1", "RELEASE SAVEPOINT block", "SAVEPOINT block", "c1", "COMMIT",
+        "sync", "synced",
         "BEGIN", "a2", "SAVEPOINT block", "b2", "RELEASE SAVEPOINT block", "SAVEPOINT block", "c2", "COMMIT",
+        "sync", "synced",
     ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("blocks", "seconds", "commits"), [(4, 60.0, 3), (128, 60.0, 1), (128, 0.0, 12)])
-async def test_a_group_ends_at_its_bound_of_blocks_or_of_age(
-    link: FakeLink, blocks: int, seconds: float, commits: int
+async def test_a_group_is_committed_at_few_blocks_while_the_disk_is_idle_and_at_many_while_it_is_busy(
+    writer: Writer, link: FakeLink
 ) -> None:
-    writer = Writer(link, OPENINGS, blocks=blocks, seconds=seconds)
+    link.may_sync.clear()
+    blocks = [asyncio.create_task(put(writer, link, "x")) for _ in range(GROUP_BLOCKS + FULL_BLOCKS + 2)]
+    async with asyncio.timeout(10):
+        while link.sent.count("COMMIT") < 3:
+            await asyncio.sleep(0)
+    groups = [group.split().count("x") for group in " ".join(link.sent).split("COMMIT")]
+    assert groups == [GROUP_BLOCKS, FULL_BLOCKS, 2, 0]
+    link.may_sync.set()
+    await asyncio.gather(*blocks)
+
+
+async def test_a_group_takes_no_more_when_it_is_old(
+    writer: Writer, link: FakeLink, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(group_commit, "FULL_SECONDS", 0.0)
     await asyncio.gather(*(put(writer, link, "x") for _ in range(12)))
-    assert link.sent.count("COMMIT") == commits
-    assert link.sent.count("x") == 12
+    assert link.sent.count("COMMIT") == 12
 
 
 async def test_a_commit_that_fails_fails_the_whole_group_and_runs_no_act(writer: Writer, link: FakeLink) -> None:
@@ -153,12 +186,36 @@ async def test_a_commit_that_fails_fails_the_whole_group_and_runs_no_act(writer:
 
     link.fail_on = "COMMIT"
     results = await asyncio.gather(*(block(tag) for tag in ("one", "two")), return_exceptions=True)
-    assert [type(result) for result in results] == [StorageUnavailable] * 2
+    assert [str(result) for result in results] == ["the commit failed: no COMMIT"] * 2
     assert acts == []
     assert link.sent[-2:] == ["COMMIT", "(closed)"]
     link.fail_on = None
     await block("three")
     assert acts == ["three"]
+
+
+async def test_a_sync_that_fails_fails_those_that_share_it_and_runs_no_act(writer: Writer, link: FakeLink) -> None:
+    acts: list[str] = []
+
+    async def block(tag: str) -> None:
+        async with Block(writer) as block:
+            block.after_commit(lambda: acts.append(tag))
+            await block.run(lambda connection: link.sent.append(tag))
+
+    link.may_sync.clear()
+    first = asyncio.create_task(block("one"))
+    await link.syncing.wait()
+    others = [asyncio.create_task(block(tag)) for tag in ("two", "three")]
+    async with asyncio.timeout(10):
+        while link.sent.count("COMMIT") < 2:
+            await asyncio.sleep(0)
+    link.fail_on = "sync 2"
+    link.may_sync.set()
+    await first
+    assert [type(each) for each in await asyncio.gather(*others, return_exceptions=True)] == [StorageUnavailable] * 2
+    assert acts == ["one"]
+    await block("four")
+    assert acts == ["one", "four"]
 
 
 async def test_a_transaction_lost_under_a_block_fails_those_that_had_ended_and_not_those_that_wait(
@@ -172,7 +229,7 @@ async def test_a_transaction_lost_under_a_block_fails_those_that_had_ended_and_n
         return_exceptions=True,
     )
     assert [type(result) for result in results] == [StorageUnavailable, LookupError, type(None)]
-    assert link.sent[-3:] == ["BEGIN", "three", "COMMIT"]
+    assert link.sent[-5:] == ["BEGIN", "three", "COMMIT", "sync", "synced"]
 
 
 async def test_a_block_that_cannot_begin_is_refused_and_the_next_tries_anew(writer: Writer, link: FakeLink) -> None:
@@ -181,7 +238,7 @@ async def test_a_block_that_cannot_begin_is_refused_and_the_next_tries_anew(writ
         await put(writer, link, "one")
     link.fail_on = None
     await put(writer, link, "two")
-    assert link.sent == ["BEGIN", "ROLLBACK", "BEGIN", "two", "COMMIT"]
+    assert link.sent == ["BEGIN", "ROLLBACK", "BEGIN", "two", "COMMIT", "sync", "synced"]
 
 
 async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(writer: Writer, link: FakeLink) -> None:
@@ -190,7 +247,20 @@ async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(write
             await block.run(lambda connection: link.sent.append("one"))
             two, three = (asyncio.create_task(put(writer, link, tag)) for tag in ("two", "three"))
             await asyncio.sleep(0)
-            asyncio.get_running_loop().call_soon(two.cancel)  # runs after the turn was given and before it is taken
+            asyncio.get_running_loop().call_soon(two.cancel)  # runs before the turn is given and taken
         await three
     assert two.cancelled()
-    assert link.sent == ["BEGIN", "one", "SAVEPOINT block", "three", "COMMIT"]
+    assert link.sent == ["BEGIN", "one", "SAVEPOINT block", "three", "COMMIT", "sync", "synced"]
+
+
+async def test_a_store_that_is_closed_lets_what_runs_end_first(writer: Writer, link: FakeLink) -> None:
+    link.may_sync.clear()
+    first = asyncio.create_task(put(writer, link, "one"))
+    await link.syncing.wait()
+    closing = asyncio.create_task(writer.close())
+    await asyncio.sleep(0)
+    with pytest.raises(StorageUnavailable, match="closed"):
+        await put(writer, link, "two")
+    link.may_sync.set()
+    await asyncio.gather(first, closing)
+    assert link.sent[-2:] == ["synced", "(closed)"]

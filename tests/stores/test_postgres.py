@@ -1,7 +1,7 @@
 """What is PostgreSQL's own: connections that are lost, and its settings."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 
 import pytest
 from sqlalchemy import Connection
@@ -17,7 +17,7 @@ CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE appli
 
 @pytest.fixture
 async def store(postgres_url: str) -> AsyncIterator[SqlStore]:
-    store = await open_postgres(postgres_url, group_seconds=60.0)
+    store = await open_postgres(postgres_url)
     yield store
     await store.close()
 
@@ -28,12 +28,48 @@ async def put(store: SqlStore, tag: object) -> None:
 
 
 @pytest.mark.spec("GATE-92")
-async def test_the_writer_commits_to_the_disk_whatever_the_server_is_set_to(store: SqlStore) -> None:
-    def setting(connection: Connection) -> object:
-        return connection.exec_driver_sql("SHOW synchronous_commit").scalar()
+async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wait(store: SqlStore) -> None:
+    def asked(question: str) -> Callable[[Connection], object]:
+        return lambda connection: connection.exec_driver_sql(question).scalar()
 
-    assert await store.writer.link.run(setting, first=("BEGIN",), opens=True) == "on"
-    store.writer.link.finish()
+    async def answer(question: str) -> object:
+        try:
+            return await store.writer.link.run(asked(question), first=("BEGIN",), opens=True)
+        finally:
+            store.writer.link.finish()
+
+    assert await answer("SHOW synchronous_commit") == "off"
+    for tag in range(20):
+        async with store.write() as tx:
+            await sent(tx, tag)
+            written = await store.writer.link.run(asked("SELECT pg_current_wal_insert_lsn()::text"))
+        assert await answer(f"SELECT pg_current_wal_flush_lsn() >= '{written}'") is True
+
+
+async def test_what_was_committed_by_a_server_that_died_is_not_acknowledged_by_the_next(
+    store: SqlStore, postgres_server: PostgresServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A sync of the new server tells nothing of what the old one had not yet written."""
+    await put(store, 1)
+    link, sync, may_sync, asked = store.writer.link, store.writer.link.sync, asyncio.Event(), asyncio.Event()
+
+    async def late() -> None:
+        asked.set()
+        await may_sync.wait()
+        await sync()
+
+    monkeypatch.setattr(link, "sync", late)
+    unsure = asyncio.create_task(put(store, 2))
+    await asked.wait()
+    await postgres_server.execute(CUT)
+    later = asyncio.create_task(put(store, 3))  # on new connections
+    async with asyncio.timeout(30):
+        while await tags(store) != [1, 2, 3]:
+            await asyncio.sleep(0)
+    may_sync.set()
+    found = await asyncio.gather(unsure, later, return_exceptions=True)
+    assert isinstance(found[0], StorageUnavailable)
+    await put(store, 4)
 
 
 async def test_a_server_that_was_restarted_is_used_again(store: SqlStore, postgres_server: PostgresServer) -> None:
@@ -60,7 +96,7 @@ async def test_a_restart_that_nobody_noticed_costs_nothing(store: SqlStore, post
     assert await tags(store) == [1, 2]
 
 
-async def test_a_connection_cut_under_a_group_fails_its_blocks_and_not_the_next(
+async def test_a_connection_cut_under_a_block_fails_it_and_not_the_next(
     store: SqlStore, postgres_server: PostgresServer
 ) -> None:
     held, go_on, told = asyncio.Event(), asyncio.Event(), list[str]()
@@ -69,28 +105,23 @@ async def test_a_connection_cut_under_a_group_fails_its_blocks_and_not_the_next(
         async with store.write() as tx:
             tx.after_commit(lambda: told.append("first"))
             await sent(tx, "first")
-            await asyncio.sleep(0)
-
-    async def second() -> None:
-        async with store.write() as tx:
-            await sent(tx, "second")
             held.set()
             await go_on.wait()
-            await sent(tx, "second")
+            await sent(tx, "first")
 
-    tasks = [asyncio.create_task(first()), asyncio.create_task(second())]
+    task = asyncio.create_task(first())
     await held.wait()
-    third = asyncio.create_task(put(store, "third"))
+    second = asyncio.create_task(put(store, "second"))
     await postgres_server.execute(CUT)
     go_on.set()
-    results = await asyncio.gather(*tasks, return_exceptions=True)
-    assert [type(result) for result in results] == [StorageUnavailable] * 2
-    await third
+    with pytest.raises(StorageUnavailable):
+        await task
+    await second
     assert told == []
-    assert await tags(store) == ["third"]
+    assert await tags(store) == ["second"]
 
 
-async def test_a_connection_cut_before_the_commit_fails_the_group(
+async def test_a_connection_cut_before_the_commit_fails_the_block(
     store: SqlStore, postgres_server: PostgresServer
 ) -> None:
     async def block() -> None:
@@ -105,7 +136,7 @@ async def test_a_connection_cut_before_the_commit_fails_the_group(
     assert await tags(store) == [2]
 
 
-async def test_a_commit_that_the_server_turns_into_a_rollback_fails_the_group(store: SqlStore) -> None:
+async def test_a_commit_that_the_server_turns_into_a_rollback_fails_the_block(store: SqlStore) -> None:
     """A transaction that has failed answers COMMIT with ROLLBACK, and not with an error."""
 
     async def block() -> None:

@@ -1,6 +1,8 @@
 """What is SQLite's own: the file, its settings and a full disk."""
 
 import asyncio
+import errno
+import os
 import resource
 import sqlite3
 import stat
@@ -12,6 +14,7 @@ import pytest
 from sqlalchemy import Connection
 
 from circadia.errors import StartError, StorageUnavailable
+from circadia.stores import sqlite
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import event, sent, tags
@@ -46,14 +49,61 @@ def no_room() -> Generator[None]:
 
 
 @pytest.mark.spec("GATE-92")
-async def test_the_writer_commits_to_the_disk_and_readers_do_not_hinder_it(store: SqlStore) -> None:
+async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wait(
+    store: SqlStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def settings(connection: Connection) -> list[object]:
         names = ("journal_mode", "synchronous", "foreign_keys", "fullfsync")
         return [connection.exec_driver_sql(f"PRAGMA {name}").scalar() for name in names]
 
     found = await store.writer.link.run(settings, first=("BEGIN",), opens=True)
     store.writer.link.finish()
-    assert found == ["wal", 2, 1, 1]
+    assert found == ["wal", 1, 1, 1]
+
+    synced: list[str] = []
+
+    def noted(file: int) -> None:
+        synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
+        os.fdatasync(file)
+
+    monkeypatch.setattr(os, "fsync", noted)
+    await put(store, 1)
+    assert synced == [str(path.parent), f"{path}-wal"]  # at first the log's name too
+    await put(store, 2)
+    assert synced[2:] == [f"{path}-wal"]
+
+
+async def test_a_sync_that_failed_fails_all_later_ones_until_a_new_start(
+    store: SqlStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The system may have forgotten what it did not write, and would say of the next one that all is well."""
+
+    def broken(file: int) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    await put(store, 1)
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "fsync", broken)
+        with pytest.raises(StorageUnavailable, match="Input/output error"):
+            await put(store, 2)
+    with pytest.raises(StorageUnavailable, match="start the server again when the disk is well"):
+        await put(store, 3)
+    again = await open_sqlite(path)
+    await put(again, 4)
+    await again.close()
+
+
+async def test_the_log_is_copied_into_the_database_beside_the_writers_and_does_not_grow_for_ever(
+    store: SqlStore, path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sqlite, "_LOG_BYTES", 400_000)
+    log = Path(f"{path}-wal")
+    sizes: list[int] = []
+    for number in range(300):
+        await put(store, f"{number} {'x' * 8_000}")
+        sizes.append(log.stat().st_size)
+    assert max(sizes) < 1_500_000 < sum(8_000 for _ in sizes)
+    assert path.stat().st_size > 1_000_000
 
 
 async def test_the_file_is_its_owners_alone(store: SqlStore, path: Path) -> None:

@@ -4,7 +4,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, Protocol, TypeVar, cast
 
 import asyncpg
 import orjson
@@ -15,7 +15,6 @@ from sqlalchemy.util import await_, greenlet_spawn
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrapped
-from circadia.stores.sql.group_commit import GROUP_SECONDS
 from circadia.stores.sql.link import Openings, nothing
 from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.statement import DIRECT, TOGETHER
@@ -32,6 +31,10 @@ _OPENINGS: Final = Openings(
 _DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
+_UNSYNCED: Final = "SET synchronous_commit = off"
+"""A commit does not wait for the disk, and lets the lock go at once: `_WritingLink.sync` waits."""
+_SYNC: Final = "SELECT pg_logical_emit_message(true, 'circadia', '')"
+"""The least that a transaction can write: its commit takes all commits before it to the disk, and is no row."""
 _FIRST_RUNS: Final = 400
 """Statements that a connection runs until it has them planned anew; then four times as many, and so on."""
 _FEW_ROWS: Final = 8
@@ -46,10 +49,10 @@ _SETTINGS: Final = {
 }
 
 
-async def open_postgres(url: str, *, readers: int = 4, group_seconds: float = GROUP_SECONDS) -> SqlStore:
+async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
     """Bring the database to the present schema and return the store on it; `url` is as libpq has it.
 
-    `readers` is the number of connections that read, `group_seconds` the age at which a group of writes is committed.
+    `readers` is the number of connections that read.
 
     Raises:
         StartError: It cannot be reached, or belongs to a newer version.
@@ -78,7 +81,7 @@ async def open_postgres(url: str, *, readers: int = 4, group_seconds: float = GR
         raise StartError(f"cannot open the {_NAME} database: {told}") from None
     finally:
         await link.drop()
-    return SqlStore(lambda writes: _PostgresLink(engine), _OPENINGS, readers=readers, group_seconds=group_seconds)
+    return SqlStore(_WritingLink(engine), lambda: _PostgresLink(engine), _OPENINGS, readers=readers)
 
 
 class _Driver(Protocol):
@@ -295,20 +298,25 @@ class _PostgresLink:
 
     def _opened(self) -> Connection:
         """Return the connection, outside of a transaction; a new one if there is none or it was lost."""
-        if self._connection is not None and (self._driver.is_closed() or self._connection.invalidated):
+        if self._connection is not None and self._is_lost(self._connection):
             self._discard()
         if self._connection is None:
-            connection = self._engine.connect()
-            driver = connection.connection.driver_connection
-            if driver is None:
-                raise StorageUnavailable(f"{_NAME} closed the connection at once")
-            direct = connection.info[DIRECT] = _Direct(driver)
-            connection.info[TOGETHER] = direct.together
-            self._driver = driver
-            self._connection = connection
+            self._connection, self._driver = self._connected()
+            direct = self._connection.info[DIRECT] = _Direct(self._driver)
+            self._connection.info[TOGETHER] = direct.together
         elif self._driver.is_in_transaction():
             self._send("ROLLBACK")
         return self._connection
+
+    def _connected(self) -> tuple[Connection, _Driver]:
+        connection = self._engine.connect()
+        driver = connection.connection.driver_connection
+        if driver is None:
+            raise StorageUnavailable(f"{_NAME} closed the connection at once")
+        return connection, cast("_Driver", driver)
+
+    def _is_lost(self, connection: Connection) -> bool:
+        return connection.invalidated or self._driver.is_closed()
 
     def _in_transaction(self) -> Connection:
         connection = self._connection
@@ -329,6 +337,55 @@ class _PostgresLink:
         if connection is not None:
             connection.invalidate()
             connection.close()
+
+
+class _WritingLink(_PostgresLink):
+    """The connection that writes, and one beside it that syncs: they come and go together."""
+
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._syncing: tuple[Connection, _Driver] | None = None
+        self._unsynced: set[_Driver] = set()
+        """For each connection with commits that nobody has asked the disk for, the one beside it.
+
+        A server that has died has lost both. So a sync that ends well was one of the server that has the commits.
+        """
+
+    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+        """Do it, as `Link.run` tells."""
+        syncing = self._syncing
+        done = await super().run(work, first=first, opens=opens)
+        if syncing is not None and "COMMIT" in first:
+            self._unsynced.add(syncing[1])
+        return done
+
+    async def sync(self) -> None:
+        """Return when the commits are on the disk, as `WritingLink.sync` tells."""
+        unsynced, self._unsynced = self._unsynced, set()
+        with wrapped(_NAME, *_DRIVER_ERRORS):
+            for driver in unsynced:
+                await driver.execute(_SYNC)
+
+    def _connected(self) -> tuple[Connection, _Driver]:
+        connection, driver = super()._connected()
+        try:
+            await_(driver.execute(_UNSYNCED))
+            self._syncing = super()._connected()
+        except BaseException:
+            connection.invalidate()
+            connection.close()
+            raise
+        return connection, driver
+
+    def _is_lost(self, connection: Connection) -> bool:
+        return super()._is_lost(connection) or (self._syncing is not None and self._syncing[1].is_closed())
+
+    def _discard(self) -> None:
+        super()._discard()
+        syncing, self._syncing = self._syncing, None
+        if syncing is not None:
+            syncing[0].invalidate()
+            syncing[0].close()
 
 
 def _to_json(value: object) -> str:

@@ -1,14 +1,18 @@
 """The store on SQLite: WAL, commits that reach the disk, one connection that writes and some that read.
 
-The statements of a writer are short and touch memory only, and so are reads of a few rows by their keys: they run in
-the event loop, since a trip to a thread costs more than the statement and waits for the interpreter's lock when the
-loop is busy. Other reads may be long, so each connection has a thread; what waits for the disk runs there too: opening,
-commit and closing.
+The statements of a writer are short and touch memory only, and so are its commits and reads of a few rows by their
+keys: they run in the event loop, since a trip to a thread costs more than the statement and waits for the interpreter's
+lock when the loop is busy. Other reads may be long, so each connection has a thread; opening and closing run there too.
+
+What waits for the disk has threads of its own: one syncs the log after commits, one copies the log into the database.
 """
 
 import asyncio
+import fcntl
 import logging
+import os
 import sqlite3
+import sys
 from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
@@ -23,8 +27,7 @@ from sqlalchemy import Connection, Engine, NullPool, create_engine
 from circadia.errors import StartError, StorageUnavailable
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrapped
-from circadia.stores.sql.group_commit import GROUP_SECONDS
-from circadia.stores.sql.link import Link, Openings, nothing
+from circadia.stores.sql.link import Openings, nothing
 from circadia.stores.sql.migrate import migrate
 from circadia.stores.sql.short import Short
 from circadia.stores.sql.statement import DIRECT
@@ -37,22 +40,32 @@ _NAME: Final = "SQLite"
 _OPENINGS: Final = Openings(write=("BEGIN IMMEDIATE",), read=("BEGIN",))
 _PRAGMAS: Final = (
     "PRAGMA journal_mode = WAL",  # readers and the writer do not wait for each other
-    "PRAGMA synchronous = FULL",  # a commit returns when it is on the disk
+    "PRAGMA synchronous = FULL",
     "PRAGMA fullfsync = ON",  # on macOS a plain fsync stops at the drive's cache
     "PRAGMA foreign_keys = ON",
     "PRAGMA journal_size_limit = 67108864",  # give the disk back after a burst
     "PRAGMA busy_timeout = 0",  # the event loop must not wait in SQLite; see `_Link`
 )
 _READER_PRAGMAS: Final = ("PRAGMA query_only = ON",)
+_WRITER_PRAGMAS: Final = (
+    "PRAGMA synchronous = NORMAL",  # a commit does not wait for the disk: `_WritingLink.sync` does
+    "PRAGMA wal_autocheckpoint = 0",  # nor does it copy the log: `_WritingLink` has that done
+)
+_COPY_COMMITS: Final = 64
+"""Commits after which the log is copied into the database: some thousand pages, as SQLite has it by default."""
+_LOG_BYTES: Final = 268_435_456
+"""A log larger than this is copied while no block writes, so that it begins anew: it does by itself when all of it is
+copied and nothing was added meanwhile, but a server that writes without a pause never gets there."""
+_COPY: Final = "PRAGMA wal_checkpoint(PASSIVE)"
 _LOCKED_SECONDS: Final = 5.0
 """How long is tried while another program has the database locked."""
 _RETRY_SECONDS: Final = 0.01
 
 
-async def open_sqlite(path: Path, *, readers: int = 4, group_seconds: float = GROUP_SECONDS) -> SqlStore:
+async def open_sqlite(path: Path, *, readers: int = 4) -> SqlStore:
     """Open or make the database file, bring it to the present schema and return the store on it.
 
-    `readers` is the number of connections that read, `group_seconds` the age at which a group of writes is committed.
+    `readers` is the number of connections that read.
 
     Raises:
         StartError: It cannot be opened, is no SQLite database, or belongs to a newer version.
@@ -78,12 +91,12 @@ async def open_sqlite(path: Path, *, readers: int = 4, group_seconds: float = GR
     finally:
         await link.drop()
 
-    def connect(writes: bool) -> Link:
-        if writes:
-            return _Link(_Session(engine), "sqlite-writer", writes=True)
-        return _Link(_Session(engine, *_READER_PRAGMAS), "sqlite-reader")
-
-    return SqlStore(connect, _OPENINGS, readers=readers, group_seconds=group_seconds)
+    return SqlStore(
+        _WritingLink(engine, path),
+        lambda: _Link(_Session(engine, *_READER_PRAGMAS), "sqlite-reader"),
+        _OPENINGS,
+        readers=readers,
+    )
 
 
 class _Session:
@@ -145,14 +158,13 @@ class _Session:
 class _Link:
     """A connection that does short work in the event loop, and all else in its thread."""
 
-    def __init__(self, session: _Session, name: str, *, writes: bool = False) -> None:
+    def __init__(self, session: _Session, name: str) -> None:
         self._session = session
         self._thread = _Thread(name)
-        self._writes = writes
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """Do it, as `Link.run` tells; wait in the event loop for another program that has the database locked."""
-        short = "COMMIT" not in first if self._writes else isinstance(work, Short)
+        short = self._is_short(work, first)
         if not opens:
             return await self._do(work, first, opens=False, short=short)
         if not self._session.is_open:
@@ -166,6 +178,9 @@ class _Link:
                 if not _is_lock(error.__cause__) or clock() >= deadline:
                     raise
             await asyncio.sleep(_RETRY_SECONDS)
+
+    def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
+        return isinstance(work, Short)
 
     async def _do(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool, short: bool) -> T:
         if short and self._thread.is_idle:  # else it is this connection's turn later
@@ -184,6 +199,87 @@ class _Link:
         """Close the connection and end its thread."""
         await self._thread.do(self._session.close)
         self._thread.end()
+
+
+class _WritingLink(_Link):
+    """The connection that writes. All it does is short, but to copy a log that has grown large."""
+
+    def __init__(self, engine: Engine, path: Path) -> None:
+        super().__init__(_Session(engine, *_WRITER_PRAGMAS), "sqlite-writer")
+        self._path = path
+        self._syncing = _Thread("sqlite-sync")
+        self._copier = _Link(_Session(engine), "sqlite-checkpoint")
+        self._copying: asyncio.Task[None] | None = None
+        self._commits = 0
+        """Since the log was copied last."""
+        self._log_bytes = 0
+        self._failure: StorageUnavailable | None = None
+
+    def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
+        return _COPY not in first
+
+    async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
+        """Do it, as `Link.run` tells."""
+        done = await super().run(work, first=first, opens=opens)
+        if "COMMIT" in first:
+            self._commits += 1
+            if self._log_bytes > _LOG_BYTES:
+                await _copy_log(self)
+        return done
+
+    async def sync(self) -> None:
+        """Return when the commits are on the disk, as `WritingLink.sync` tells.
+
+        After one that failed the system may have forgotten what it did not write, and a second one would say that all
+        is well. So all later ones fail too, until the server is started again.
+        """
+        if self._failure is None:
+            first = not self._log_bytes
+            try:
+                with wrapped(_NAME, OSError):
+                    self._log_bytes = await self._syncing.do(lambda: _synced(self._path, first))
+            except StorageUnavailable as error:
+                self._failure = StorageUnavailable(f"{error.message}; start the server again when the disk is well")
+        if self._failure is not None:
+            raise self._failure
+        if self._commits >= _COPY_COMMITS and (self._copying is None or self._copying.done()):
+            self._commits = 0
+            self._copying = asyncio.get_running_loop().create_task(_copy_log(self._copier))
+
+    async def drop(self) -> None:
+        """Close the connection and end the threads."""
+        if self._copying is not None:
+            await self._copying
+        await self._copier.drop()
+        await super().drop()
+        self._syncing.end()
+        self._log_bytes = 0
+
+
+async def _copy_log(link: _Link) -> None:
+    try:
+        await link.run(nothing, first=(_COPY,), opens=True)
+    except StorageUnavailable as error:  # the log keeps all, and the next copy may go better
+        _logger.warning("the log was not copied into the database: %s", error.message)
+
+
+def _synced(path: Path, first: bool) -> int:
+    """Let the disk have the database's log, and at first its name; return the bytes of its file. Raises OSError."""
+    if first:
+        _sync(path.parent)
+    return _sync(Path(f"{path}-wal"))
+
+
+def _sync(path: Path) -> int:
+    file = os.open(path, os.O_RDONLY)
+    try:
+        if sys.platform == "darwin":
+            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # there a plain fsync stops at the drive's cache
+        else:
+            os.fsync(file)
+        return os.fstat(file).st_size
+    finally:
+        os.close(file)
 
 
 def _is_lock(error: BaseException | None) -> bool:

@@ -41,7 +41,7 @@ from circadia.stores.sql.deliveries import SqlDeliveries
 from circadia.stores.sql.episodes import SqlEpisodes
 from circadia.stores.sql.events import SqlEvents
 from circadia.stores.sql.group_commit import Block, Writer
-from circadia.stores.sql.link import Link, Openings, Runner
+from circadia.stores.sql.link import Link, Openings, Runner, WritingLink
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.passes import SqlPasses
@@ -93,12 +93,10 @@ class SqlTx:
 class SqlStore:
     """A store on one database: a connection that writes, and some that read."""
 
-    def __init__(
-        self, connect: Callable[[bool], Link], openings: Openings, *, readers: int, group_seconds: float
-    ) -> None:
-        """`connect` makes a connection; its argument says whether it is for writing."""
-        self.writer = Writer(connect(True), openings, seconds=group_seconds)
-        self.readers = Readers(lambda: connect(False), openings, size=readers)
+    def __init__(self, writer: WritingLink, reader: Callable[[], Link], openings: Openings, *, readers: int) -> None:
+        """`reader` makes a connection that reads."""
+        self.writer = Writer(writer, openings)
+        self.readers = Readers(reader, openings, size=readers)
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[Tx]:

@@ -1,10 +1,14 @@
-"""The writer: blocks run one at a time and are made durable in groups.
+"""The writer: blocks run one at a time, are committed in groups, and wait for the disk together.
 
-A commit waits for the disk, which costs far more than the work before it. So the blocks that wait while one runs or
-commits share the next commit. Each stands on its own savepoint; the first of a group needs none, since nothing is
-lost when the transaction is rolled back under it.
+To wait for the disk costs far more than the work before it. So blocks that follow each other share a commit, each on
+its own savepoint (the first needs none, since nothing is lost when the transaction is rolled back under it). A commit
+does not wait: the next block runs at once, and a block returns when a sync that began after its commit has ended. What
+is committed during one sync shares the next.
 
-    turn -> block -> turn -> block -> COMMIT (others queue) -> after_commit acts -> all blocks return -> turn …
+    turn -> block -> turn -> block -> COMMIT -> turn -> block -> turn -> block -> COMMIT -> turn -> …
+                                        `-> sync -> acts, both return               `-> sync -> …
+
+What is committed is seen by all blocks from then on, and what was built on it is on the disk no sooner than it.
 """
 
 import asyncio
@@ -17,18 +21,21 @@ from typing import Any, Final, TypeVar
 from sqlalchemy import Connection, Table
 
 from circadia.errors import CircadiaError, StorageUnavailable
-from circadia.stores.sql.link import Link, Openings, nothing
+from circadia.stores.sql.link import Openings, WritingLink, nothing
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
 
 _logger = logging.getLogger(__name__)
 
-GROUP_BLOCKS: Final = 128
-"""Blocks in a group at most."""
-GROUP_SECONDS: Final = 0.02
-"""Age at which a group takes no further block, so that the first does not wait long for its commit."""
+GROUP_BLOCKS: Final = 4
+"""Blocks that make a commit worth its trips, while others wait and the disk is idle."""
+FULL_BLOCKS: Final = 128
+"""Blocks in a group at most, while the disk is busy."""
+FULL_SECONDS: Final = 0.02
+"""Age at which a group takes no further block, so that other processes need not wait for long."""
 
+_RETRY_SECONDS: Final = 1.0
 _SAVE: Final = "SAVEPOINT block"
 _RELEASE: Final = "RELEASE SAVEPOINT block"
 _UNDO: Final = "ROLLBACK TO SAVEPOINT block"
@@ -46,27 +53,20 @@ class _Group:
         self.saved = False
         """Whether a savepoint is set."""
 
-    def settle(self, failure: StorageUnavailable | None) -> None:
-        """Let the blocks return: they are durable, or failed."""
-        for block in self.blocks:
-            if not block.settled.done():  # it is when its caller was cancelled
-                block.settled.set_result(failure)
-
 
 class Writer:
-    """Gives the turn to one block after another, first come first served, and commits."""
+    """Gives the turn to one block after another, first come first served, and makes them durable."""
 
-    def __init__(
-        self, link: Link, openings: Openings, *, blocks: int = GROUP_BLOCKS, seconds: float = GROUP_SECONDS
-    ) -> None:
+    def __init__(self, link: WritingLink, openings: Openings) -> None:
         self.link = link
-        self._blocks = blocks
-        self._seconds = seconds
         self.openings = openings
         self.group: _Group | None = None
         self.owner: asyncio.Task[Any] | None = None
         self._taken = False
         self._queue: deque[asyncio.Future[None]] = deque()
+        self._committed: list[Block] = []
+        """Those that no sync has begun for, in the order of their commits."""
+        self._syncing = False
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -104,14 +104,15 @@ class Writer:
         """Give up the turn: to the next block, or to the commit."""
         self.owner = None
         group = self.group
-        if group is not None and group.blocks and (not self._waited_for() or self._full(group)):
+        if group is not None and group.blocks and (not self._waited_for() or self._is_due(group)):
             self.group = None
             self.spawn(self._commit(group))
         else:
             self._next()
 
-    def _full(self, group: _Group) -> bool:
-        return len(group.blocks) >= self._blocks or asyncio.get_running_loop().time() - group.began >= self._seconds
+    def _is_due(self, group: _Group) -> bool:
+        blocks = FULL_BLOCKS if self._syncing else GROUP_BLOCKS
+        return len(group.blocks) >= blocks or asyncio.get_running_loop().time() - group.began >= FULL_SECONDS
 
     def _waited_for(self) -> bool:
         while self._queue and self._queue[0].done():
@@ -125,7 +126,7 @@ class Writer:
             self._taken = False
 
     async def _commit(self, group: _Group) -> None:
-        if self._waited_for() and not self._full(group):  # those whom one commit let go come back together
+        if self._waited_for() and not self._is_due(group):  # those whom one sync let go come back together
             self.group = group
             self._next()
             return
@@ -133,15 +134,36 @@ class Writer:
         try:
             await self.link.run(nothing, first=("COMMIT",))
             failure = None
-            for block in group.blocks:
-                block.act()
         except CircadiaError as error:
-            failure = StorageUnavailable(f"the commit failed: {error.message}", retry_after_seconds=1.0)
-            failure.__cause__ = error
+            failure = _failed("the commit failed", error)
             await self.link.drop()
         finally:
-            group.settle(failure)
+            if failure is None:
+                self._committed += group.blocks
+                self._begin_sync()
+            else:
+                _settle(group.blocks, failure)
             self._next()
+
+    def _begin_sync(self) -> None:
+        if not self._syncing:
+            self._syncing = True
+            self.spawn(self._sync())
+
+    async def _sync(self) -> None:
+        while self._committed:
+            blocks, self._committed = self._committed, []
+            failure: StorageUnavailable | None = StorageUnavailable("the server stopped before the disk had it")
+            try:
+                await self.link.sync()
+                failure = None
+                for block in blocks:
+                    block.act()
+            except CircadiaError as error:
+                failure = _failed("it may not be on the disk", error)
+            finally:
+                _settle(blocks, failure)
+        self._syncing = False
 
     async def undo(self, block: "Block") -> None:
         """Take back what the block did, and pass the turn on."""
@@ -154,11 +176,7 @@ class Writer:
                 self.link.finish()
         except CircadiaError as error:
             self.group = None
-            failure = StorageUnavailable(
-                f"the transaction was lost before its commit: {error.message}", retry_after_seconds=1.0
-            )
-            failure.__cause__ = error
-            group.settle(failure)
+            _settle(group.blocks, _failed("the transaction was lost before its commit", error))
             await self.link.drop()
         finally:
             self.pass_on()
@@ -173,11 +191,25 @@ class Writer:
     async def close(self) -> None:
         """Take no new block, let those that wait end, and close the connection."""
         self._closed = True
-        while self._taken:
-            await self._queued()
-            self.pass_on()
+        while self._taken or self._tasks:
+            if self._taken:
+                await self._queued()
+                self.pass_on()
             await asyncio.gather(*self._tasks)
         await self.link.drop()
+
+
+def _settle(blocks: Sequence["Block"], failure: StorageUnavailable | None) -> None:
+    """Let the blocks return: they are durable, or failed."""
+    for block in blocks:
+        if not block.settled.done():  # it is when its caller was cancelled
+            block.settled.set_result(failure)
+
+
+def _failed(what: str, error: CircadiaError) -> StorageUnavailable:
+    failure = StorageUnavailable(f"{what}: {error.message}", retry_after_seconds=_RETRY_SECONDS)
+    failure.__cause__ = error
+    return failure
 
 
 class Block:
@@ -193,7 +225,7 @@ class Block:
         """Whether something was sent."""
         self.group: _Group
         self.settled: asyncio.Future[StorageUnavailable | None]
-        """Set when the commit ended: to none, or to why it failed."""
+        """Set when it is durable: to none, or to why it is not."""
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
         """Do work in the block's transaction. After an error the block can only be left; it is undone then."""
@@ -282,4 +314,4 @@ class Block:
         self._writer.pass_on()
         failure = await self.settled
         if failure is not None:
-            raise StorageUnavailable(failure.message, retry_after_seconds=1.0) from failure
+            raise StorageUnavailable(failure.message, retry_after_seconds=failure.retry_after_seconds) from failure

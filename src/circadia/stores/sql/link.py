@@ -38,6 +38,18 @@ class Link(Protocol):
         ...
 
 
+class WritingLink(Link, Protocol):
+    """A connection that writes. Its commits do not wait for the disk."""
+
+    async def sync(self) -> None:
+        """Return when all that it had committed before the call is on the disk; others may use it meanwhile.
+
+        Raises:
+            StorageUnavailable: It may not be on the disk.
+        """
+        ...
+
+
 class Runner(Protocol):
     """Does work in a transaction; the nouns stand on it. Work that is one function is one trip."""
 
