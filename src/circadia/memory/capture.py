@@ -1,5 +1,6 @@
 """Decides what of a conversation becomes an episode, and writes it once (MEM-14, MEM-18)."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -98,6 +99,7 @@ class Capturing:
                 for said in exchange.said:
                     if not said.tool or bank.policy.capture_tools:
                         await self._take(tx, bank, said, exchange.session, takes)
+            await asyncio.sleep(0)  # all of it is work of the event loop, and calls want it too
         for bank, takes in wanted.values():
             await self._write(tx, bank, takes)
 
@@ -135,6 +137,7 @@ class Capturing:
                 incomplete=said.incomplete, key=keys[0],
             )  # fmt: skip
             await self._episodes.bring(tx, bank, episode)
+            await asyncio.sleep(0)
             stored[keys[0]] = now
             new = True
         if new:
