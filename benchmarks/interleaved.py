@@ -106,6 +106,9 @@ class Process:
 class _NoVectors:
     """Contexts are found by words alone, which is as good here and needs no time."""
 
+    def at_once(self, question: str) -> Mapping[str, Array] | None:
+        return None
+
     async def vectors(self, question: str) -> Mapping[str, Array]:
         return {}
 

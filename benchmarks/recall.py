@@ -146,6 +146,9 @@ class _Vectors:
     def __init__(self) -> None:
         self.known: dict[str, Mapping[str, Array]] = {}
 
+    def at_once(self, question: str) -> Mapping[str, Array] | None:
+        return None
+
     async def vectors(self, question: str) -> Mapping[str, Array]:
         return self.known.get(question, {})
 

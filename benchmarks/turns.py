@@ -94,6 +94,10 @@ class Turns:
 class NoQuestions:
     """In the place of an embedder: the vectors come with the questions."""
 
+    def at_once(self, question: str) -> Mapping[str, Array] | None:
+        """Return none: it is awaited."""
+        return None
+
     async def vectors(self, question: str) -> Mapping[str, Array]:
         """Return none."""
         return {}

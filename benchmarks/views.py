@@ -48,6 +48,9 @@ class _Vectors:
         self._made = made
         self._known: dict[str, Mapping[str, Array]] = {}
 
+    def at_once(self, question: str) -> Mapping[str, Array] | None:
+        return None
+
     async def vectors(self, question: str) -> Mapping[str, Array]:
         if question not in self._known:
             self._known[question] = {EMBEDDER: self._made.vector_of(question)}

@@ -10,6 +10,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank, BankPolicy, Capture, Trust
 from circadia.records.block import Block, Span
 from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
 from circadia.stores.base import Store
 
@@ -202,3 +203,66 @@ async def test_a_bank_goes_with_all_that_it_holds_and_leaves_the_others(banks: S
         assert await tx.episodes.count(BANK.id) == 0
         assert (await tx.episodes.count(OTHER.id), len(await tx.notes.every(OTHER.id))) == (1, 1)
         assert len(await tx.blocks.every(OTHER.id)) == 1
+
+
+@pytest.mark.spec("MEM-02")
+async def test_what_an_index_lacks_is_told_with_how_many_vectors_there_ever_were(banks: Store) -> None:
+    async with banks.write() as tx:
+        for at in range(3):
+            await tx.episodes.add(episode(f"e{at}"))
+        await tx.blocks.add(block(1, "Ann"))
+    async with banks.read() as tx:
+        numbers = [each.number for each in await tx.episodes.every(BANK.id)]
+    waits = {Layer.EPISODES: numbers}
+    for read_before in (False, True):  # what the bank's row tells is not asked again
+        async with banks.read() as tx:
+            if read_before:
+                assert await tx.banks.by_name("ann") is not None
+            first = await tx.banks.news(BANK.id, after={Layer.EPISODES: 0, Layer.NOTES: 0}, waiting={}, limit=2)
+            rest = await tx.banks.news(
+                BANK.id, after={Layer.EPISODES: numbers[1], Layer.NOTES: 0}, waiting=waits, limit=2, seen=0
+            )  # fmt: skip
+            other = await tx.banks.news(OTHER.id, after={Layer.EPISODES: 0}, waiting={}, limit=2)
+        assert [each.number for each in first.entries[Layer.EPISODES]] == numbers[:2]
+        assert [each.number for each in rest.entries[Layer.EPISODES]] == numbers[2:]
+        assert (first.writes, first.embedded, other.writes, other.embedded) == (1, 0, 0, 0)
+        assert not any(other.entries.values())
+    async with banks.write() as tx:
+        await tx.episodes.embed({numbers[1]: b"12"}, "fake")
+    for read_before in (False, True):
+        async with banks.read() as tx:
+            if read_before:
+                assert await tx.banks.get(BANK.id) is not None
+            late = {Layer.EPISODES: numbers[2]}
+            found = await tx.banks.news(BANK.id, after=late, waiting=waits, limit=2, seen=0)
+            again = await tx.banks.news(BANK.id, after=late, waiting=waits, limit=2, seen=found.embedded)
+        assert found.vectors[Layer.EPISODES] == {numbers[1]: (b"12", "fake")}
+        assert found.embedded == again.embedded == 1
+        assert not any(again.vectors.values()), "nothing was written since"
+    async with banks.read() as tx:
+        nowhere = await tx.banks.news(BankId("b3"), after={Layer.EPISODES: 0}, waiting=waits, limit=2)
+    assert not any(nowhere.entries.values())
+
+
+@pytest.mark.spec("MEM-13")
+async def test_so_much_of_a_text_is_read_as_is_asked_for_in_whole_characters(banks: Store) -> None:
+    async with banks.write() as tx:
+        for at in range(40):
+            await tx.episodes.add(episode(f"e{at}", text="🐝" * 50 + str(at)))
+        note = Note(
+            id=NoteId("n1"), bank_id=BANK.id, number=0, at=NOON, text="é" * 9, trust=Trust.TOOL, kind=NoteKind.BELIEF,
+            evidence=(EpisodeId("e0"),), created_at=NOON,
+        )  # fmt: skip
+        number = await tx.notes.add(note)
+    async with banks.read() as tx:
+        numbers = [each.number for each in await tx.episodes.every(BANK.id)]
+        whole = await tx.episodes.excerpts(BANK.id, numbers)
+        some = await tx.episodes.excerpts(BANK.id, numbers, characters=3)
+        (cut,) = (await tx.notes.excerpts(BANK.id, [number], characters=4)).values()
+        other = await tx.episodes.excerpts(OTHER.id, numbers, characters=3)
+    assert [each.text for each in whole.values()] == ["🐝" * 50 + str(at) for at in range(40)]
+    assert {number: each._replace(text="") for number, each in whole.items()} == {
+        number: each._replace(text="") for number, each in some.items()
+    }
+    assert {each.text for each in some.values()} == {"🐝" * 3}
+    assert (cut.text, other) == ("é" * 4, {})

@@ -24,7 +24,7 @@ async def kept(world: World, *utterances: Utterance, session: str = "s", bank: s
     capturing = Capturing(world.clock, world.banks, world.episodes)
     async with world.store.write() as tx:
         policy = AgentPolicy(bank=bank)
-        await capturing.keep(tx, Exchange(policy=policy, user=None, session=session, said=utterances))
+        await capturing.keep(tx, [Exchange(policy=policy, user=None, session=session, said=utterances)])
     async with world.store.read() as tx:
         found = await tx.banks.by_name(bank)
         return [] if found is None else list(await tx.episodes.every(found.id))
@@ -88,3 +88,35 @@ async def test_the_policy_of_the_bank_decides_and_what_it_leaves_out_is_counted(
     assert await under(BankPolicy(capture=Capture.ALL, capture_tools=True)) == ["ok", "look(where)"]
     bank = await world.present()
     assert bank.skipped == {"explicit": 2, "no_content": 2, "importance": 1}
+
+
+@pytest.mark.spec("MEM-12", "MEM-14")
+async def test_exchanges_that_are_written_together_are_kept_once_each_in_order_and_each_by_its_own_person(
+    world: World,
+) -> None:
+    capturing = Capturing(world.clock, world.banks, world.episodes)
+    policy = AgentPolicy(bank="support-{user}")
+
+    def exchange(user: str | None, *utterances: Utterance) -> Exchange:
+        return Exchange(policy=policy, user=user, session=f"of {user}", said=utterances)
+
+    async def written(*exchanges: Exchange) -> dict[str, list[str]]:
+        async with world.store.write() as tx:
+            await capturing.keep(tx, exchanges)
+        async with world.store.read() as tx:
+            banks = await tx.banks.every(template="support-{user}")
+            return {
+                each.end_user or "": [episode.text for episode in await tx.episodes.every(each.id)] for each in banks
+            }
+
+    plan, dog = said(world, "What is the plan?"), said(world, "And my dog?", unique=True)
+    first = [exchange("bob", plan, dog), exchange("cid", plan), exchange("bob", plan), exchange(None, dog)]
+    found = await written(*first, exchange("bob", dog, said(world, "ok"), said(world, "Bees sting.", key="b")))
+    assert found == {"bob": [plan.text, dog.text, "Bees sting."], "cid": [plan.text]}
+    assert await written(*first) == found
+    world.clock.advance(RETRY / timedelta(seconds=1) + 1)
+    again = await written(*first)
+    assert again == {"bob": [*found["bob"], plan.text], "cid": [plan.text, plan.text]}
+    async with world.store.read() as tx:
+        (bob,) = [each for each in await tx.banks.every() if each.end_user == "bob"]
+    assert bob.skipped == {"no_content": 1}

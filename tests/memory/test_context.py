@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.memory.blocks import Writer
-from circadia.memory.context import Context, fenced, tokens, unfenced
+from circadia.memory.context import LONGEST, Context, fenced, tokens, unfenced
 from circadia.memory.forgetting import forget
 from circadia.records.bank import Bank, Trust
 from tests.memory.world import World, span
@@ -74,6 +74,16 @@ async def test_what_stands_in_the_prompt_already_is_not_repeated_and_long_texts_
     assert TEXT not in found.fitting
     assert "[…]" in found.fitting
     assert len(found.fitting) < 2000
+
+
+@pytest.mark.spec("MEM-13")
+async def test_a_long_text_is_known_by_as_much_of_it_as_tells_how_it_is_shown(world: World) -> None:
+    said = TEXT + " and more" * 500
+    await world.remember(said)
+    shown = (await context(world, "bees", fitting=3000)).fitting
+    assert f"{said[:LONGEST]} […]" in shown
+    assert (await context(world, "bees", fitting=3000, known=(said,))).fitting == ""
+    assert (await context(world, "bees", fitting=3000, known=(said[:LONGEST],))).fitting == shown
 
 
 @pytest.mark.spec("MEM-13")

@@ -59,6 +59,45 @@ async def test_vectors_come_into_a_loaded_index_from_the_oldest_and_from_the_new
     assert len(await world.find("old", limit=20)) == 8
 
 
+@pytest.mark.spec("MEM-02")
+async def test_what_comes_in_any_order_of_texts_and_vectors_is_found_by_the_search_after_it(world: World) -> None:
+    world.questions.by_question["far"] = {EMBEDDER: vector("0")}
+    numbers: list[int] = []
+    for at in range(12):
+        await world.remember(f"episode {at}")
+        async with world.store.read() as tx:
+            numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
+        if at % 3 == 1:  # with a search between the row and its vector, and without one
+            assert len(await world.texts("episode", limit=20)) == at + 1
+        if at % 2:
+            await world.embed({numbers[at - 1]: "0"})
+        assert len(await world.texts("far", limit=20)) == (at + 1) // 2
+    late = numbers[1::2]
+    for done, number in enumerate(late, 1):
+        await world.embed({number: "0"})
+        assert len(await world.texts("far", limit=20)) == 6 + done
+
+
+@pytest.mark.spec("MEM-02")
+async def test_a_bank_read_once_in_a_transaction_shows_that_state_and_the_next_one_what_came_since(
+    world: World,
+) -> None:
+    asked = await world.retrieval.ask("episode")
+    await world.remember("episode 0")
+    async with world.store.read() as tx:
+        bank = await tx.banks.by_name("ann")
+        assert bank is not None
+        await world.remember("episode 1")
+        for _ in range(2):
+            assert len(await world.retrieval.find(tx, bank, asked)) == 1
+    assert len(await world.find("episode")) == 2
+    async with world.store.write() as tx:  # here the bank is read before what is written
+        bank = await world.banks.get(tx, "ann")
+        new = NewEpisode(text="episode 2", speaker="Ann", trust=Trust.PERSON)
+        await world.episodes.remember(tx, bank, new)
+        assert len(await world.retrieval.find(tx, bank, asked)) == 3
+
+
 @pytest.mark.spec("MEM-05")
 async def test_each_filter_leaves_out_the_others_and_what_they_would_lend_to_their_neighbours(world: World) -> None:
     at = world.clock.now()

@@ -40,6 +40,9 @@ class Steered:
 
     by_question: dict[str, Mapping[str, Array]] = field(default_factory=dict[str, Mapping[str, Array]])
 
+    def at_once(self, question: str) -> Mapping[str, Array] | None:
+        return None
+
     async def vectors(self, question: str) -> Mapping[str, Array]:
         return self.by_question.get(question, {})
 

@@ -48,7 +48,7 @@ BOUND: Final = 10_000
 AWAITED: Final = 10_000
 """Answers from the background whose conversation is remembered, about 300 bytes each."""
 _BATCH: Final = 16
-"""Exchanges in one transaction: some 5 ms of the event loop."""
+"""Exchanges in one transaction: a few milliseconds of the event loop."""
 _FROM_AGENTS: Final = re.compile(r"^<<<message \S+ from .* at .*>>>$", re.M)
 """Marks of messages that Circadia delivers in the prompt of a pulse; who writes them himself is trusted less for it."""
 
@@ -85,8 +85,7 @@ class Exchanges(Backlog[Exchange]):
     async def write(self, batch: Sequence[Exchange]) -> None:
         """Write exchanges in one transaction."""
         async with self._store.write() as tx:
-            for exchange in batch:
-                await self._capturing.keep(tx, exchange)
+            await self._capturing.keep(tx, batch)
 
 
 class Remembering:

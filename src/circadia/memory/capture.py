@@ -1,12 +1,14 @@
 """Decides what of a conversation becomes an episode, and writes it once (MEM-14, MEM-18)."""
 
+import asyncio
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
-from typing import Final
+from typing import Final, NamedTuple
 
 from circadia.clock import Clock
+from circadia.ids import BankId
 from circadia.memory.banks import Banks
 from circadia.memory.context import unfenced
 from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, Episodes, NewEpisode
@@ -60,6 +62,17 @@ class Exchange:
     """In order."""
 
 
+class _Wanted(NamedTuple):
+    """Something that a bank takes, if it has not got it."""
+
+    said: Utterance
+    session: str
+    text: str
+    score: float
+    keys: Sequence[str]
+    """The key to write it under, and others that it may be there under."""
+
+
 class Capturing:
     """Writes exchanges."""
 
@@ -68,50 +81,67 @@ class Capturing:
         self._banks = banks
         self._episodes = episodes
 
-    async def keep(self, tx: Tx, exchange: Exchange) -> None:
-        """Write what the bank's policy lets become an episode and is not there yet; count what it leaves out."""
-        bank = await self._banks.bound(tx, exchange.policy, exchange.user, make=True)
-        if bank is None:
-            return
-        wanted = [each for each in exchange.said if not each.tool or bank.policy.capture_tools]
-        if any([await self._keep(tx, bank, each, exchange.session) for each in wanted]):
-            await self._episodes.touch(tx, bank)
+    async def keep(self, tx: Tx, exchanges: Sequence[Exchange]) -> None:
+        """Write what the banks' policies let become an episode and is not there yet; count what they leave out.
 
-    async def _keep(self, tx: Tx, bank: Bank, said: Utterance, session: str) -> bool:
-        """Write it, if it is to be and is not there yet; return whether it was written."""
-        whole = len(said.text)
+        Banks and keys are looked up for all together: a look-up costs as much as what it is for.
+        """
+        bound: dict[tuple[str | None, bool, str | None], Bank | None] = {}
+        wanted: dict[BankId, tuple[Bank, list[_Wanted]]] = {}
+        for exchange in exchanges:
+            policy, user = exchange.policy, exchange.user
+            whose = (policy.bank, policy.multi_user, user)
+            if whose not in bound:
+                bound[whose] = await self._banks.bound(tx, policy, user, make=True)
+            bank = bound[whose]
+            if bank is not None:
+                takes = wanted.setdefault(bank.id, (bank, []))[1]
+                for said in exchange.said:
+                    if not said.tool or bank.policy.capture_tools:
+                        await self._take(tx, bank, said, exchange.session, takes)
+            await asyncio.sleep(0)  # all of it is work of the event loop, and calls want it too
+        for bank, takes in wanted.values():
+            await self._write(tx, bank, takes)
+
+    async def _take(self, tx: Tx, bank: Bank, said: Utterance, session: str, takes: list[_Wanted]) -> None:
+        """Add it to what the bank takes, or count why not."""
         text = _clean(said.text[: MAX_CHARACTERS + _MARGIN])
         score = importance(text)
         skipped = _why_not(bank, text, score)
         if skipped is not None:
             await tx.banks.skip(bank.id, skipped)
-            return False
-        key = await self._new_key(tx, bank, said)
-        if key is None:
-            return False
-        # What is taken out moves up what follows; at the end of it may stand half of a secret, which no pattern finds.
-        cut = text[: min(MAX_CHARACTERS, len(text) - _MARGIN // 2)] if whole > MAX_CHARACTERS + _MARGIN else text
-        cut = cut[:MAX_CHARACTERS]
-        new = NewEpisode(
-            text=cut, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, self._clock.now()),
-            kind=EpisodeKind.TOOL if said.tool else EpisodeKind.TURN, session=_name(session) or None,
-            importance=score, metadata={} if cut == text else {"characters": whole},
-            incomplete=said.incomplete, key=key,
-        )  # fmt: skip
-        await self._episodes.bring(tx, bank, new)
-        return True
+            return
+        keys = [said.key]
+        if not said.unique:
+            span = int(self._clock.now().timestamp() // RETRY.total_seconds())
+            keys = [f"{said.key}@{span}", f"{said.key}@{span - 1}"]
+        takes.append(_Wanted(said, session, text, score, keys))
 
-    async def _new_key(self, tx: Tx, bank: Bank, said: Utterance) -> str | None:
-        """Return the key to write under; none if the same was written before."""
-        if said.unique:
-            return None if await tx.episodes.by_key(bank.id, said.key) else said.key
-        now = self._clock.now()
-        span = int(now.timestamp() // RETRY.total_seconds())
-        key = f"{said.key}@{span}"
-        if await tx.episodes.by_key(bank.id, key) is not None:
-            return None
-        before = await tx.episodes.by_key(bank.id, f"{said.key}@{span - 1}")
-        return None if before is not None and before.stored_at > now - RETRY else key
+    async def _write(self, tx: Tx, bank: Bank, takes: Sequence[_Wanted]) -> None:
+        """Write what the bank has not got."""
+        stored = dict(await tx.episodes.stored_at(bank.id, [key for each in takes for key in each.keys]))
+        new = False
+        for said, session, text, score, keys in takes:
+            now = self._clock.now()
+            before = stored.get(keys[-1])
+            if keys[0] in stored or (before is not None and before > now - RETRY):
+                continue
+            # What is taken out moves up what follows; at the end may stand half of a secret, which no pattern finds.
+            whole = len(said.text)
+            cut = text[: min(MAX_CHARACTERS, len(text) - _MARGIN // 2)] if whole > MAX_CHARACTERS + _MARGIN else text
+            cut = cut[:MAX_CHARACTERS]
+            episode = NewEpisode(
+                text=cut, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
+                kind=EpisodeKind.TOOL if said.tool else EpisodeKind.TURN, session=_name(session) or None,
+                importance=score, metadata={} if cut == text else {"characters": whole},
+                incomplete=said.incomplete, key=keys[0],
+            )  # fmt: skip
+            await self._episodes.bring(tx, bank, episode)
+            await asyncio.sleep(0)
+            stored[keys[0]] = now
+            new = True
+        if new:
+            await self._episodes.touch(tx, bank)
 
 
 def _why_not(bank: Bank, text: str, score: float) -> str | None:

@@ -43,6 +43,10 @@ T = TypeVar("T")
 class Questions(Protocol):
     """Embeds questions."""
 
+    def at_once(self, question: str) -> Mapping[str, Array] | None:
+        """Return the same as `vectors` if nobody has to wait for it; else none."""
+        ...
+
     async def vectors(self, question: str) -> Mapping[str, Array]:
         """Return the vector by each embedder whose vectors are still read; none by those that do not answer in time."""
         ...
@@ -98,6 +102,8 @@ class _Held:
     blocks: Sequence[Block] = ()
     writes: int = 0
     """How many versions the blocks had, all together."""
+    embedded: int | None = None
+    """How many vectors had been written when no row that waits here had one; none if that is not known."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -125,6 +131,10 @@ class Retrieval:
         Where a ready view answers, nobody waits for the embedder.
         """
         made = self._question(question, explained)
+        vectors = self._questions.at_once(made.text)
+        if vectors is not None:
+            async with store.read() as tx:
+                return await work(tx, replace(made, vectors=vectors))
         coming = asyncio.ensure_future(self._questions.vectors(made.text))
         await asyncio.wait((coming,), timeout=QUICK_SECONDS)
         if not coming.done():
@@ -249,23 +259,29 @@ class Retrieval:
         pairs = [(items[each.layer].get(each.number), each) for each in scored]
         return [Found(item=item, scored=each) for item, each in pairs if item is not None]
 
-    async def excerpts(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[tuple[Excerpt, Scored]]:
-        """Return what a context shows of what was found; without what is gone by now."""
+    async def excerpts(
+        self, tx: Tx, bank: Bank, scored: Sequence[Scored], *, characters: int
+    ) -> Sequence[tuple[Excerpt, Scored]]:
+        """Return what a context shows of what was found, so much of each; without what is gone by now."""
         items = {
-            layer: await rows.excerpts(bank.id, [each.number for each in scored if each.layer is layer])
+            layer: await rows.excerpts(
+                bank.id, [each.number for each in scored if each.layer is layer], characters=characters
+            )
             for layer, rows in _layers(tx)
-        }
+        }  # fmt: skip
         pairs = [(items[each.layer].get(each.number), each) for each in scored]
         return [(item, each) for item, each in pairs if item is not None]
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _Held, *, searched: bool) -> None:
         """Take in what is new since the last time: blocks, and if it is `searched`, rows and vectors."""
         index = held.index
+        whole = all(len(index.unembedded[layer]) <= 2 * WAITING for layer in Layer)
         news = await tx.banks.news(
             bank.id,
             after=dict(index.last) if searched else {},
             waiting={layer: index.waiting(layer, WAITING) for layer in Layer} if searched else {},
             limit=FEW,
+            seen=held.embedded,
         )
         if bank.demotions > held.demotions:
             index.weigh(Layer.EPISODES, await tx.episodes.weights(bank.id, after=held.demotions))
@@ -283,6 +299,8 @@ class Retrieval:
                     await asyncio.to_thread(index.add, layer, page)
                 full, limit = len(page) == limit, PAGE
                 page = await rows.index_entries(bank.id, after=index.last[layer], limit=PAGE) if full else ()
+        if searched:  # to less, too: an older transaction may have loaded rows as they were
+            held.embedded = news.embedded if whole else None
 
     def _make_room(self) -> None:
         rows = sum(len(held.index) for held in self._held.values())

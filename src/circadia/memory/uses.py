@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, Protocol
 
 from circadia.ids import AgentId, BankId
+from circadia.memory.context import beginning
 from circadia.memory.index import Scored
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -43,7 +44,7 @@ class Use:
     blocks: Sequence[Block]
     """The blocks that rest on episodes."""
     known: Sequence[int]
-    """Hashes of the texts that the call's own history holds."""
+    """Hashes of the beginnings of the texts that the call's own history holds."""
 
 
 def use_of(
@@ -62,7 +63,7 @@ def use_of(
     return Use(
         bank=bank.id, agent=agent, upstream=upstream, model=model, notes=notes,
         episodes=episodes, blocks=resting,
-        known=list(map(hash, known)),
+        known=[hash(beginning(text)) for text in known],
     )  # fmt: skip
 
 

@@ -52,3 +52,5 @@ class News:
     """Vector and embedder by number, of rows that had none."""
     writes: int
     """How many versions its blocks have, all together: tells whether one was written."""
+    embedded: int
+    """How many vectors were ever written to its rows: tells whether one was."""

@@ -33,7 +33,7 @@ from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.llm.usage import Usage
-from circadia.memory.context import shown_tokens, tokens
+from circadia.memory.context import beginning, shown_tokens, tokens
 from circadia.memory.uses import Use, Uses
 from circadia.records.benefit import Benefit
 from circadia.records.block import Block
@@ -87,7 +87,7 @@ class Weight:
     number: int
     """Its number."""
     said: int
-    """Hash of its text."""
+    """Hash of the beginning of its text."""
     tokens: int
     """What it would take of a context."""
 
@@ -300,4 +300,4 @@ def _of_block(block: Block) -> Source:
 
 def _weight(row: Episode) -> Weight:
     shown = Excerpt(Layer.EPISODES, row.number, row.at, row.text, row.trust.value, row.speaker, row.kind.value)
-    return Weight(number=row.number, said=hash(row.text), tokens=shown_tokens(shown))
+    return Weight(number=row.number, said=hash(beginning(row.text)), tokens=shown_tokens(shown))

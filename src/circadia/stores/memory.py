@@ -50,8 +50,12 @@ class Banks(Protocol):
         after: Mapping[Layer, int],
         waiting: Mapping[Layer, Collection[int]],
         limit: int,
+        seen: int | None = None,
     ) -> News:
-        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one."""
+        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one.
+
+        They are not looked for if no vector was written since there were `seen`, as `News.embedded` told then.
+        """
         ...
 
     async def save(self, bank: Bank) -> None:
@@ -94,6 +98,10 @@ class Episodes(Protocol):
 
     async def by_key(self, bank_id: BankId, key: str) -> Episode | None:
         """Return the bank's episode of this idempotency key."""
+        ...
+
+    async def stored_at(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
+        """Return when the bank's episodes of these idempotency keys were stored, by key."""
         ...
 
     async def said_since(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
@@ -141,8 +149,10 @@ class Episodes(Protocol):
         """Return these, by number."""
         ...
 
-    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
-        """Return what a context shows of these, by number."""
+    async def excerpts(
+        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
+    ) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number; of their texts so many `characters`, or all."""
         ...
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
@@ -209,8 +219,10 @@ class Notes(Protocol):
         """Return these, by number."""
         ...
 
-    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
-        """Return what a context shows of these, by number."""
+    async def excerpts(
+        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
+    ) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number; of their texts so many `characters`, or all."""
         ...
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:

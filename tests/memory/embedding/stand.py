@@ -52,6 +52,9 @@ class FakeEmbedder:
     def texts(self) -> list[str]:
         return [text for each in self.asked for text in each]
 
+    def at_once(self, question: str) -> Array | None:
+        return None
+
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         self.asked.append(list(texts))
         await self.gate.wait()

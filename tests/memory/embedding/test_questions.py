@@ -32,6 +32,26 @@ async def test_a_question_is_embedded_once_by_each_embedder() -> None:
     assert await questions.vectors(" \n") == {}
 
 
+async def test_nobody_waits_for_vectors_that_are_known_or_quickly_made_by_each_embedder_that_is_read() -> None:
+    bundled, slow = BundledEmbedder(), FakeEmbedder()
+    before = Reading(slow)
+    questions = QuestionVectors(ManualClock(), [Reading(bundled), before], timeout_seconds=10)
+    assert questions.at_once("who?") is None, "nothing is loaded yet"
+    made = await questions.vectors("who?")
+    at_once = questions.at_once("who?")
+    assert at_once is not None
+    assert {name: vector.tolist() for name, vector in made.items()} == {
+        name: vector.tolist() for name, vector in at_once.items()
+    }
+    assert questions.at_once("when?") is None, "one of them would have to be asked"
+    before.needed = False
+    (vector,) = (questions.at_once("when?") or {}).values()
+    assert (vector == (await bundled.embed(["when?"], question=True))[0]).all()
+    assert questions.at_once("when?\ud83d") is not None, "half a character is read as any other"
+    assert questions.at_once(" \n") == {}
+    assert slow.asked == [["who?"]]
+
+
 async def test_equal_questions_at_the_same_time_share_an_answer_which_no_caller_takes_away() -> None:
     embedder = FakeEmbedder()
     embedder.gate.clear()

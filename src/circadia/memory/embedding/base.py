@@ -28,6 +28,10 @@ class Embedder(Protocol):
         """
         ...
 
+    def at_once(self, question: str) -> Array | None:
+        """Return the unit vector of a question if nobody has to wait for it; else none, and `embed` makes it."""
+        ...
+
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         """Return unit vectors, an array of (texts, dimensions) 32-bit floats.
 

@@ -47,6 +47,14 @@ class BundledEmbedder:
         self._loading: asyncio.Future[_Model] | None = None
         self.name: Final = f"wordllama@{importlib.metadata.version('wordllama')}/{DIMENSIONS}"
 
+    def at_once(self, question: str) -> Array | None:
+        """Return the unit vector of a question, once the weights are loaded."""
+        loading = self._loading
+        if loading is None or not loading.done() or loading.cancelled() or loading.exception() is not None:
+            return None
+        vector: Array = _embedded(loading.result(), [question])[0]
+        return vector
+
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         """Return unit vectors. Raises UpstreamFailed: the weights are not there."""
         model = await self._loaded()

@@ -46,6 +46,10 @@ class EndpointEmbedder:
             raise UpstreamFailed(f"{self._called} has not answered yet, so its dimensions are not known")
         return f"endpoint:{self._settings.model}/{self._dimensions}"
 
+    def at_once(self, question: str) -> Array | None:
+        """Return none: it is across a network."""
+        return None
+
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         """Return unit vectors. Raises UpstreamFailed, UpstreamTimedOut."""
         prefix = self._settings.question_prefix if question else ""

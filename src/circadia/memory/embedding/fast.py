@@ -47,6 +47,10 @@ class FastEmbedder:
             raise UpstreamFailed(f"fastembed's {self._settings.model!r} is not loaded yet")
         return f"fastembed:{self._settings.model}@{self._version}/{self._dimensions}"
 
+    def at_once(self, question: str) -> Array | None:
+        """Return none: its models take many milliseconds."""
+        return None
+
     async def embed(self, texts: Sequence[str], *, question: bool = False) -> Array:
         """Return unit vectors. Raises UpstreamFailed: there is no such model, or it cannot be downloaded or run."""
         if not texts:

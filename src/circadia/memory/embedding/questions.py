@@ -63,9 +63,24 @@ class QuestionVectors:
         self._kept: OrderedDict[tuple[int, str], Array] = OrderedDict()
         self._asked: dict[tuple[int, str], asyncio.Task[Array | None]] = {}
 
+    def at_once(self, question: str) -> Mapping[str, Array] | None:
+        """Return the question's unit vector by embedder if nobody has to wait for any of them; else none."""
+        question = _read(question)
+        found: dict[str, Array] = {}
+        for at, reading in enumerate(self._readings if question.strip() else ()):
+            if reading.needed:
+                vector = self._known((at, question))
+                if vector is None:
+                    vector = reading.embedder.at_once(question)
+                    if vector is None:
+                        return None
+                    self._keep((at, question), vector)
+                found[reading.embedder.name] = vector
+        return found
+
     async def vectors(self, question: str) -> Mapping[str, Array]:
         """Return the question's unit vector by embedder."""
-        question = question[:MAX_CHARACTERS].encode(errors="replace").decode()  # a caller may send half a character
+        question = _read(question)
         if not question.strip():
             return {}
         asked = [at for at, each in enumerate(self._readings) if each.needed]
@@ -85,9 +100,8 @@ class QuestionVectors:
 
     async def _vector(self, at: int, question: str) -> Array | None:
         key = (at, question)
-        known = self._kept.get(key)
+        known = self._known(key)
         if known is not None:
-            self._kept.move_to_end(key)
             return known
         reading = self._readings[at]
         waits = not reading.slow
@@ -114,7 +128,21 @@ class QuestionVectors:
             reading.judge(error, self._clock.monotonic())
             return None
         reading.judge(None, self._clock.monotonic())
+        self._keep(key, vector)
+        return vector
+
+    def _known(self, key: tuple[int, str]) -> Array | None:
+        vector = self._kept.get(key)
+        if vector is not None:
+            self._kept.move_to_end(key)
+        return vector
+
+    def _keep(self, key: tuple[int, str], vector: Array) -> None:
         self._kept[key] = vector
         if len(self._kept) > KEPT:
             self._kept.popitem(last=False)
-        return vector
+
+
+def _read(question: str) -> str:
+    """Return what is embedded of a question; a caller may send half a character."""
+    return question[:MAX_CHARACTERS].encode(errors="replace").decode()

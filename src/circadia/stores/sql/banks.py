@@ -14,7 +14,7 @@ from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, views
-from circadia.stores.sql.news import news
+from circadia.stores.sql.news import HEADS, heads_of, news, without_news
 from circadia.stores.sql.short import FEW, Short
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
@@ -23,11 +23,18 @@ from circadia.stores.sql.upsert import Upsert
 _POLICY: Final = frozenset(field.name for field in fields(BankPolicy))
 _COLUMNS: Final = [column.name for column in banks.c if column.name in {field.name for field in fields(Bank)}]
 _ADD = Statement(Upsert(banks), _COLUMNS)
-_GET = Statement(select(banks).where(banks.c.id == bindparam("key")))
-_BY_NAME = Statement(select(banks).where(banks.c.name == bindparam("key")))
-_OF_USER = Statement(
-    select(banks).where(banks.c.template == bindparam("of_template"), banks.c.end_user == bindparam("person"))
-)
+_IS = banks.c.id == bindparam("key")
+_IS_NAMED = banks.c.name == bindparam("key")
+_IS_OF_USER = (banks.c.template == bindparam("of_template"), banks.c.end_user == bindparam("person"))
+_GET = Statement(select(banks).where(_IS))
+_BY_NAME = Statement(select(banks).where(_IS_NAMED))
+_OF_USER = Statement(select(banks).where(*_IS_OF_USER))
+# A reader searches it next, and for that wants to know what is new.
+_WITH_HEADS = {
+    _GET: Statement(select(banks, *HEADS).where(_IS)),
+    _BY_NAME: Statement(select(banks, *HEADS).where(_IS_NAMED)),
+    _OF_USER: Statement(select(banks, *HEADS).where(*_IS_OF_USER)),
+}
 _SAVE = Statement(
     update(banks)
     .where(banks.c.id == bindparam("key"))
@@ -61,9 +68,13 @@ _REMOVE = (
 class SqlBanks:
     """Memory banks, in one transaction."""
 
-    def __init__(self, runner: Runner) -> None:
+    def __init__(self, runner: Runner, *, steady: bool = False) -> None:
+        """`steady` says that nothing changes while the transaction lasts: it only reads."""
         self._run = runner.run
         self._keep = runner.keep
+        self._steady = steady
+        self._heads: dict[BankId, Any] = {}
+        """Rows with `HEADS` of banks that were read, if nothing changes."""
 
     async def add(self, bank: Bank) -> None:
         """Store a new one. Raises Conflict if there is one of its name."""
@@ -73,19 +84,15 @@ class SqlBanks:
 
     async def get(self, bank_id: BankId) -> Bank | None:
         """Return the bank."""
-        row = await self._run(Short(lambda connection: _GET.first(connection, {"key": bank_id})))
-        return None if row is None else _bank(row)
+        return await self._first(_GET, {"key": bank_id})
 
     async def by_name(self, name: str) -> Bank | None:
         """Return the bank of this name."""
-        row = await self._run(Short(lambda connection: _BY_NAME.first(connection, {"key": name})))
-        return None if row is None else _bank(row)
+        return await self._first(_BY_NAME, {"key": name})
 
     async def of_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank of this person that was made from the template."""
-        values = {"of_template": template, "person": end_user}
-        row = await self._run(Short(lambda connection: _OF_USER.first(connection, values)))
-        return None if row is None else _bank(row)
+        return await self._first(_OF_USER, {"of_template": template, "person": end_user})
 
     async def every(
         self,
@@ -113,14 +120,26 @@ class SqlBanks:
         after: Mapping[Layer, int],
         waiting: Mapping[Layer, Collection[int]],
         limit: int,
+        seen: int | None = None,
     ) -> News:
-        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one."""
+        """Return the rows numbered after these, so many of a layer at most, and vectors of those that wait for one.
+
+        Where the bank's row told already that there is nothing, the database is not asked.
+        """
+        known = self._heads.get(bank_id)
+        nothing = None if known is None else without_news(known, after, waiting, seen)
+        if nothing is not None:
+            return nothing
 
         def work(connection: Connection) -> News:
-            return news(connection, bank_id, after, waiting, limit)
+            heads = heads_of(connection, bank_id) if known is None else known
+            if heads is None:
+                return News(entries={}, vectors={}, writes=0, embedded=0)
+            wait = dict[Layer, Collection[int]]() if heads.vectors == seen else waiting
+            return news(connection, bank_id, heads, after, wait, limit)
 
-        few = limit + sum(map(len, waiting.values())) <= FEW
-        return await self._run(Short(work) if few else work)
+        wanted = 0 if known is not None and known.vectors == seen else sum(map(len, waiting.values()))
+        return await self._run(Short(work) if limit + wanted <= FEW else work)
 
     async def save(self, bank: Bank) -> None:
         """Write name, description and policy. Raises Conflict, which ends the block, if the name is taken."""
@@ -153,6 +172,15 @@ class SqlBanks:
     async def remove(self, bank_id: BankId) -> None:
         """Delete it with all that it holds."""
         await self._run(lambda connection: [each.count(connection, {"bank": bank_id}) for each in _REMOVE])
+
+    async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
+        asked = _WITH_HEADS[statement] if self._steady else statement
+        row = await self._run(Short(lambda connection: asked.first(connection, values)))
+        if row is None:
+            return None
+        if self._steady:
+            self._heads[row.id] = row
+        return _bank(row)
 
 
 def _skip(connection: Connection, bank_id: BankId, why: str) -> None:

@@ -73,7 +73,7 @@ class SqlTx:
         self.wakes: Wakes = SqlWakes(runner)
         self.pulses: Pulses = SqlPulses(runner)
         self.routines: Routines = SqlRoutines(runner)
-        self.banks: Banks = SqlBanks(runner)
+        self.banks: Banks = SqlBanks(runner, steady=isinstance(runner, ReadBlock))
         self.episodes: Episodes = SqlEpisodes(runner)
         self.notes: Notes = SqlNotes(runner)
         self.blocks: Blocks = SqlBlocks(runner)

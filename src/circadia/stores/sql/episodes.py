@@ -27,6 +27,7 @@ from circadia.stores.sql.searchable import (
     identified,
     index_entry,
     kept,
+    keyed,
     numbered,
     outdated,
     shown,
@@ -82,6 +83,7 @@ _KEPT = kept(episodes)
 _NUMBERED = numbered(episodes)
 _IDENTIFIED = identified(episodes)
 _SHOWN = shown(episodes)
+_KEYED = keyed(episodes)
 _EMBEDDED = embedded(episodes)
 
 
@@ -89,6 +91,7 @@ class SqlEpisodes:
     """Episodes, in one transaction."""
 
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
         self._keep = runner.keep
 
@@ -103,6 +106,11 @@ class SqlEpisodes:
     async def by_key(self, bank_id: BankId, key: str) -> Episode | None:
         """Return the bank's episode of this idempotency key."""
         return await self._first(_BY_KEY, {"bank": bank_id, "idempotency": key})
+
+    async def stored_at(self, bank_id: BankId, keys: Collection[str]) -> Mapping[str, datetime]:
+        """Return when the bank's episodes of these idempotency keys were stored, by key."""
+        rows = await self._run(lambda connection: by_ids(connection, _KEYED, keys, bank=bank_id))
+        return {row.key: row.stored_at for row in rows}
 
     async def said_since(self, bank_id: BankId, digest: str, since: datetime) -> Episode | None:
         """Return the newest episode of the same speaker and text that was stored since then."""
@@ -175,15 +183,11 @@ class SqlEpisodes:
         rows = await self._run(lambda connection: by_numbers(connection, _NUMBERED, numbers, bank=bank_id))
         return {row.number: _episode(row) for row in rows}
 
-    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
+    async def excerpts(
+        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
+    ) -> Mapping[int, Excerpt]:
         """Return what a context shows of these, by number."""
-        if not numbers:
-            return {}
-
-        def work(connection: Connection) -> Mapping[int, Excerpt]:
-            return excerpts(connection, _SHOWN, Layer.EPISODES, bank_id, numbers)
-
-        return await self._run(work)  # not in the event loop: each may have a hundred thousand characters
+        return await excerpts(self._runner, _SHOWN, Layer.EPISODES, bank_id, numbers, characters)
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""

@@ -86,6 +86,7 @@ class SqlNotes:
     """Notes, in one transaction."""
 
     def __init__(self, runner: Runner) -> None:
+        self._runner = runner
         self._run = runner.run
 
     async def add(self, note: Note) -> int:
@@ -129,15 +130,11 @@ class SqlNotes:
         )
         return {note.number: note for note in found}
 
-    async def excerpts(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Excerpt]:
+    async def excerpts(
+        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
+    ) -> Mapping[int, Excerpt]:
         """Return what a context shows of these, by number."""
-        if not numbers:
-            return {}
-
-        def work(connection: Connection) -> Mapping[int, Excerpt]:
-            return excerpts(connection, _SHOWN, Layer.NOTES, bank_id, numbers)
-
-        return await self._run(work)
+        return await excerpts(self._runner, _SHOWN, Layer.NOTES, bank_id, numbers, characters)
 
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""

@@ -5,12 +5,14 @@ from datetime import datetime
 from math import prod
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Table, bindparam, literal_column, or_, select, update
+from sqlalchemy import ColumnElement, Connection, Integer, Table, bindparam, func, literal_column, or_, select, update
 
 from circadia.ids import BankId
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
+from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
+from circadia.stores.sql.short import Short
 from circadia.stores.sql.statement import Statement
 
 _KEPT: Final = (
@@ -27,8 +29,10 @@ _KEPT: Final = (
     "embedder",
 )
 """What an index keeps; a table that lacks some of it has none of it."""
-_SHOWN: Final = ("number", "at", "text", "trust", "speaker", "kind")
-"""What an excerpt has; notes have no speaker."""
+_SHOWN: Final = ("number", "at", "trust", "speaker", "kind")
+"""What an excerpt has beside its text; notes have no speaker."""
+_WHOLE: Final = 2**31 - 1
+"""More characters than a text has."""
 _PLACES: Final = tuple(f"number_{place}" for place in range(32))
 """What a list of numbers or ids is passed in."""
 _NO_NUMBER: Final = 0
@@ -115,18 +119,28 @@ def weight(stale: Iterable[Mapping[str, Any]]) -> float:
 
 def shown(table: Table) -> Statement:
     """Return what finds excerpts of a `bank` by their numbers; `excerpts` runs it."""
-    found = select(*(table.c[name] for name in _SHOWN if name in table.c))
+    beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
+    found = select(*(table.c[name] for name in _SHOWN if name in table.c), beginning)
     return Statement(found.where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
 
 
-def excerpts(
-    connection: Connection, statement: Statement, layer: Layer, bank_id: BankId, numbers: Collection[int]
-) -> Mapping[int, Excerpt]:
+async def excerpts(
+    runner: Runner, statement: Statement, layer: Layer, bank_id: BankId, numbers: Collection[int],
+    characters: int | None,
+) -> Mapping[int, Excerpt]:  # fmt: skip
     """Return excerpts by number; the statement is that of `shown`."""
-    return {
-        row.number: Excerpt(layer, row.number, row.at, row.text, row.trust, getattr(row, "speaker", None), row.kind)
-        for row in by_numbers(connection, statement, numbers, bank=bank_id)
-    }
+    if not numbers:
+        return {}
+    values = {"bank": bank_id, "characters": _WHOLE if characters is None else characters}
+
+    def work(connection: Connection) -> Mapping[int, Excerpt]:
+        return {
+            row.number: Excerpt(layer, row.number, row.at, row.text, row.trust, getattr(row, "speaker", None), row.kind)
+            for row in by_numbers(connection, statement, numbers, **values)
+        }
+
+    # Whole ones are not read in the event loop: each may have a hundred thousand characters.
+    return await runner.run(work if characters is None or len(numbers) > len(_PLACES) else Short(work))
 
 
 def numbered(table: Table) -> Statement:
@@ -141,6 +155,12 @@ def identified(table: Table, columns: Sequence[str] = ()) -> Statement:
     """
     found = select(*(table.c[name] for name in columns)) if columns else select(table)
     return Statement(found.where(_is_one_of(table.c.id)))
+
+
+def keyed(table: Table) -> Statement:
+    """Return what finds key and time of acceptance of rows of a `bank` by their keys; `by_ids` runs it."""
+    found = select(table.c.key, table.c.stored_at)
+    return Statement(found.where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.key)))
 
 
 def embedded(table: Table) -> Statement:
@@ -160,9 +180,9 @@ def by_numbers(connection: Connection, statement: Statement, numbers: Collection
     return _in_places(connection, statement, list(numbers), _NO_NUMBER, values)
 
 
-def by_ids(connection: Connection, statement: Statement, ids: Collection[str]) -> list[Any]:
+def by_ids(connection: Connection, statement: Statement, ids: Collection[str], **values: object) -> list[Any]:
     """Return the rows of these ids."""
-    return _in_places(connection, statement, list(ids), _NO_ID, {})
+    return _in_places(connection, statement, list(ids), _NO_ID, values)
 
 
 def _in_places(
