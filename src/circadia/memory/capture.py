@@ -2,11 +2,12 @@
 
 import re
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.clock import Clock
+from circadia.ids import EpisodeId
 from circadia.memory.banks import Banks
 from circadia.memory.context import unfenced
 from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, Episodes, NewEpisode
@@ -18,7 +19,10 @@ from circadia.records.episode import EpisodeKind
 from circadia.stores.base import Tx
 
 RETRY: Final = timedelta(hours=1)
-"""A conversation that begins with the same words again within this time is a call that was sent again."""
+"""A conversation that begins with the same words again within this time is a call that was sent again, unless who spoke
+has said something else meanwhile: then it is said again, and is the newest of both."""
+_BETWEEN: Final = 50
+"""Episodes, the newest, in which what was said meanwhile is looked for."""
 _MARGIN: Final = 10_000
 """Characters that are read beyond those that are kept, for what is taken out of them."""
 _NOTICE: Final = re.compile(r"\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
@@ -44,6 +48,8 @@ class Utterance:
     """Whether it is a call of a tool, or its result."""
     incomplete: bool = False
     """Whether it broke off."""
+    ready: bool = False
+    """Whether it is the very question of a ready answer, or that answer, served."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -74,44 +80,68 @@ class Capturing:
         if bank is None:
             return
         wanted = [each for each in exchange.said if not each.tool or bank.policy.capture_tools]
-        if any([await self._keep(tx, bank, each, exchange.session) for each in wanted]):
+        under = _UnderWay(session=exchange.session)
+        for each in wanted:
+            await self._keep(tx, bank, each, under)
+        if under.written:
             await self._episodes.touch(tx, bank)
 
-    async def _keep(self, tx: Tx, bank: Bank, said: Utterance, session: str) -> bool:
-        """Write it, if it is to be and is not there yet; return whether it was written."""
+    async def _keep(self, tx: Tx, bank: Bank, said: Utterance, under: "_UnderWay") -> None:
+        """Write it, if it is to be and is not there yet."""
         whole = len(said.text)
         text = _clean(said.text[: MAX_CHARACTERS + _MARGIN])
         score = importance(text)
         skipped = _why_not(bank, text, score)
         if skipped is not None:
             await tx.banks.skip(bank.id, skipped)
-            return False
-        key = await self._new_key(tx, bank, said)
+            return
+        key = await self._new_key(tx, bank, said, under)
         if key is None:
-            return False
+            return
         # What is taken out moves up what follows; at the end of it may stand half of a secret, which no pattern finds.
         cut = text[: min(MAX_CHARACTERS, len(text) - _MARGIN // 2)] if whole > MAX_CHARACTERS + _MARGIN else text
         cut = cut[:MAX_CHARACTERS]
         new = NewEpisode(
             text=cut, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, self._clock.now()),
-            kind=EpisodeKind.TOOL if said.tool else EpisodeKind.TURN, session=_name(session) or None,
+            kind=_kind(said), session=_name(under.session) or None,
             importance=score, metadata={} if cut == text else {"characters": whole},
             incomplete=said.incomplete, key=key,
         )  # fmt: skip
-        await self._episodes.bring(tx, bank, new)
-        return True
+        under.written.append((await self._episodes.bring(tx, bank, new)).id)
 
-    async def _new_key(self, tx: Tx, bank: Bank, said: Utterance) -> str | None:
+    async def _new_key(self, tx: Tx, bank: Bank, said: Utterance, under: "_UnderWay") -> str | None:
         """Return the key to write under; none if the same was written before."""
         if said.unique:
             return None if await tx.episodes.by_key(bank.id, said.key) else said.key
         now = self._clock.now()
         span = int(now.timestamp() // RETRY.total_seconds())
         key = f"{said.key}@{span}"
-        if await tx.episodes.by_key(bank.id, key) is not None:
-            return None
-        before = await tx.episodes.by_key(bank.id, f"{said.key}@{span - 1}")
-        return None if before is not None and before.stored_at > now - RETRY else key
+        before = await tx.episodes.by_key(bank.id, key) or await tx.episodes.by_key(bank.id, f"{said.key}@{span - 1}")
+        if before is None or before.stored_at <= now - RETRY:
+            return key
+        if not under.again:
+            newest = await tx.episodes.every(bank.id, newest_first=True, limit=_BETWEEN)
+            others = (
+                each.number
+                for each in newest
+                if each.speaker == before.speaker and each.text != before.text and each.id not in under.written
+            )
+            other = next(others, 0)
+            under.again = f"#{other}" if other > before.number else ""
+        key = f"{said.key}{under.again}"
+        return key if under.again and await tx.episodes.by_key(bank.id, key) is None else None
+
+
+@dataclass(kw_only=True, slots=True)
+class _UnderWay:
+    """An exchange that is being written."""
+
+    session: str
+    """Its conversation."""
+    written: list[EpisodeId] = field(default_factory=list[EpisodeId])
+    """What is new of it."""
+    again: str = ""
+    """What tells it from the same that was said before; empty if it is not said again, or is sent again."""
 
 
 def _why_not(bank: Bank, text: str, score: float) -> str | None:
@@ -123,6 +153,12 @@ def _why_not(bank: Bank, text: str, score: float) -> str | None:
     if score < bank.policy.min_importance:
         return "importance"
     return None
+
+
+def _kind(said: Utterance) -> EpisodeKind:
+    if said.tool:
+        return EpisodeKind.TOOL
+    return EpisodeKind.READY if said.ready else EpisodeKind.TURN
 
 
 def _clean(text: str) -> str:
