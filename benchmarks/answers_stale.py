@@ -7,7 +7,7 @@ where some are given.
 
 import asyncio
 import json
-from collections.abc import Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -15,9 +15,12 @@ from typing import Final
 
 from benchmarks.interleaved import Interleaved, Outcomes
 from benchmarks.later_turns import SURVIVAL, Asked, asked, cosine_alone, fit, fits, shipped
+from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.recall import TINY, conversation_of
 from benchmarks.report import Goal, Report, number
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.stores.base import Store
+from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
 
 LEAST_SURVIVAL: Final = 90
@@ -33,9 +36,11 @@ class Size:
     """Writes and lookups."""
     answers: int = 200
     """That are ready, or made anew."""
+    both: bool = True
+    """Whether PostgreSQL is measured too."""
 
 
-QUICK: Final = Size(operations=400, answers=20)
+QUICK: Final = Size(operations=400, answers=20, both=False)
 
 
 async def run(folder: Path, size: Size) -> Report:
@@ -46,16 +51,31 @@ async def run(folder: Path, size: Size) -> Report:
     for conversation in map(conversation_of, raw):
         found = await asked(conversation, embedder)
         (fitted if fits(conversation) else given).extend(found)
+    notes = list[str]()
+    told = {"SQLite": await _interleaved(lambda: open_sqlite(folder / "circadia.db"), embedder, size)}
+    if size.both:
+        try:
+            async with postgres() as url:
+                told["PostgreSQL"] = await _interleaved(lambda: open_postgres(url), embedder, size)
+        except NoPostgres as error:
+            notes.append(f"PostgreSQL is left out: {error}")
+    return report(size, fitted, given, told, notes)
+
+
+async def _interleaved(opened: Callable[[], Awaitable[Store]], embedder: BundledEmbedder, size: Size) -> Outcomes:
+    """Write by one process' services and look up by another's, each with a store of its own on one database."""
     async with AsyncExitStack() as stack:
-        stores = [await open_sqlite(folder / "circadia.db") for _ in range(2)]
+        stores = [await opened() for _ in range(2)]
         for store in stores:
             stack.push_async_callback(store.close)
-        told = await (await Interleaved.made(stores[0], stores[1], embedder, size.answers)).run(size.operations)
-    return report(size, fitted, given, told)
+        return await (await Interleaved.made(stores[0], stores[1], embedder, size.answers)).run(size.operations)
 
 
-def report(size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked], told: Outcomes) -> Report:
-    """Return what was found; where all conversations are of one part, that part stands for the other too."""
+def report(
+    size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked], told: Mapping[str, Outcomes],
+    notes: Sequence[str] = (),
+) -> Report:  # fmt: skip
+    """Return what was found, by database; where all conversations are of one part, it stands for the other too."""
     fitted, given = fit_part or test_part, test_part or fit_part
     ours = shipped(given)
     same, (_, theirs) = cosine_alone(given, fitted, ours.survival)[0], cosine_alone(given, fitted, SURVIVAL)
@@ -78,28 +98,45 @@ def report(size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked], to
                 if size.data is not None and test_part
                 else []
             ),
-            Goal(what="stale answers among interleaved operations", limit=0, unit="answers", found=told.stale),
-            Goal(
-                what="answers that survive unrelated writes, interleaved", limit=LEAST_SURVIVAL, unit="%",
-                found=told.survival, bound="at least",
-            ),
+            *(goal for name, each in told.items() for goal in _goals(name, each)),
         ],
         notes=[
-            f"{told.operations:,} interleaved operations took {told.seconds:,.0f} s: {told.lookups:,} lookups in one "
-            f"process' services, {told.writes:,} writes in another's, of which {told.related:,} concerned some answer. "
-            f"{told.expected:,} lookups were for an answer that what was written left alone, and {told.found:,} found "
-            f"it; {told.void:,} were for one that was not, and {told.stale:,} found one.",
+            *(_done(name, each) for name, each in told.items()),
             "A lookup may find an answer if no write since it was made names its subject, is of what stood in its "
             "prompt, or of all prompts; that is kept beside the database, from the writes. All subjects are asked for "
-            f"in the same words, and an answer lives through {number(told.lived)} writes before it is made anew.",
+            "in the same words.",
             "The other turns are of the same two people and often about the same thing, and a rule that lets nine of "
             "ten be still loses an answer after some turns of such a talk.",
             f"The fit part gives the weights {', '.join(f'{each:.1f}' for each in weights)}, and bars from "
             f"{floor:.1f} to {ceiling:.1f}.",
+            *notes,
             _parted(size, fit_part, test_part),
         ],
-        figures={"shares": {name: asdict(each) for name, each in rows}, "interleaved": asdict(told)},
+        figures={
+            "shares": {name: asdict(each) for name, each in rows},
+            "interleaved": {name: asdict(each) for name, each in told.items()},
+        },
     )  # fmt: skip
+
+
+def _goals(database: str, told: Outcomes) -> Sequence[Goal]:
+    return [
+        Goal(what=f"stale answers among interleaved operations, {database}", limit=0, unit="answers", found=told.stale),
+        Goal(
+            what=f"answers that survive unrelated writes, interleaved, {database}", limit=LEAST_SURVIVAL, unit="%",
+            found=told.survival, bound="at least",
+        ),
+    ]  # fmt: skip
+
+
+def _done(database: str, told: Outcomes) -> str:
+    return (
+        f"{database}: {told.operations:,} interleaved operations took {told.seconds:,.0f} s: {told.lookups:,} lookups "
+        f"in one process' services, {told.writes:,} writes in another's, of which {told.related:,} concerned some "
+        f"answer. {told.expected:,} lookups were for an answer that what was written left alone, and {told.found:,} "
+        f"found it; {told.void:,} were for one that was not, and {told.stale:,} found one. An answer lives through "
+        f"{number(told.lived)} writes before it is made anew."
+    )
 
 
 def _parted(size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked]) -> str:

@@ -10,7 +10,7 @@ from benchmarks.interleaved import Outcomes
 from benchmarks.later_turns import Asked
 from circadia.memory import touching
 
-TOLD = Outcomes()
+TOLD = {"SQLite": Outcomes(), "PostgreSQL": Outcomes(stale=2)}
 GIVEN = Size(data=Path("talks.json"))
 
 
@@ -42,3 +42,11 @@ def test_what_survives_is_a_goal_of_turns_that_were_not_fitted_on(tested: bool) 
     made = report(GIVEN, part(1), part(2) if tested else [], TOLD)
     goals = [goal for goal in made.goals if "single turns" in goal.what]
     assert [goal.limit for goal in goals] == [LEAST_SURVIVAL] * tested
+
+
+@pytest.mark.spec("ANS-04")
+def test_what_is_stale_is_told_of_each_database() -> None:
+    made = report(GIVEN, part(1), part(2), TOLD, ["PostgreSQL is slow."])
+    assert [goal.met for goal in made.goals if "stale" in goal.what] == [True, False]
+    assert [note.partition(":")[0] for note in made.notes[:2]] == ["SQLite", "PostgreSQL"]
+    assert "PostgreSQL is slow." in made.notes

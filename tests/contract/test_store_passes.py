@@ -206,6 +206,8 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         await tx.sleep_calls.settle(answered)
         assert await tx.sleep_calls.answered(team, "k") == answered
         assert await tx.sleep_calls.answered(team, "l") is None
+        assert [await tx.sleep_calls.cut_short(bank, "k", before=at(3)) for bank in (team, other)] == [1, 0]
+        assert await tx.sleep_calls.cut_short(team, "k", before=at(2)) == 0
         assert [each.id for each in await tx.sleep_calls.of_pass(PassId("p1"))] == ["c1", "c3"]
         assert await tx.sleep_calls.spent(bank_id=team) == SleepSpent(calls=2, tokens=107, nanousd=970, seconds=1.5)
         assert (await tx.sleep_calls.spent(since=at(2))).calls == 2
@@ -218,6 +220,7 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         assert [each.spent.calls for each in await tx.sleep_calls.ledger(PassId("p1"))] == [2]
         assert await tx.sleep_calls.forget(at(3)) == 2
         assert await tx.sleep_calls.forget(at(3)) == 0
+        assert await tx.sleep_calls.cut_short(team, "k", before=at(3)) == 0
         assert await tx.sleep_calls.answered(team, "k") is None
         assert await tx.sleep_calls.answered(other, "k") is not None
 

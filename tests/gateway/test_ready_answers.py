@@ -129,6 +129,19 @@ async def test_another_user_agent_prompt_tool_or_setting_finds_nothing(tmp_path:
         assert (await ann.counts())[0] == 2
 
 
+@pytest.mark.spec("ANS-06")
+async def test_a_header_that_is_declared_volatile_may_differ_from_call_to_call(tmp_path: Path) -> None:
+    declared = {"answers": {"volatile_headers": ["X-Call-Number", "openai-beta"]}}
+    async with readied(tmp_path, sections=declared) as ann:
+        frame = await ann.frame(chat(OTHER), headers={"x-call-number": "1"})
+        assert frame.headers == ()
+        await ann.put(frame)
+        for number in ("2", "", "3"):
+            assert (await ann.ask(chat(ASKED), headers={"X-Call-Number": number})).outcome == "hit", number
+        assert (await ann.ask(chat(ASKED), headers={"x-shop": "3"})).outcome == "miss"
+        assert (await ann.ask(chat(ASKED), headers={"openai-beta": "assistants=v2"})).outcome == "miss", "it may matter"
+
+
 @pytest.mark.spec("ANS-03")
 async def test_what_no_ready_answer_can_know_of_is_not_served(tmp_path: Path) -> None:
     async with readied(tmp_path) as ann:

@@ -94,3 +94,52 @@ async def test_what_somebody_without_a_name_said_just_now_is_waited_for_too(tmp_
                 async with ann.at.call(ann.token, body=chat(said), headers=headers) as response:
                     assert response.headers["x-circadia-answer"] == expected
                     await response.read()
+
+
+ABOUT_ONE = {
+    "When does Ann go to the dentist?": "Ann goes to the dentist on Friday at nine.",
+    "Which dentist does Ann go to?": "Ann goes to Dr. Okafor in Leeds.",
+    "How much does Tom owe the garage?": "Tom owes the garage 240 pounds for the brakes.",
+    "When must Tom pay the garage?": "Tom must pay the garage by 3 May.",
+    "Where does Priya keep the spare keys?": "Priya keeps the spare keys in the blue tin by the door.",
+    "What is the code of Priya's door?": "The code of Priya's door is 4417.",
+}
+
+
+@pytest.mark.spec("ANS-04")
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_a_served_answer_leaves_the_others_about_the_same_person(tmp_path: Path, path: str) -> None:
+    async with readied(tmp_path) as ann:
+        frame = await ann.frame(question(OTHER, path=path), path=path)
+        for asked, said in ABOUT_ONE.items():
+            await ann.put(frame, asked, said)
+        for stream in (False, True):
+            for asked in ABOUT_ONE:
+                got = await ann.ask(question(asked, path=path, stream=stream), path=path)
+                assert got.outcome == "hit", asked
+        await ann.ask(talk(path, "Priya has another code for the door, 5520."), path=path)
+        assert (await ann.ask(question("What is the code of Priya's door?", path=path), path=path)).outcome == "miss"
+
+
+@pytest.mark.spec("ANS-04")
+async def test_a_question_that_gets_a_hint_leaves_the_others_and_what_the_model_says_to_it_may_not(
+    tmp_path: Path,
+) -> None:
+    async with readied(tmp_path, answers="hint") as ann:
+        frame = await ann.frame(chat(OTHER))
+        for asked, said in ABOUT_ONE.items():
+            await ann.put(frame, asked, said)
+        for asked in ABOUT_ONE:
+            ann.at.upstream.next(text="OK.")  # which is not kept
+            assert (await ann.ask(chat(asked))).outcome == "hint", asked
+        ann.at.upstream.next(text="Ann goes to the dentist on Monday now.")
+        assert (await ann.ask(chat("When does Ann go to the dentist?"))).outcome == "hint"
+        assert (await ann.ask(chat("When does Ann go to the dentist?"))).outcome == "miss"
+
+
+@pytest.mark.spec("ANS-04")
+async def test_nobody_can_say_that_what_he_remembers_is_no_news(tmp_path: Path) -> None:
+    async with readied(tmp_path) as ann:
+        told = {"text": "Tom must pay in June.", "kind": "ready"}
+        status, said = await ann.at.rest("POST", "/banks/memory/episodes", told)
+        assert (status, "served" in str(said)) == (422, True), said

@@ -43,6 +43,31 @@ async def test_a_conversation_that_begins_with_the_same_words_is_a_retry_for_an_
 
 
 @pytest.mark.spec("MEM-14")
+async def test_what_is_said_again_after_something_else_is_kept_again_and_a_retry_of_that_is_not(world: World) -> None:
+    """Nobody sends a history along: each call is a conversation of its own."""
+    train, car = "I take the train to work.", "I take the car to work."
+
+    async def says(text: str, speaker: str = "user") -> list[str]:
+        world.clock.advance(120)
+        session = f"s{world.clock.now()}"
+        answer = said(world, "Noted.", key=f"{speaker} {text} said", speaker="helper", trust=Trust.AGENT)
+        made = await kept(world, said(world, text, speaker=speaker, key=f"{speaker} {text}"), answer, session=session)
+        people = [each.text for each in made if each.trust is Trust.PERSON]
+        assert len(made) == 2 * len(people), "each is answered"
+        return people
+
+    assert await says(train) == [train]
+    assert await says(train) == [train], "a retry"
+    assert await says(car) == [train, car]
+    assert await says(train) == [train, car, train]
+    assert await says(train) == [train, car, train], "a retry of that"
+    assert await says("My dog is called Rex.", "eve") == [train, car, train, "My dog is called Rex."]
+    assert (await says(train))[3:] == ["My dog is called Rex."], "what another says is no matter"
+    assert (await says(car))[4:] == [car]
+    assert (await says(train))[5:] == [train]
+
+
+@pytest.mark.spec("MEM-14")
 async def test_what_was_said_later_in_a_conversation_is_kept_once_for_ever(world: World) -> None:
     await kept(world, said(world, "And my dog?", unique=True))
     world.clock.advance(1e6)

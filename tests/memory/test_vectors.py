@@ -25,6 +25,36 @@ def test_the_nearest_are_those_by_value_whatever_the_dimensions(dimensions: int)
     assert cosines.max() == pytest.approx(true.max(), abs=2e-3)
 
 
+@pytest.mark.spec("MEM-05", "ANS-09")
+@pytest.mark.parametrize("share", [1.0, 0.5])
+@pytest.mark.parametrize("dimensions", [64, 100, 256])
+def test_among_many_what_is_near_is_found_as_if_all_were_compared_by_value(dimensions: int, share: float) -> None:
+    draw = np.random.default_rng(3)
+    values = unit(20_000, dimensions)
+    allowed = draw.random(len(values)) < share if share < 1 else None
+    held = Vectors(dimensions)
+    held.extend(range(len(values)), [stored_vector(each) for each in values])
+    for at in draw.integers(0, len(values), 30).tolist():
+        asked = values[at] + 0.4 * unit(1, dimensions, seed=at)[0]
+        asked /= np.linalg.norm(asked)
+        true = values @ asked if allowed is None else np.where(allowed, values @ asked, -2)
+        rows, cosines = held.nearest(asked, 2, allowed)
+        assert len(rows) == 2
+        if true.max() > 0.8:
+            assert rows[np.argmax(cosines)] == np.argmax(true)
+            assert cosines.max() == pytest.approx(true.max(), abs=2e-3)
+
+
+def test_of_many_that_say_the_same_enough_are_found() -> None:
+    values = np.tile(unit(1, 128), (30_000, 1))
+    values[29_999] = unit(1, 128, seed=9)
+    held = Vectors(128)
+    held.extend(range(len(values)), [stored_vector(each) for each in values])
+    assert len(held.nearest(values[0], 5, None)[0]) == 5
+    assert 29_999 in held.nearest(values[29_999], 5, None)[0]
+    assert len(held.nearest(values[0], 4_000, None)[0]) == 4_000
+
+
 def test_only_allowed_rows_are_found() -> None:
     held = Vectors(8)
     values = unit(300, 8)

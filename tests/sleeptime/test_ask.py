@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from circadia.ids import BankId
+from circadia.ids import BankId, PassId
 from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.llm.usage import Usage
 from circadia.records.call import UsageGroup
@@ -54,9 +54,9 @@ async def store(tmp_path: Path):
 class Desk:
     """Asks for passes of one bank."""
 
-    def __init__(self, store: Store, mind: Mind, *limits: Limit) -> None:
+    def __init__(self, store: Store, mind: Mind, *limits: Limit, process: str = "") -> None:
         self.clock = ManualClock()
-        self._parts = (self.clock, CountedIds(), store, mind)
+        self._parts = (self.clock, CountedIds(process), store, mind)
         self._limits = limits
         self._store = store
 
@@ -114,6 +114,39 @@ async def test_what_a_kill_or_a_wake_cut_short_counts_as_reserved(store: Store) 
                 groups = await tx.calls.groups("tier")
     assert [(group.key, group.failed) for group in groups] == [("sleep", 1)]
     assert (await desk.spent()).tokens == RESERVED
+
+
+@pytest.mark.spec("SLEEP-13")
+async def test_a_question_at_which_three_processes_ended_is_asked_no_more_and_says_why(store: Store) -> None:
+    begun = asyncio.Event()
+
+    async def never(*_: object) -> Word:
+        begun.set()
+        await asyncio.Event().wait()
+        return Word(word="never")
+
+    dead = list[asyncio.Task[str]]()
+    for _ in range(3):
+        begun.clear()
+        # A process that is killed settles nothing; its successor knows nothing of what flew.
+        name = f"p{len(dead)}"
+        dead.append(asyncio.create_task(Desk(store, ScriptedMind(never), process=name).ask(name)))
+        async with asyncio.timeout(20):
+            await begun.wait()
+    mind = ScriptedMind([Words(word="another"), Word(word="fine")])
+    last = Desk(store, mind, process="p9")
+    last.clock.advance(60)
+    with pytest.raises(Unusable, match="3 processes ended") as found:
+        await last.ask("p9")
+    assert not found.value.passing, "the others are asked"
+    assert await last.ask("p9", output=Words) == "another"
+    assert await last.ask("p9", "consolidate") == "fine"
+    async with store.read() as tx:
+        assert [each.error for each in await tx.sleep_calls.of_pass(PassId("p9"))][:1] == [found.value.cause]
+    assert (await last.spent()).calls == 5, "what is not asked costs nothing"
+    for each in dead:
+        each.cancel()
+    await asyncio.gather(*dead, return_exceptions=True)
 
 
 @pytest.mark.spec("SLEEP-40")

@@ -4,7 +4,7 @@ Each one that goes upstream does, unless it is known to say only how, by whom or
 known to hold no secret, so that they may be written down.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from circadia.gateway.headers import to_upstream
@@ -38,12 +38,17 @@ _HARMLESS_KINDS: Final = (
 """How names begin of the telemetry of SDKs, of traces, proxies and browsers."""
 
 
-def changing(headers: Iterable[tuple[bytes, bytes]]) -> Sequence[tuple[bytes, bytes]]:
-    """Return those of a caller's headers that may change the answer, in an order of their own."""
+def changing(headers: Iterable[tuple[bytes, bytes]], volatile: Collection[bytes] = ()) -> Sequence[tuple[bytes, bytes]]:
+    """Return those of a caller's headers that may change the answer, in an order of their own.
+
+    Those that are declared `volatile` do not, unless they are known to.
+    """
     return sorted(
         header
         for header in to_upstream(headers)
-        if header[0] not in _HARMLESS and not header[0].startswith(_HARMLESS_KINDS)
+        if header[0] not in _HARMLESS
+        and not header[0].startswith(_HARMLESS_KINDS)
+        and (header[0] not in volatile or header[0] in _STORABLE)
     )
 
 

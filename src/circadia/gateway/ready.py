@@ -10,7 +10,7 @@ import hashlib
 import logging
 import re
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
 from typing import Final
@@ -68,20 +68,21 @@ class Asked:
     """What the call says."""
     user: str | None
     """Who asks."""
+    headers: Sequence[tuple[bytes, bytes]]
+    """Those of the call that may change the answer."""
     serves: bool
     """Whether its answer may be a ready one."""
 
     def frame(self, bank: Bank, at: datetime, asked: int) -> AnswerFrame | None:
         """Return what `asked` such questions were asked in, to be asked ahead; none if they must not be."""
         call = self.call
-        headers = changing(call.headers)
-        kept = _QUERY.fullmatch(call.target.partition("?")[2]) and storable(headers)
+        kept = _QUERY.fullmatch(call.target.partition("?")[2]) and storable(self.headers)
         if not self.framed.body or not kept:
             return None
         return AnswerFrame(
             bank_id=bank.id, scope=self.scope, upstream=call.provider.upstream.name, target=call.target,
             dialect=call.route.dialect, model=call.request.model or "", body=self.framed.body,
-            headers=as_text(headers), at=at, asked=asked,
+            headers=as_text(self.headers), at=at, asked=asked,
         )  # fmt: skip
 
 
@@ -111,6 +112,14 @@ class Lookup:
         if self.outcome is not Outcome.MISS and self.ready.answer is not None:
             told.append((ANSWER_ID, self.ready.answer.id.encode()))
         return told
+
+    def repeats(self, text: str) -> bool:
+        """Return whether a text of the call is nothing but the very question of a ready answer, or that one, served."""
+        answer = self.ready.answer
+        if not self.sure or answer is None:
+            return False
+        served = self.outcome is Outcome.HIT and text.strip() == answer.text.strip()
+        return served or text.strip() == self.asked.framed.question.strip()
 
     def hint(self, room: int) -> str:
         """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
@@ -147,14 +156,17 @@ class Answering:
     """Looks ready answers up, and decides."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, shelves: Shelves, trust: Trust, volatile: Volatile, check: Check | None
-    ) -> None:
+        self, clock: Clock, ids: IdSource, shelves: Shelves, trust: Trust, volatile: Volatile, check: Check | None,
+        headers: Iterable[str] = (),
+    ) -> None:  # fmt: skip
+        """No answer depends on what is `volatile` of a system prompt, nor on these `headers`."""
         self._clock = clock
         self._ids = ids
         self._shelves = shelves
         self._trust = trust
         self._volatile = volatile
         self._check = check
+        self._headers = frozenset(name.encode() for name in headers)
         self.histories: Final = Histories()
 
     def asked(self, call: ModelCall, user: str | None, body: bytes, *, held: bool) -> Asked | None:
@@ -174,9 +186,10 @@ class Answering:
             return None
         before = framed.conversation(call.request.chain)
         known = framed.before == 0 or (before is not None and self.histories.holds(call.agent.id, user, before))
+        headers = changing(call.headers, self._headers)
         return Asked(
-            call=call, framed=framed, user=user,
-            scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed)),
+            call=call, framed=framed, user=user, headers=headers,
+            scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),
             serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
         )  # fmt: skip
 
@@ -251,11 +264,11 @@ def _fresh(headers: Iterable[tuple[bytes, bytes]]) -> bool:
     return said is not None and not _FRESH.isdisjoint(each.strip().lower() for each in said.split(","))
 
 
-def _digest(call: ModelCall, framed: Framed) -> str:
+def _digest(call: ModelCall, framed: Framed, headers: Iterable[tuple[bytes, bytes]]) -> str:
     told = hashlib.sha256(framed.digest.encode())
     for part in (call.provider.upstream.name, call.route.dialect, call.target):
         told.update(b"\0" + part.encode("utf-8", "surrogateescape"))
-    for name, value in changing(call.headers):
+    for name, value in headers:
         told.update(b"\0" + name + b"\0" + value)
     return told.hexdigest()
 

@@ -179,7 +179,10 @@ class Remembering:
         key = _key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
         unique = told.continues or behind is not None
         answer = self._answered(call, said if call.request.chain else None, key, unique=unique, whole=answered)
-        self._keep(call, turn.conversation.id, turn.user, chain(_asked(call, turn, told), answer))
+        exchanged = chain(_asked(call, turn, told), answer)
+        if lookup is not None:
+            exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
+        self._keep(call, turn.conversation.id, turn.user, exchanged)
 
     def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
         """Have an answer written that was made in the background; what was asked for it is there."""

@@ -2,13 +2,13 @@
 
 import asyncio
 import re
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
 from circadia.clock import Clock
-from circadia.ids import BankId
+from circadia.ids import BankId, EpisodeId
 from circadia.memory.banks import Banks
 from circadia.memory.context import unfenced
 from circadia.memory.episodes import MAX_CHARACTERS, MAX_NAME, Episodes, NewEpisode
@@ -20,7 +20,10 @@ from circadia.records.episode import EpisodeKind
 from circadia.stores.base import Tx
 
 RETRY: Final = timedelta(hours=1)
-"""A conversation that begins with the same words again within this time is a call that was sent again."""
+"""A conversation that begins with the same words again within this time is a call that was sent again, unless who spoke
+has said something else meanwhile: then it is said again, and is the newest of both."""
+_BETWEEN: Final = 50
+"""Episodes, the newest, in which what was said meanwhile is looked for."""
 _MARGIN: Final = 10_000
 """Characters that are read beyond those that are kept, for what is taken out of them."""
 _NOTICE: Final = re.compile(r"\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
@@ -46,6 +49,8 @@ class Utterance:
     """Whether it is a call of a tool, or its result."""
     incomplete: bool = False
     """Whether it broke off."""
+    ready: bool = False
+    """Whether it is the very question of a ready answer, or that answer, served."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -62,11 +67,23 @@ class Exchange:
     """In order."""
 
 
+@dataclass(kw_only=True, slots=True)
+class _UnderWay:
+    """An exchange that is being written."""
+
+    session: str
+    """Its conversation."""
+    written: list[EpisodeId] = field(default_factory=list[EpisodeId])
+    """What is new of it."""
+    again: str = ""
+    """What tells it from the same that was said before; empty if it is not said again, or is sent again."""
+
+
 class _Wanted(NamedTuple):
     """Something that a bank takes, if it has not got it."""
 
     said: Utterance
-    session: str
+    under: _UnderWay
     text: str
     score: float
     keys: Sequence[str]
@@ -96,14 +113,15 @@ class Capturing:
             bank = bound[whose]
             if bank is not None:
                 takes = wanted.setdefault(bank.id, (bank, []))[1]
+                under = _UnderWay(session=exchange.session)
                 for said in exchange.said:
                     if not said.tool or bank.policy.capture_tools:
-                        await self._take(tx, bank, said, exchange.session, takes)
+                        await self._take(tx, bank, said, under, takes)
             await asyncio.sleep(0)  # all of it is work of the event loop, and calls want it too
         for bank, takes in wanted.values():
             await self._write(tx, bank, takes)
 
-    async def _take(self, tx: Tx, bank: Bank, said: Utterance, session: str, takes: list[_Wanted]) -> None:
+    async def _take(self, tx: Tx, bank: Bank, said: Utterance, under: _UnderWay, takes: list[_Wanted]) -> None:
         """Add it to what the bank takes, or count why not."""
         text = _clean(said.text[: MAX_CHARACTERS + _MARGIN])
         score = importance(text)
@@ -115,33 +133,59 @@ class Capturing:
         if not said.unique:
             span = int(self._clock.now().timestamp() // RETRY.total_seconds())
             keys = [f"{said.key}@{span}", f"{said.key}@{span - 1}"]
-        takes.append(_Wanted(said, session, text, score, keys))
+        takes.append(_Wanted(said, under, text, score, keys))
 
     async def _write(self, tx: Tx, bank: Bank, takes: Sequence[_Wanted]) -> None:
         """Write what the bank has not got."""
         stored = dict(await tx.episodes.stored_at(bank.id, [key for each in takes for key in each.keys]))
         new = False
-        for said, session, text, score, keys in takes:
-            now = self._clock.now()
-            before = stored.get(keys[-1])
-            if keys[0] in stored or (before is not None and before > now - RETRY):
+        for each in takes:
+            said, under, text = each.said, each.under, each.text
+            key = await self._new_key(tx, bank, each, stored)
+            if key is None:
                 continue
+            now = self._clock.now()
             # What is taken out moves up what follows; at the end may stand half of a secret, which no pattern finds.
             whole = len(said.text)
             cut = text[: min(MAX_CHARACTERS, len(text) - _MARGIN // 2)] if whole > MAX_CHARACTERS + _MARGIN else text
             cut = cut[:MAX_CHARACTERS]
             episode = NewEpisode(
                 text=cut, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
-                kind=EpisodeKind.TOOL if said.tool else EpisodeKind.TURN, session=_name(session) or None,
-                importance=score, metadata={} if cut == text else {"characters": whole},
-                incomplete=said.incomplete, key=keys[0],
+                kind=_kind(said), session=_name(under.session) or None,
+                importance=each.score, metadata={} if cut == text else {"characters": whole},
+                incomplete=said.incomplete, key=key,
             )  # fmt: skip
-            await self._episodes.bring(tx, bank, episode)
+            under.written.append((await self._episodes.bring(tx, bank, episode)).id)
             await asyncio.sleep(0)
-            stored[keys[0]] = now
+            stored[key] = now
             new = True
         if new:
             await self._episodes.touch(tx, bank)
+
+    async def _new_key(self, tx: Tx, bank: Bank, wanted: _Wanted, stored: Mapping[str, datetime]) -> str | None:
+        """Return the key to write under; none if the same was written before. `stored` tells when keys were."""
+        key, under = wanted.keys[0], wanted.under
+        found = next((each for each in wanted.keys if each in stored), None)
+        if found is None:
+            return key
+        if wanted.said.unique:
+            return None
+        if stored[found] <= self._clock.now() - RETRY:
+            return key
+        before = await tx.episodes.by_key(bank.id, found)
+        if before is None:
+            return None
+        if not under.again:
+            newest = await tx.episodes.every(bank.id, newest_first=True, limit=_BETWEEN)
+            others = (
+                each.number
+                for each in newest
+                if each.speaker == before.speaker and each.text != before.text and each.id not in under.written
+            )
+            other = next(others, 0)
+            under.again = f"#{other}" if other > before.number else ""
+        key = f"{wanted.said.key}{under.again}"
+        return key if under.again and await tx.episodes.by_key(bank.id, key) is None else None
 
 
 def _why_not(bank: Bank, text: str, score: float) -> str | None:
@@ -153,6 +197,12 @@ def _why_not(bank: Bank, text: str, score: float) -> str | None:
     if score < bank.policy.min_importance:
         return "importance"
     return None
+
+
+def _kind(said: Utterance) -> EpisodeKind:
+    if said.tool:
+        return EpisodeKind.TOOL
+    return EpisodeKind.READY if said.ready else EpisodeKind.TURN
 
 
 def _clean(text: str) -> str:

@@ -82,10 +82,13 @@ class Episodes:
         """Append an episode, or return the one of the same key, or of the same speaker and text a short time ago.
 
         Raises:
-            InvalidRequest: no text, a time in the future, an importance that is no number from 0 to 1.
+            InvalidRequest: no text, a time in the future, an importance that is no number from 0 to 1, a kind that only
+                Circadia itself gives.
             TooLarge: too long. Conflict: the key stands for something else.
         """
         now = self._clock.now()
+        if new.kind is EpisodeKind.READY:
+            raise InvalidRequest("kind 'ready' is given where ready answers are served; use another kind")
         _require_sound(new, now)
         digest = _digest(new)
         found = await self._again(tx, bank, new, digest, now)

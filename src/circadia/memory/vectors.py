@@ -1,6 +1,6 @@
 """Vectors of one embedder in one bank: the nearest, exactly, by their signs first and then by their values."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import compress
 from typing import Final
 
@@ -12,6 +12,12 @@ WORD: Final = 64
 """Bits in a word of signs."""
 SIFTED: Final = 6
 """How many times more vectors are compared by value than are asked for; with more, fewer of the nearest are missed."""
+SAMPLE: Final = 4_096
+"""Vectors that tell how many signs are few."""
+LEFT: Final = 1 / 32
+"""Share that is left at least when half of the signs are compared."""
+WIDER: Final = 16
+"""How many times more than are compared by value are left then at least."""
 ALL: Final = 2_000
 """So few vectors are all compared by value, and kept as 32-bit floats."""
 _ONE: Final = 32_767
@@ -53,10 +59,7 @@ class Vectors:
         which = None if allowed is None else np.flatnonzero(allowed[rows])
         sifted = count * SIFTED
         if (len(rows) if which is None else len(which)) > max(sifted, ALL):
-            apart = self._apart(asked, which)
-            most = np.bincount(apart).cumsum().searchsorted(sifted)  # of them so many are no more signs apart
-            nearer, as_near = np.flatnonzero(apart < most), np.flatnonzero(apart == most)[:sifted]
-            nearest = np.concatenate((nearer, as_near))  # many say the same: no nearer one may fall behind them
+            nearest = self._sifted(_signs(asked[None, :])[0], which, sifted)
             which = nearest if which is None else which[nearest]
         values = self._values.values if which is None else self._values.values.take(which, axis=0)
         rows = rows if which is None else rows.take(which)
@@ -67,12 +70,28 @@ class Vectors:
             return rows[best], cosines[best]
         return rows, cosines
 
-    def _apart(self, asked: Array, which: Array | None) -> Array:
-        """Return in how many signs vectors differ from the one that is asked for."""
+    def _sifted(self, asked: Array, which: Array | None, count: int) -> Array:
+        """Return where, among all or `which`, those stand that differ in the fewest signs from these, about `count`.
+
+        Half of the signs tell which are worth a look at the others; what is near by all of them is so by half of them.
+        """
+        half = -(-len(asked) // 2)
+        apart = self._apart(asked, range(half), which)
+        sample, left = apart[:: len(apart) // SAMPLE or 1], max(LEFT, WIDER * count / len(apart))
+        place = min(int(left * len(sample)), len(sample) - 1)
+        near = np.flatnonzero(apart <= np.partition(sample, place)[place])
+        apart = apart[near] + self._apart(asked, range(half, len(asked)), near if which is None else which[near])
+        last = min(count, len(near)) - 1
+        most = np.partition(apart, last)[last]
+        nearer, as_near = np.flatnonzero(apart < most), np.flatnonzero(apart == most)[:count]
+        return near[np.concatenate((nearer, as_near))]  # many say the same: no nearer one may fall behind them
+
+    def _apart(self, asked: Array, words: Iterable[int], which: Array | None) -> Array:
+        """Return in how many of the signs in these words vectors differ from the one that is asked for."""
         apart = np.zeros(len(self._rows.values) if which is None else len(which), np.uint16)
-        for column, word in zip(self._signs, _signs(asked[None, :])[0], strict=True):
-            words = column.values if which is None else column.values[which]
-            apart += np.bitwise_count(words ^ word)
+        for at in words:
+            held = self._signs[at].values
+            apart += np.bitwise_count((held if which is None else held[which]) ^ asked[at])
         return apart
 
 

@@ -20,6 +20,8 @@ class EpisodeKind(StrEnum):
     """A tool was called, or answered."""
     EVENT = "event"
     """Something else."""
+    READY = "ready"
+    """The very question of a ready answer was asked, or that answer was served: neither tells anything new."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -26,5 +26,5 @@ def answers_at_gateway(
     chosen = settings.answers
     check = (NoCheck() if mind is None else MindCheck(clock, ids, journal, mind)) if chosen.check else None
     trust = Trust(clock, chosen)
-    answering = Answering(clock, ids, shelves, trust, Volatile(chosen.volatile), check)
+    answering = Answering(clock, ids, shelves, trust, Volatile(chosen.volatile), check, chosen.volatile_headers)
     return answering, AnswerBook(clock, ids, store, trust, metrics.looked_up, frames=mind is not None)

@@ -13,6 +13,9 @@ MOST: Final = 10**9
 Span = Literal["dates", "times", "ids"] | Annotated[str, StringConstraints(pattern=r"^/.+/$", max_length=500)]
 """What may change in a system prompt: a kind that is known, or a pattern between slashes."""
 
+HeaderName = Annotated[str, StringConstraints(pattern=r"^[A-Za-z0-9!#$%&'*+.^_`|~-]+$", max_length=100, to_lower=True)]
+"""As RFC 9110 (5.6.2) has it."""
+
 
 def declared(span: str) -> re.Pattern[str]:
     """Return what a span between slashes matches; `^` and `$` stand for the begin and the end of a line.
@@ -51,6 +54,11 @@ class AnswersSettings(Section):
         description="What of a system prompt may change without a new scope, since no answer depends on it: `dates`, "
         "`times`, `ids` (UUIDs and long hexadecimal numbers), or a regular expression between slashes, whose `^` and "
         "`$` stand for the begin and the end of a line.",
+    )
+    volatile_headers: tuple[HeaderName, ...] = Field(
+        (),
+        description="Headers of calls, beyond those that Circadia knows, that no answer depends on, such as the number "
+        "of a call. What is known to change answers, such as `anthropic-beta`, is never left out.",
     )
     sample_share: float = Field(
         0.1, ge=0, le=1, description="Share of the uses that a pass answers afresh, to see whether they were right."

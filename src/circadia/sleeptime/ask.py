@@ -26,6 +26,7 @@ from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 from circadia.records.sleep_call import SleepCall, SleepSpent
 from circadia.records.sleep_pass import Pass
+from circadia.sleeptime.rows import LEASE_SECONDS
 from circadia.stores.base import Store, Tx
 from circadia.telemetry.traces import Traces, ended
 
@@ -37,6 +38,8 @@ WRAPPING_BYTES: Final = 200
 """What a provider puts around a question and its schema, where the schema stands in the prompt."""
 TRIES: Final = 3
 """How often a provider is asked that is at fault; each one counts as a call (SLEEP-13)."""
+DEATHS: Final = 3
+"""Processes that may end while they ask one question, before it is asked no more; fewer than a pass has starts."""
 PAUSE_SECONDS: Final = 2.0
 """Before the second try; doubled for the third, unless the provider says how long."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
@@ -122,7 +125,8 @@ class Asking:
         """Return the model's answer, or the one that was paid for before; `mind` is another than the operation's.
 
         Raises:
-            Unusable: the model gave none. OverBudget: it was not asked. StorageUnavailable: ask again.
+            Unusable: the model gave none, or each process that asked it died meanwhile. OverBudget: it was not asked.
+            StorageUnavailable: ask again.
         """
         mind = mind or self._others.get(operation, self._mind)
         key = _key(mind, operation, prompt, output, most_tokens)
@@ -130,11 +134,15 @@ class Asking:
         if place not in self._flying:  # asked by this pass before it yielded, and not answered yet
             async with self._store.read() as tx:
                 found = await tx.sleep_calls.answered(*place)
+                dead = self._clock.now() - timedelta(seconds=LEASE_SECONDS)  # what was asked later may be under way
+                died = 0 if found is not None else await tx.sleep_calls.cut_short(*place, before=dead)
             if found is not None and found.answer is not None:
                 try:
                     return output.model_validate_json(found.answer)
                 except ValidationError:
                     pass  # a schema of the same name that has changed: an answer of before is none
+            if died >= DEATHS:
+                raise Unusable(await self._set_apart(operation, key))
             if self._stop.is_set():
                 raise Yielded
         if place not in self._flying:
@@ -153,6 +161,17 @@ class Asking:
         if not asked.done():
             raise Yielded
         return asked.result()
+
+    async def _set_apart(self, operation: str, key: str) -> str:
+        """Write down, and return, why a question is asked no more; that is no call, so it costs nothing."""
+        cause = f"{DEATHS} processes ended while they asked this question, so it is set apart"
+        call = SleepCall(
+            id=CallId(self._ids.new("call")), pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation,
+            key=key, error=cause, at=self._clock.now(),
+        )  # fmt: skip
+        async with self._store.write() as tx:
+            await tx.sleep_calls.add(call)
+        return cause
 
     def _landed(self, place: tuple[BankId, str], asked: asyncio.Task[T]) -> None:
         del self._flying[place]

@@ -141,6 +141,10 @@ class SleepCalls(Protocol):
         """Return the bank's call of this key that has an answer."""
         ...
 
+    async def cut_short(self, bank_id: BankId, key: str, *, before: datetime) -> int:
+        """Return how many of the bank's calls of this key, asked before then, have neither answer nor error."""
+        ...
+
     async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
         """Return a pass' calls in order."""
         ...

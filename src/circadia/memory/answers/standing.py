@@ -25,6 +25,7 @@ from circadia.memory.touching import Later
 from circadia.records.answer import Answer, Rests
 from circadia.records.bank import Bank
 from circadia.records.block import Block
+from circadia.records.episode import EpisodeKind
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads
@@ -111,6 +112,8 @@ class Standing:
         return await (tx.episodes if layer is Layer.EPISODES else tx.notes).excerpts(bank.id, numbers)
 
     def _touches(self, row: Excerpt, later: Later, answer: Answer, question: Question) -> bool:
+        if row.kind == EpisodeKind.READY:
+            return False  # it was made of what the bank held before, and each row of that is looked at by itself
         if later.elsewhere and self._others.tells(row.text[:MAX_CHARACTERS], question.text):
             return False
         akin = later.akin and self._others.akin(row.text[:MAX_CHARACTERS], question.text)

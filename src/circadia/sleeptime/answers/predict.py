@@ -46,6 +46,8 @@ NOBODY: Final = "user"
 """Who speaks where nobody knows who (`gateway/remember.py`)."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """What questions may be expected from."""
+KINDS: Final = frozenset({EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY})
+"""The same: what was said."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -86,7 +88,7 @@ def _own(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: AnswerScope) 
     who = scope.end_user or NOBODY
     found: list[Episode] = []
     for row in rows:
-        if row.trust not in TALK or row.kind not in (EpisodeKind.TURN, EpisodeKind.FACT) or row.incomplete:
+        if row.trust not in TALK or row.kind not in KINDS or row.incomplete:
             continue
         spoke = {row.speaker} if row.trust is Trust.PERSON else set[str]()
         others = agents[row.session] if row.session is not None else set[str]()

@@ -103,7 +103,7 @@ def _said(episode: Episode) -> tuple[str, str]:
 def _lasts(episode: Episode) -> bool:
     """Return whether an episode states something that does not hold for a moment only: no question, no event."""
     return (
-        episode.kind in (EpisodeKind.TURN, EpisodeKind.FACT)
+        episode.kind in (EpisodeKind.TURN, EpisodeKind.FACT, EpisodeKind.READY)
         and episode.trust in (Trust.PERSON, Trust.AGENT)
         and not episode.incomplete
         and "?" not in episode.text

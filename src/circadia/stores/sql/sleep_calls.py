@@ -32,6 +32,15 @@ _ANSWERED = Statement(
     .order_by(sleep_calls.c.id.desc())
     .limit(1)
 )
+_CUT_SHORT = Statement(
+    select(func.count().label("calls")).where(
+        sleep_calls.c.bank_id == bindparam("bank"),
+        sleep_calls.c.key == bindparam("asked"),
+        sleep_calls.c.answer.is_(None),
+        sleep_calls.c.error == "",
+        sleep_calls.c.at < bindparam("before"),
+    )
+)
 _OF_PASS = Statement(select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id))
 _KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
 _TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
@@ -83,6 +92,12 @@ class SqlSleepCalls:
         """Return the bank's call of this key that has an answer."""
         row = await self._run(lambda connection: _ANSWERED.first(connection, {"bank": bank_id, "asked": key}))
         return None if row is None else _call(row)
+
+    async def cut_short(self, bank_id: BankId, key: str, *, before: datetime) -> int:
+        """Return how many of the bank's calls of this key, asked before then, have neither answer nor error."""
+        values = {"bank": bank_id, "asked": key, "before": before}
+        row = await self._run(lambda connection: _CUT_SHORT.first(connection, values))
+        return 0 if row is None else int(row.calls)
 
     async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
         """Return a pass' calls in order."""

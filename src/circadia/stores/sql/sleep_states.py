@@ -26,7 +26,7 @@ _PUT = Statement(
 )
 _GET = Statement(select(sleep_states).where(sleep_states.c.bank_id == bindparam("bank")))
 _COMPLETED = and_(
-    episodes.c.kind == EpisodeKind.TURN.value,
+    episodes.c.kind.in_([EpisodeKind.TURN.value, EpisodeKind.READY.value]),
     episodes.c.trust == Trust.AGENT.value,
     episodes.c.incomplete.is_(False),
 )
