@@ -22,7 +22,8 @@ from circadia.records.coordination import DEFAULT, Coordination, OnBlock, PairMo
 from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
 from circadia.wake.guardrails import GUARDRAILS
-from circadia.wake.requests import DRAINING, day_of
+from circadia.wake.requests import DRAINING
+from circadia.wake.wall import day_of
 
 _GROUP: Final = "wake_guardrails"
 _COUNTED: Final = (
