@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -15,6 +16,16 @@ from circadia.settings.root import Settings
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _NAMED_SECTIONS = ("upstreams", "mcp_servers", "agents")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigFile:
+    """The file of a running server."""
+
+    path: Path
+    """Where it is."""
+    said: Settings
+    """What it said when the server started; options of the command may differ from it."""
 
 
 def load_settings(path: Path | None) -> Settings:
