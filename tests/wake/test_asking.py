@@ -8,6 +8,8 @@ from circadia.records.agent import Agent
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision, Wake
 from circadia.testing.clock import START
+from circadia.wake.budgets import budgets_of
+from circadia.wake.chains import place_of_agent
 from tests.wake.asks import rails
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -28,6 +30,16 @@ def admitted(wakes: list[Wake]) -> list[bool]:
     return [each.decision is Decision.ADMITTED for each in wakes]
 
 
+async def left(team: Fleet, ann: Agent) -> float | None:
+    """Return how many wakes the agent may still ask for."""
+    row = await team.row(ann)
+    async with team.store.read() as tx:
+        place = await place_of_agent(tx, row)
+        budget = (await budgets_of(tx, row, team.clock.now(), sender=row, place=place)).session
+    assert budget is not None
+    return budget.left
+
+
 @pytest.mark.spec("WAKE-05")
 @pytest.mark.parametrize("way", ["never slept", "was woken by a person", "was woken without a time limit"])
 async def test_an_agent_that_never_sleeps_may_ask_anew_each_day_of_its_zone(team: Fleet, way: str) -> None:
@@ -46,7 +58,9 @@ async def test_an_agent_that_never_sleeps_may_ask_anew_each_day_of_its_zone(team
     assert "when it has slept, or from 2026-01-01T05:00:00+00:00 on" in first[2].detail
     team.at(4, 58)
     assert admitted(await asked(team, ann, 1)) == [False]
+    assert await left(team, ann) == 0
     team.at(5)
+    assert await left(team, ann) == 2
     assert admitted(await asked(team, ann, 3)) == [True, True, False]
     await team.sleep(ann)
     await team.sleep(ann, False)
