@@ -1,5 +1,7 @@
 """`python -m benchmarks`: run all benchmarks, or those that are named."""
 
+import asyncio
+import signal
 import sys
 import tempfile
 from collections.abc import Callable, Coroutine
@@ -35,6 +37,7 @@ from benchmarks import (
     state,
     views,
 )
+from benchmarks.processes import kill_children
 from benchmarks.report import Report, save, show
 
 app = typer.Typer(add_completion=False)
@@ -110,10 +113,27 @@ def main(
             raise typer.BadParameter(f"no benchmark {name!r}; there are {', '.join(known)}")
     for name in names or known:
         with tempfile.TemporaryDirectory(prefix="circadia-bench-") as folder:
-            report = uvloop.run(known[name](Path(folder)))
+            report = _measured(known[name](Path(folder)))
         show(report, console)
         tiny = quick or (name in ("recall", "answers_pairs", "answers_stale") and data is None)
         console.print("tiny sizes: nothing is written" if tiny else f"wrote {save(report)}")
+
+
+def _measured(work: Coroutine[None, None, Report]) -> Report:
+    """Run a benchmark; a SIGTERM ends it as Ctrl-C does, and nothing that it has started outlives it."""
+    try:
+        return uvloop.run(_stoppable(work))
+    except asyncio.CancelledError:
+        raise SystemExit(128 + signal.SIGTERM) from None
+    finally:
+        kill_children()
+
+
+async def _stoppable(work: Coroutine[None, None, Report]) -> Report:
+    task = asyncio.current_task()
+    assert task is not None
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, task.cancel)
+    return await work
 
 
 if __name__ == "__main__":

@@ -16,6 +16,7 @@ import aiohttp
 import yaml
 
 from benchmarks.folders import cache
+from benchmarks.processes import stop
 
 LITELLM: Final = "1.102.0"
 PORTKEY: Final = "1.15.2"
@@ -155,13 +156,7 @@ async def _running(command: Sequence[str], folder: Path, environment: Mapping[st
     try:
         yield process.pid
     finally:
-        if process.returncode is None:
-            process.terminate()
-        try:
-            await asyncio.wait_for(process.wait(), STOP_SECONDS)
-        except TimeoutError:
-            process.kill()
-            await process.wait()
+        await stop(process, STOP_SECONDS)
 
 
 async def _until_up(port: int, path: str, folder: Path) -> None:

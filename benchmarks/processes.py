@@ -1,4 +1,7 @@
-"""What a process and its children use: processor time and memory."""
+"""What a process and its children use, processor time and memory; and how they end."""
+
+import asyncio
+import contextlib
 
 import psutil
 
@@ -24,6 +27,24 @@ def memory_bytes(pid: int) -> int:
         except psutil.NoSuchProcess:
             continue
     return total
+
+
+async def stop(process: asyncio.subprocess.Process, seconds: float) -> None:
+    """End a process: politely, and by force if that takes longer."""
+    if process.returncode is None:
+        process.terminate()
+    try:
+        await asyncio.wait_for(process.wait(), seconds)
+    except TimeoutError:
+        process.kill()
+        await process.wait()
+
+
+def kill_children() -> None:
+    """Kill all that this process has started and that still runs."""
+    for child in psutil.Process().children(recursive=True):
+        with contextlib.suppress(psutil.NoSuchProcess):
+            child.kill()
 
 
 def _tree(pid: int) -> list[psutil.Process]:

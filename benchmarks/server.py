@@ -12,6 +12,8 @@ from typing import Any, Final
 import aiohttp
 import yaml
 
+from benchmarks.processes import stop
+
 ADMIN_TOKEN: Final = "operator-token-of-the-benchmarks"
 ROOT: Final = Path(__file__).parent.parent
 """Where it is started, so that its launchers find the functions of this package."""
@@ -86,9 +88,7 @@ async def circadia(folder: Path, settings: dict[str, Any]) -> AsyncGenerator[Cir
         ) as http:
             yield Circadia(pid=process.pid, port=port, http=http)
     finally:
-        if process.returncode is None:
-            process.terminate()
-        await asyncio.wait_for(process.wait(), STOP_SECONDS)
+        await stop(process, STOP_SECONDS)
         if drain is not None:
             await drain
 

@@ -15,8 +15,9 @@ pytest_plugins = ["tests.fixtures.postgres"]
 TESTS = Path(__file__).parent
 SLOW_TIMEOUT_SECONDS = 30 * 60
 
-FIRST = ("benchmarks", "durability", "cli", "clients")
-"""Folders whose few tests start programs and take longest: at the end of a run they would keep one worker busy."""
+FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "cli", "clients")
+"""What starts programs and takes longest, the longest single test first: at the end of a run it would keep one worker
+busy while the others have nothing to do."""
 
 # The tests run on all cores at once, beside servers that they start: an example gets ten times Hypothesis' own deadline
 # (200 ms), so that one that hangs still fails, and making examples may be slow.
@@ -41,11 +42,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         chosen = [item for item in items if any(wanted in mark.args for mark in item.iter_markers("spec"))]
         config.hook.pytest_deselected(items=[item for item in items if item not in chosen])
         items[:] = chosen
-    folders = {name: place for place, name in enumerate(FIRST)}
-    items.sort(key=lambda item: folders.get(item.path.relative_to(TESTS).parts[0], len(FIRST)))
+    items.sort(key=_place)
     for item in items:
         if item.get_closest_marker("slow") and not item.get_closest_marker("timeout"):
             item.add_marker(pytest.mark.timeout(SLOW_TIMEOUT_SECONDS))
+
+
+def _place(item: pytest.Item) -> int:
+    """Return which of `FIRST` the test belongs to; all others come after them."""
+    path = item.path.relative_to(TESTS)
+    return next((place for place, first in enumerate(FIRST) if path.is_relative_to(first)), len(FIRST))
 
 
 def pytest_sessionstart() -> None:

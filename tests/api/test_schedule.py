@@ -171,6 +171,35 @@ async def test_each_wrong_routine_and_blackout_is_told_and_nothing_is_kept(servi
         assert (await service.call("GET", f"/agents/bob/schedule{query}")).status == 422, query
 
 
+@pytest.mark.spec("WAKE-40")
+async def test_a_routine_whose_instants_are_all_past_is_refused_unless_it_stays_as_it_was(service: Service) -> None:
+    def routine(**given: object) -> dict[str, object]:
+        return {"routines": [{"name": "often", "every_seconds": 600}, {"name": "once", **given}]}
+
+    soon = ["2025-12-31T23:00:00Z", "2026-01-01T01:00:00Z"]
+    for wrong in (
+        {"at": ["2025-12-31T23:00:00Z", "2019-06-01T00:00:00Z"]},
+        {"at": ["2026-01-01T05:00:00+05:00"]},  # this very moment
+    ):
+        answer = await service.call("PUT", "/agents/bob/schedule", routine(**wrong))
+        assert answer.status == 422
+        assert "'once' is never due" in answer.body["detail"]
+        assert "write one that is to come" in answer.body["detail"]
+    assert (await service.ok("GET", "/agents/bob/schedule"))["routines"] == []
+    await service.ok("PUT", "/agents/bob/schedule", routine(at=soon[:1], enabled=False))
+    switched_on = await service.call("PUT", "/agents/bob/schedule", routine(at=soon[:1]))
+    assert switched_on.status == 422
+    assert (await service.ok("PUT", "/agents/bob/schedule", routine(at=soon)))["routines"][1]["next_at"] == soon[1]
+    service.clock.advance(3700)
+    async with service.parts.store.write() as tx:
+        for due in await tx.routines.due(service.clock.now(), limit=10):
+            await service.parts.wake.routines.fire(tx, due)
+    over = await service.ok("PUT", "/agents/bob/schedule", routine(at=soon))
+    assert over["routines"][1]["next_at"] is None
+    changed = await service.call("PUT", "/agents/bob/schedule", routine(at=soon, instructions="another thing"))
+    assert changed.status == 422
+
+
 async def test_a_window_with_too_many_occurrences_says_so(service: Service) -> None:
     await service.ok("PUT", "/agents/bob/schedule", {"routines": [{"name": "n", "every_seconds": 60}]})
     shown = await service.ok("GET", "/agents/bob/schedule")

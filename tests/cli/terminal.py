@@ -77,11 +77,11 @@ class Program:
         """Send a signal."""
         self._process.send_signal(number)
 
-    async def until(self, word: str) -> str:
-        """Return the lines of standard output up to the first that holds the word."""
+    async def until(self, word: str, *, errors: bool = False) -> str:
+        """Return the lines of standard output, or error, up to the first that holds the word."""
         said: list[str] = []
         async with asyncio.timeout(PATIENCE_SECONDS):
-            async for raw in self._process.stdout:
+            async for raw in self._process.stderr if errors else self._process.stdout:
                 said.append(raw.decode())
                 if word in said[-1]:
                     return "".join(said)

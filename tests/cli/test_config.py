@@ -48,6 +48,7 @@ async def test_without_a_file_the_defaults_are_good(home: Path) -> None:
         ("limits: {max_holds: many}", ("limits.max_holds", "'many'")),
         ("agents: {Writer: {}}", ("agents.Writer",)),
         ("limits: [", ("not YAML",)),
+        ("agents: {a: {pulse_one_offs: [2026-02-30]}}", ("not YAML", "day ")),
         ("- a", ("keys and values",)),
     ],
 )

@@ -1,6 +1,7 @@
 """`circadia demo wakes`: the stories end as the guardrails say."""
 
 import json
+import os
 import subprocess
 import sys
 
@@ -14,13 +15,27 @@ def test_the_day_of_the_fleet_ends_as_the_limits_say_and_loses_no_message() -> N
     )  # fmt: skip
     assert done.stderr == ""
     day = json.loads(done.stdout)
-    between = {name: day[name] for name in ("yuki", "chieko")}
-    talked = sum(row["admitted"] - 2 for row in between.values())  # each has two stand-ups
-    assert talked == 5
-    assert sum(row["refused"] for row in between.values()) == 2
-    assert {rule for row in between.values() for rule in row["refused_by"]} == {"max_wakes_per_pair_per_day"}
-    assert day["grace"]["refused_by"] == {"max_wakes_per_day": 3}
-    assert day["grace"]["admitted"] == 12 + 1  # the last one by an operator's word
+    talked = sum(day[name]["admitted"] - 2 for name in ("yuki", "chieko"))  # each has two stand-ups
+    assert talked == 5 + 1  # the last one by whom the incident woke
+    assert {name: row["refused_by"] for name, row in day.items() if row["refused_by"]} == {
+        "yuki": {"max_wakes_per_pair_per_day": 1},
+        "chieko": {"max_wakes_per_pair_per_day": 1, "max_wakes_per_session": 1},
+    }
+    assert {name: day[name]["admitted"] for name in ("stas", "grace", "finn")} == {"stas": 1, "grace": 2, "finn": 2}
     assert day["finn"]["deferred"] == 1
     messages = sum(row["messages_handled"] + row["messages_unread"] for row in day.values())
-    assert messages == 1 + 7 + 15 + 2
+    assert messages == 1 + 7 + 6 + 1
+
+
+@pytest.mark.spec("WAKE-10")
+def test_the_incident_tells_on_the_terminal_why_the_agent_on_call_may_wake_no_more() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "circadia", "demo", "wakes", "--pause-seconds", "0"],
+        capture_output=True, text=True, check=True, env={**os.environ, "COLUMNS": "200"},
+    )  # fmt: skip
+    of_stas = [line.split() for line in done.stdout.splitlines() if "stas →" in line]
+    assert [(to, decision) for _, _, _, to, decision, *_ in of_stas] == [
+        ("grace", "admitted"), ("finn", "admitted"), ("yuki", "admitted"), ("chieko", "refused"), ("finn", "deferred"),
+    ]  # fmt: skip
+    assert "limit reached: 3 wakes that an agent may ask for in one pulse" in " ".join(of_stas[3])
+    assert "let pass by operator: the shop is down" in done.stdout

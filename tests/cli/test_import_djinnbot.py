@@ -122,6 +122,10 @@ async def test_an_agent_without_instructions_is_told_what_that_means(home: Path)
         ("pulse_interval_minutes: 50", "pulse_interval_minutes", "routines[pulse].every_seconds", "midnight"),
         ("pulse_interval_minutes: often", "pulse_interval_minutes", None, "30 minutes"),
         ("pulse_offset_minutes: 45", "pulse_offset_minutes", "routines[pulse].offset_seconds", "900 s"),
+        ("pulse_interval_minutes: .inf", "pulse_interval_minutes", None, "30 minutes"),
+        ("pulse_offset_minutes: .nan", "pulse_offset_minutes", None, "no number"),
+        ("pulse_container_timeout_ms: 1" + 400 * "0", "pulse_container_timeout_ms", None, "no number"),
+        ("vacations: {2026-08-01: beach}", "vacations", None, "unknown key"),
         ("pulse_offset_minutes: -3", "pulse_offset_minutes", None, "no number"),
         ("pulse_one_offs: [tomorrow]", "pulse_one_offs[0]", None, "no date"),
         ("pulse_container_timeout_ms: 0", "pulse_container_timeout_ms", None, "no number"),
@@ -159,20 +163,52 @@ async def test_what_is_odd_is_told_and_what_is_written_can_be_served(
     assert taken(home / "new.yaml")
 
 
-async def test_a_file_that_cannot_be_read_is_reported_and_the_others_are_mapped(home: Path) -> None:
-    folder = made(home, "pulse_enabled: [")
+FAULTS = [
+    ("pulse_enabled: [", "the file is not YAML"),
+    ("pulse_one_offs: [2026-02-30]", "the file is not YAML: day "),
+    ("pulse_enabled: true\nother: &other {other: *other}", "has an alias in what it stands for"),
+    ("pulse_blackouts: [{start_time: '00:00', end_time: '24:00'}]", "cover the whole week"),
+    ("pulse_one_offs: ['9999-01-01T00:00:00Z']", "not in the years 1970 to 9000"),
+]
+
+
+@pytest.mark.parametrize(("config", "told"), FAULTS)
+async def test_an_agent_that_the_server_would_refuse_is_reported_and_left_out_and_the_others_are_mapped(
+    home: Path, config: str, told: str
+) -> None:
+    folder = made(home, config)
     other = folder / "agents" / "lead"
     other.mkdir()
     (other / "config.yml").write_text("pulse_enabled: true\n", "utf-8")
     (other / "slack.yml").write_text("bot_token: x\n", "utf-8")
     (folder / "agents" / "_templates").mkdir()
     (folder / "agents" / "_templates" / "config.yml").write_text("", "utf-8")
-    result = await run("import", "djinnbot", str(folder), "--json")
-    assert set(result.json["agents"]) == {"lead", "writer"}
-    assert next(each for each in result.json["lines"] if each["agent"] == "writer")["note"].startswith(
-        "the file is not"
-    )
+    result = await run("import", "djinnbot", str(folder), "--json", "--write", "new.yaml")
+    assert result.status == 9
+    assert result.err.strip().endswith("1 of 2 agents left out: 'writer'; the report says what to correct")
+    assert set(result.json["agents"]) == set(load_settings(home / "new.yaml").agents) == {"lead"}
+    about = [each for each in result.json["lines"] if each["agent"] == "writer"]
+    assert told in about[0]["note"]
+    assert about[0]["note"].endswith("; the agent is left out")
+    assert len(about[0]["note"]) < 250
+    assert {each["to"] for each in about} == {None}
     assert "slack.yml" in {each["file"] for each in result.json["lines"]}
+    seen = await run("import", "djinnbot", str(folder))
+    assert seen.status == 9
+    assert "writer: left out" in seen.err
+    assert "lead: 1 of 2 mapped" in seen.err
+
+
+async def test_agents_whose_names_cannot_be_taken_over_are_left_out(home: Path) -> None:
+    folder = made(home, WRITER)
+    for name in ("Writer", "écrivain"):
+        (folder / "agents" / name).mkdir()
+        (folder / "agents" / name / "config.yml").write_text("pulse_enabled: true\n", "utf-8")
+    result = await run("import", "djinnbot", str(folder), "--json")
+    assert (result.status, len(result.json["agents"])) == (9, 1)
+    notes = {each["agent"]: each["note"] for each in result.json["lines"] if "left out" in each["note"]}
+    assert "another agent is called 'writer' too" in notes["writer"]
+    assert "a name must match" in notes["écrivain"]
 
 
 async def test_what_is_there_is_not_overwritten(home: Path) -> None:

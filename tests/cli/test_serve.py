@@ -74,6 +74,17 @@ async def model_status(url: str, token: str) -> int:
             return answer.status
 
 
+@pytest.mark.spec("WAKE-16")
+async def test_an_address_that_the_command_gives_is_no_change_of_the_file(home: Path) -> None:
+    file = home / "circadia.yaml"
+    file.write_text("server: {port: 4999, host: localhost}\n", "utf-8")
+    async with started("serve", "--port", "0", "--host", "127.0.0.1", "--data", str(home / "data")) as server:
+        await server.until("listens")
+        file.write_text("server: {port: 4999, host: localhost}\nlimits: {max_holds: 5}\n", "utf-8")
+        told = await server.until("after a restart", errors=True)
+    assert "a change of limits holds after a restart" in told
+
+
 async def test_a_port_that_is_taken_is_told(home: Path) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

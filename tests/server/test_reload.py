@@ -7,7 +7,7 @@ import pytest
 
 from circadia.errors import InvalidRequest
 from circadia.server.reload import EVERY_SECONDS, Reload
-from circadia.settings import Settings, load_settings
+from circadia.settings import ConfigFile, Settings, load_settings
 from circadia.testing.clock import ManualClock
 
 pytestmark = pytest.mark.spec("WAKE-16")
@@ -21,7 +21,7 @@ class Watched:
         self.write(3)
         self.clock = ManualClock()
         self.applied: list[int | None] = []
-        self.reload = Reload(self.clock, self.file, load_settings(self.file), self._apply)
+        self.reload = Reload(self.clock, ConfigFile(path=self.file, said=load_settings(self.file)), self._apply)
 
     def write(self, most: int, more: str = "") -> None:
         limits = f"{{max_wakes_per_day: {most}}}"

@@ -5,7 +5,7 @@ from circadia.records.agent import Agent
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.wake import Decision, Wake
 from circadia.wake.launchers.base import Ended
-from circadia.wake.requests import day_of
+from circadia.wake.wall import day_of
 from tests.wake.fleet import Fleet
 
 

@@ -88,7 +88,8 @@ class Fleet:
         """Build what a process has."""
         tier = wake_tier(self.settings, self.clock, self.ids, self.signals)
         names = {"resident", "fake", "missing"}
-        self.tier: WakeTier = replace(tier, coordinations=Coordinations(self.clock, self.signals, names))
+        coordinations = Coordinations(self.clock, self.signals, tier.routines, names)
+        self.tier: WakeTier = replace(tier, coordinations=coordinations)
         self.registry = Registry(self.clock, self.ids, self.signals, AgentPolicy(), self.tier.pulses)
         self.threads = Threads(
             self.clock, self.ids, self.signals, self.tier.thread_events, max_message_characters=64_000

@@ -9,7 +9,7 @@ from circadia.records.agent import Agent
 from circadia.records.coordination import Coordination, coordination_of
 from circadia.records.wake import Charge, Decision, Tally, Wake, WakeSource
 from circadia.wake.guardrails import Facts, judge
-from circadia.wake.requests import day_of
+from circadia.wake.wall import day_of
 
 START = datetime(2026, 3, 28, 20, tzinfo=UTC)
 """In Berlin, an evening before a day of 23 hours."""

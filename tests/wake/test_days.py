@@ -8,7 +8,7 @@ import pytest
 
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
-from circadia.wake.requests import day_of
+from circadia.wake.wall import day_of
 from tests.wake.asks import rails, woken_once
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 

@@ -202,7 +202,7 @@ def test_a_blackout_does_to_a_wake_what_the_policy_says(policy: BlackoutPolicy, 
     agent = target(blackout_policies=BlackoutPolicies(wake=policy))
     verdict = judge(facts(agent, blackout=("night", end)))
     assert verdict.decision is decision
-    assert verdict.not_before == (end if decision is Decision.DEFERRED else None)
+    assert verdict.not_before == (None if decision is Decision.ADMITTED else end)
 
 
 @pytest.mark.spec("WAKE-10", "WAKE-56")

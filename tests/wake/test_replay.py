@@ -12,6 +12,7 @@ from circadia.ids import PulseId
 from circadia.records.coordination import OnBlock, PairMode
 from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
 from circadia.wake.replay import replay, settings_to_replay
+from circadia.wake.wall import day_of
 from tests.wake.ledgers import Asked, coordinations, decided
 
 pytestmark = pytest.mark.spec("WAKE-75")
@@ -131,6 +132,17 @@ def test_the_limit_of_wakes_that_one_run_asks_for_is_the_senders_own() -> None:
     of_sender = replay(ledger, two, coordinations(FREE), only=ledger[0].sender_id)
     assert [each.changed for each in of_target] == [False] * 3
     assert [each.rule for each in of_sender] == [None, None, "max_wakes_per_session"]
+
+
+def test_what_an_agent_asks_for_outside_of_its_pulses_is_counted_by_its_days() -> None:
+    asks = [Asked(minutes=8 * 60, target=0, sender=1) for _ in range(6)]
+    own: dict[str, object] = {**FREE, "wake_guardrails.max_wakes_per_session": None, "zone": "Asia/Tokyo"}
+    ledger = [replace(each, sender_pulse=None) for each in decided(asks, own)]
+    outcomes = replay(ledger, settings_to_replay({"max_wakes_per_session": 2}), coordinations(own))
+    days = [day_of("Asia/Tokyo", each.at)[0] for each in ledger]
+    assert 2 < len(set(days)) < 5
+    assert [each.changed for each in outcomes] == [days[:place].count(day) >= 2 for place, day in enumerate(days)]
+    assert any(each.changed for each in outcomes)
 
 
 def test_a_longer_cooldown_defers_and_the_deferred_wake_counts_at_its_end() -> None:

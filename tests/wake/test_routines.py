@@ -3,16 +3,19 @@
 import asyncio
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from datetime import datetime
 from pathlib import Path
 
 import pytest
 
 from circadia.ids import PulseId
+from circadia.records.agent import Agent
 from circadia.records.event import EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
+from circadia.testing.clock import START
 from circadia.wake.worker import EVERY_SECONDS
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
@@ -162,6 +165,68 @@ async def test_an_agent_with_routines_of_the_file_can_be_changed_and_keeps_routi
         assert [each.name for each in await tx.routines.of_agent(bob.id)] == ["p"]
     row = await team.row(bob)
     assert (row.coordination.prompt_tokens, row.coordination.zone) == (500, "Europe/Berlin")
+
+
+def instant(hour: int, minute: int = 0) -> datetime:
+    """Return an instant of the first day."""
+    return START.replace(hour=hour, minute=minute)
+
+
+async def plans(team: Fleet, agent: Agent) -> dict[str, tuple[str, datetime | None]]:
+    """Return the zone and the next occurrence of each of the agent's routines."""
+    async with team.store.read() as tx:
+        return {each.name: (each.recurrence.zone, each.next_at) for each in await tx.routines.of_agent(agent.id)}
+
+
+@pytest.mark.spec("WAKE-40", "WAKE-41", "WAKE-45")
+async def test_routines_follow_their_agent_into_another_zone_and_back(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    team.at(1)
+    zone = "Asia/Kolkata"  # 5:30 h before UTC
+    specs = [
+        RoutineSpec(name="cron", instructions="do", recurrence=Recurrence(cron="15 10 * * *")),
+        RoutineSpec(name="grid", instructions="do", recurrence=Recurrence(every_seconds=4 * 3600)),
+        RoutineSpec(name="anchored", recurrence=Recurrence(every_seconds=4 * 3600, anchor=START)),
+        RoutineSpec(name="once", recurrence=Recurrence(at=(instant(20),))),
+        RoutineSpec(name="elsewhere", recurrence=Recurrence(cron="15 10 * * *", zone="Europe/Lisbon")),
+        RoutineSpec(name="off", recurrence=Recurrence(cron="15 10 * * *"), enabled=False),
+    ]
+    await team.routines(bob, *specs)
+    before = await plans(team, bob)
+    assert before["cron"] == ("UTC", instant(10, 15))
+    assert before["grid"] == ("UTC", instant(4))
+    await team.patch(bob, zone=zone)
+    stays = {"anchored": (zone, instant(4)), "once": (zone, instant(20)), "off": (zone, None)}
+    moved = {"cron": (zone, instant(4, 45)), "grid": (zone, instant(2, 30)), "elsewhere": before["elsewhere"]}
+    assert await plans(team, bob) == {**stays, **moved}
+    told = (await team.events(EventType.ROUTINE))[-1].data
+    assert told == {"changed_by": "operator", "routines": ["anchored", "cron", "grid", "off", "once"]}
+    for hour, minute in ((2, 30), (4, 45)):
+        team.at(hour, minute)
+        await team.worker.step()
+    assert [each.routine for each in await team.wakes()] == ["grid", "cron"]
+    async with team.store.write() as tx:
+        await team.tier.coordinations.reset(tx, await team.row(bob), "zone", by="operator")
+    assert (await plans(team, bob))["cron"] == ("UTC", instant(10, 15))
+
+
+@pytest.mark.spec("WAKE-16", "WAKE-40")
+async def test_routines_of_the_file_are_on_the_clock_of_the_zone_that_was_set_last(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED)
+
+    async def read(zone: str, cron: str) -> dict[str, tuple[str, datetime | None]]:
+        spec = RoutineSpec(name="f", instructions="do", recurrence=Recurrence(cron=cron, zone=zone))
+        async with team.store.write() as tx:
+            row = await team.tier.coordinations.read_file(tx, await team.row(bob), {"zone": zone})
+            await team.tier.routines.read_file(tx, row, [spec])
+        return await plans(team, bob)
+
+    assert await read("Africa/Cairo", "0 9 * * *") == {"f": ("Africa/Cairo", instant(7))}
+    await team.patch(bob, zone="Asia/Dubai")
+    assert await plans(team, bob) == {"f": ("Asia/Dubai", instant(5))}
+    assert await read("Africa/Cairo", "0 9 * * *") == {"f": ("Asia/Dubai", instant(5))}
+    assert await read("Africa/Cairo", "0 10 * * *") == {"f": ("Asia/Dubai", instant(6))}
+    assert await read("Asia/Tokyo", "0 10 * * *") == {"f": ("Asia/Tokyo", instant(1))}
 
 
 class _Counted:

@@ -172,9 +172,21 @@ async def set_schedule(a: str, body: ScheduleBody, who: Who, parts: Parts) -> Sc
             agent = await parts.wake.coordinations.patch(tx, agent, {"blackouts": blackouts}, by=who.name)
         if body.routines is not None:
             specs = [each.spec(zone) for each in body.routines]
-            await parts.wake.routines.replace(tx, agent, specs, by=who.name)
+            known = await tx.routines.of_agent(agent.id)
+            _require_due(known, await parts.wake.routines.replace(tx, agent, specs, by=who.name))
         routines = await tx.routines.of_agent(agent.id)
     return _view(agent, routines, *_window(parts, None, None))
+
+
+def _require_due(known: Sequence[Routine], changed: Sequence[Routine]) -> None:
+    """Refuse what is new or changed and will never be due; what has had its day may stay as it is."""
+    for routine in changed:
+        if routine.enabled and routine.next_at is None and routine not in known:
+            last = routine.recurrence.at[-1].isoformat()
+            raise InvalidRequest(
+                f"routine {routine.name!r} is never due: the last of its instants, {last}, is past; write one that is "
+                "to come, or `enabled: false`"
+            )
 
 
 def _require_type(key: str, value: object) -> None:

@@ -28,7 +28,9 @@ class WakeView(BaseModel):
     decision: Decision = Field(description="What became of it.")
     rule: str | None = Field(description="The guardrail that decided, if one was against it.")
     detail: str = Field(description="Why, in words.")
-    not_before: datetime | None = Field(description="Deferred: when it is looked at again at the latest.")
+    not_before: datetime | None = Field(
+        description="Deferred: when it is looked at again at the latest; refused: when what was in the way ends."
+    )
     expires_at: datetime | None = Field(description="Deferred: when it expires.")
     decided_at: datetime = Field(description="When the present decision was made.")
     charge: Charge = Field(description="Where it stands with the budgets.")

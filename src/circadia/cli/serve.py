@@ -15,7 +15,7 @@ import uvloop
 from circadia.cli.connection import DEFAULT_URL, TOKEN_FILE
 from circadia.cli.folder import DATA_VARIABLE, Data, data_folder
 from circadia.cli.loading import quick_imports
-from circadia.settings import Settings, load_settings
+from circadia.settings import ConfigFile, Settings, load_settings
 
 if TYPE_CHECKING:
     from circadia.server.app import OnReady
@@ -67,8 +67,9 @@ def serve(
 ) -> None:
     """Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once."""
     file = config_file(config)
-    settings = bound(load_settings(file), host, port)
-    run = Run(settings, data_folder(data, os.environ), file, role)
+    said = load_settings(file)
+    read = None if file is None else ConfigFile(path=file, said=said)
+    run = Run(bound(said, host, port), data_folder(data, os.environ), read, role)
     with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         runner.run(run.until_stopped())
     if run.interrupted:
@@ -83,7 +84,7 @@ class Run:
     the server listens, or while it closes what is left, cancels it.
     """
 
-    def __init__(self, settings: Settings, data: Path, file: Path | None, role: Role) -> None:
+    def __init__(self, settings: Settings, data: Path, file: ConfigFile | None, role: Role) -> None:
         self.interrupted = False
         self._settings = settings
         self._data = data
@@ -128,7 +129,7 @@ class Run:
     def _ready(self, url: str, new_token: str | None) -> None:
         self._graceful = True
         typer.echo(f"Circadia listens on {url}")
-        typer.echo(f"Data: {self._data}   Configuration: {self._file or 'none (the defaults)'}")
+        typer.echo(f"Data: {self._data}   Configuration: {self._file.path if self._file else 'none (the defaults)'}")
         if new_token is not None:
             typer.echo(_first_words(url, new_token, self._data))
 

@@ -43,7 +43,7 @@ class Guardrails:
     max_wakes_per_pair_per_day: Annotated[int, Field(ge=0, le=MOST)] | None = 5
     """Of these, wakes by the same agent."""
     max_wakes_per_session: Annotated[int, Field(ge=0, le=MOST)] | None = 3
-    """Wakes that a sender may ask for in one pulse, or in one time awake."""
+    """Wakes that a sender may ask for in one pulse or time awake; in a day, where that has no time limit."""
     pair_mode: PairMode = PairMode.DIRECTED
     """What a pair is."""
     max_chain_depth: Annotated[int, Field(ge=0, le=MOST)] | None = 24

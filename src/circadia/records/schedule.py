@@ -124,6 +124,11 @@ class Recurrence:
         object.__setattr__(self, "at", tuple(sorted({aware("at", instant) for instant in self.at})))
 
     @property
+    def on_the_clock(self) -> bool:
+        """Return whether another zone is due at other times: all but instants, and intervals from an anchor."""
+        return self.cron is not None or (self.every_seconds is not None and self.anchor is None)
+
+    @property
     def kind(self) -> RunKind:
         """Return which policy of blackouts its runs are under."""
         return RunKind.ONE_OFF if self.at else RunKind.SCHEDULE

@@ -118,7 +118,7 @@ class Wake:
     detail: str = ""
     """Why, in words."""
     not_before: datetime | None = None
-    """Deferred: when it is looked at again at the latest."""
+    """Deferred: when it is looked at again at the latest; refused: when what is in the way ends, if that is known."""
     expires_at: datetime | None = None
     """Deferred: when it expires to its inbox item."""
     decided_at: datetime

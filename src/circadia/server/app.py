@@ -19,7 +19,7 @@ from circadia.errors import StartError
 from circadia.server.folder import admin_token, locked
 from circadia.server.protocol import Http
 from circadia.server.wiring import Server, wired
-from circadia.settings import Settings
+from circadia.settings import ConfigFile, Settings
 from circadia.telemetry.logs import set_up_logs
 from circadia.telemetry.traces import set_up_traces
 
@@ -34,7 +34,7 @@ OnReady = Callable[[str, str | None], None]
 
 
 async def serve(
-    settings: Settings, data: Path, *, on_ready: OnReady, role: str = "all", config: Path | None = None
+    settings: Settings, data: Path, *, on_ready: OnReady, role: str = "all", config: ConfigFile | None = None
 ) -> None:
     """Serve until SIGTERM or SIGINT.
 

@@ -3,12 +3,11 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from pathlib import Path
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.settings import Settings, load_settings
+from circadia.settings import ConfigFile, Settings, load_settings
 
 _logger = logging.getLogger(__name__)
 
@@ -31,12 +30,10 @@ _AT_START: Final = (
 class Reload:
     """Watches the file. One that cannot be read, or is wrong, changes nothing, and the log says why."""
 
-    def __init__(
-        self, clock: Clock, path: Path, settings: Settings, apply: Callable[[Settings], Awaitable[None]]
-    ) -> None:
+    def __init__(self, clock: Clock, file: ConfigFile, apply: Callable[[Settings], Awaitable[None]]) -> None:
         self._clock = clock
-        self._path = path
-        self._settings = settings
+        self._path = file.path
+        self._settings = file.said
         self._apply = apply
         self._seen = self._mark()
 

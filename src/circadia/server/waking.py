@@ -49,13 +49,14 @@ def wake_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals)
     )
     requests = Requests(clock, ids, signals, Openings(rows, sleep), fleet)
     inbox = Inbox(clock, ids, signals, requests, max_message_characters=settings.limits.max_message_characters)
+    routines = Routines(clock, ids, signals, requests)
     return WakeTier(
         sleep=sleep,
         requests=requests,
         inbox=inbox,
         pulses=Pulses(clock, signals, rows, sleep, inbox),
-        routines=Routines(clock, ids, signals, requests),
-        coordinations=Coordinations(clock, signals, {RESIDENT, *settings.launchers}),
+        routines=routines,
+        coordinations=Coordinations(clock, signals, routines, {RESIDENT, *settings.launchers}),
         thread_events=ThreadEvents(sleep, requests),
         reports=PulseReports(),
     )

@@ -54,7 +54,7 @@ from circadia.server.reload import Reload
 from circadia.server.remembering import at_gateway, file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
 from circadia.server.waking import wake_tier, wake_worker
-from circadia.settings import PolicySettings, Settings
+from circadia.settings import ConfigFile, PolicySettings, Settings
 from circadia.sleeptime.health import SleepHealth
 from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime
@@ -114,7 +114,7 @@ class Basis:
     """Connections to MCP servers."""
     address: tuple[str, int]
     """Host and port at which this server can be reached from this machine."""
-    config: Path | None = None
+    config: ConfigFile | None = None
     """The file that the settings came from."""
     traces: Traces
     """Makes spans."""
@@ -128,7 +128,7 @@ async def wired(
     admin_token: str,
     *,
     address: tuple[str, int] | None = None,
-    config: Path | None = None,
+    config: ConfigFile | None = None,
     traces: Traces | None = None,
 ) -> AsyncGenerator[Server]:
     """Build a server; on exit end its tasks, write what is left, and close the database.
@@ -203,7 +203,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
-        works.append(Reload(clock, basis.config, settings, partial(_file_agents, basis, registry, tier)).run())
+        works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())
     await _started(stack, own, stdio, (journal, exchanges, answers[1]), works)
     return Server(
         app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,

@@ -4,7 +4,7 @@ from circadia.settings.agents import AgentSettings, PolicySettings
 from circadia.settings.coordination import FleetSettings
 from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
-from circadia.settings.load import load_settings, settings_from
+from circadia.settings.load import ConfigFile, load_settings, settings_from
 from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.root import Settings
 from circadia.settings.server import ServerSettings
@@ -13,6 +13,7 @@ from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
 __all__ = [
     "AgentSettings",
     "BankSettings",
+    "ConfigFile",
     "DefaultsSettings",
     "FleetSettings",
     "LauncherSettings",

@@ -18,7 +18,10 @@ class GuardrailsSettings(Section):
     max_wakes_per_day: int | None = Field(12, ge=0, description="Wakes of the agent in a day of its zone.")
     max_wakes_per_pair_per_day: int | None = Field(5, ge=0, description="Of these, wakes by the same agent.")
     max_wakes_per_session: int | None = Field(
-        3, ge=0, description="Wakes that a sender may ask for in one pulse, or in one time awake."
+        3,
+        ge=0,
+        description="Wakes that a sender may ask for in one pulse or time awake; in a day, where that has no time "
+        "limit.",
     )
     pair_mode: PairMode = Field(
         PairMode.DIRECTED, description="`directed` counts a pair one way, `undirected` both ways."

@@ -3,6 +3,7 @@
 import difflib
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
@@ -15,6 +16,16 @@ from circadia.settings.root import Settings
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _NAMED_SECTIONS = ("upstreams", "mcp_servers", "agents")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class ConfigFile:
+    """The file of a running server."""
+
+    path: Path
+    """Where it is."""
+    said: Settings
+    """What it said when the server started; options of the command may differ from it."""
 
 
 def load_settings(path: Path | None) -> Settings:
@@ -31,7 +42,7 @@ def load_settings(path: Path | None) -> Settings:
         raise ConfigError(f"cannot read {str(path)!r}: {error}; name a readable file with --config") from error
     try:
         raw: object = yaml.safe_load(text)
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
         raise ConfigError(f"{str(path)!r} is not YAML: {error}") from error
     if raw is None:
         raw = {}
@@ -79,7 +90,9 @@ def _told(line: Any, raw: Mapping[str, Any]) -> str:
     """Return one error of pydantic's as a sentence with the path and, for an unknown key, the nearest known one."""
     path = ".".join(str(part) for part in line["loc"])
     if line["type"] != "extra_forbidden":
-        return f"{path}: {line['msg']} (got {line['input']!r})" if "input" in line else f"{path}: {line['msg']}"
+        # Of a whole section that is wrong the message says which part; the rest of it would only hide that.
+        got = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
+        return f"{path}: {line['msg']}{got}"
     known = _known_keys(line["loc"][:-1])
     near = difflib.get_close_matches(str(line["loc"][-1]), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"

@@ -10,7 +10,7 @@ from circadia.records.coordination import PairMode
 from circadia.records.wake import Decision, Tally, Wake
 from circadia.stores.base import Tx
 from circadia.wake.chains import Place
-from circadia.wake.requests import day_of
+from circadia.wake.wall import day_of
 
 SPENT: Final = frozenset({
     "max_wakes_per_session", "max_wakes_per_day", "max_wakes_per_pair_per_day", "max_daily_session_minutes", "fleet",
@@ -57,7 +57,7 @@ async def tally_of(tx: Tx, target: Agent, now: datetime, *, sender: Agent | None
         wake_id=_NO_WAKE,
         sender_id=sender.id if sender is not None else None,
         sender_pulse=place.pulse_id,
-        asked_since=place.since or now,
+        asked_since=place.counted(now)[0],
         root_id=place.root_id or _NO_ROOT,
         day=day_of(target.coordination.zone, now)[0],
         utc_day=_utc_midnight(now),
@@ -82,18 +82,14 @@ async def budgets_of(tx: Tx, target: Agent, now: datetime, *, sender: Agent | No
 
 def retry_at(wake: Wake, target: Agent) -> datetime | None:
     """Return from when on the wake may pass: a deferred one is tried by itself then; none if that is not known."""
-    if wake.decision is Decision.DEFERRED:
-        return wake.not_before
-    if wake.decision is not Decision.REFUSED:
+    if wake.decision not in (Decision.DEFERRED, Decision.REFUSED):
         return None
+    if wake.not_before is not None:
+        return wake.not_before
     if wake.rule in _OF_THE_DAY:
         return day_of(target.coordination.zone, wake.decided_at)[1]
     if wake.rule == "money":
         return _utc_midnight(wake.decided_at) + timedelta(days=1)
-    if wake.rule == "cooldown_seconds":
-        said = next((each for each in wake.trace if each.rule == wake.rule), None)
-        if said is not None and said.limit is not None and said.value is not None:
-            return wake.decided_at + timedelta(seconds=max(0.0, said.limit - said.value))
     return None
 
 

@@ -8,6 +8,7 @@ from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.stores.base import Tx
+from circadia.wake.wall import day_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -24,6 +25,19 @@ class Place:
     """The pulse in which it is done."""
     since: datetime | None = None
     """When that pulse, or the time awake, began."""
+    endless_in: str | None = None
+    """The agent's zone if nothing but a sleep ends that pulse or time awake; none where a time limit does."""
+
+    def counted(self, now: datetime) -> tuple[datetime, datetime | None]:
+        """Return since when what is asked for here counts together, and when it is counted anew without a sleep.
+
+        Of what may never end, each day is counted by itself: a limit of it would be one for ever.
+        """
+        since = self.since or now
+        if self.endless_in is None:
+            return since, None
+        starts, ends = day_of(self.endless_in, now)
+        return max(since, starts), ends
 
 
 NOWHERE = Place()
@@ -37,20 +51,25 @@ async def place_of(tx: Tx, principal: Principal) -> Place:
     if principal.pulse_id is None:
         return await place_of_agent(tx, agent)
     pulse = await tx.pulses.get(principal.pulse_id)
-    return Place(since=agent.since) if pulse is None else _place(pulse)
+    return _awake(agent) if pulse is None else _in_pulse(pulse, agent)
 
 
 async def place_of_agent(tx: Tx, agent: Agent) -> Place:
     """Return where an agent acts that no token tells more of: in its latest pulse, else in its time awake."""
     running = [each for each in await tx.pulses.open_of(agent.id) if each.status is PulseStatus.RUNNING]
-    return _place(running[-1]) if running else Place(since=agent.since)
+    return _in_pulse(running[-1], agent) if running else _awake(agent)
 
 
-def _place(pulse: Pulse) -> Place:
+def _awake(agent: Agent) -> Place:
+    return Place(since=agent.since, endless_in=agent.coordination.zone)
+
+
+def _in_pulse(pulse: Pulse, agent: Agent) -> Place:
     return Place(
         root_id=pulse.root_id,
         parent_id=pulse.wake_id,
         depth=pulse.depth,
         pulse_id=pulse.id,
         since=pulse.created_at,  # not of the present attempt: what it asked for before counts
+        endless_in=agent.coordination.zone if pulse.timeout_seconds is None else None,
     )

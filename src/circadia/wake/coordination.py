@@ -15,14 +15,16 @@ from circadia.records.event import Event, EventType
 from circadia.records.schedule import check_blackouts, zone_named
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
+from circadia.wake.routines import Routines
 
 
 class Coordinations:
     """The only writer of coordination."""
 
-    def __init__(self, clock: Clock, signals: Signals, launchers: Collection[str]) -> None:
+    def __init__(self, clock: Clock, signals: Signals, routines: Routines, launchers: Collection[str]) -> None:
         self._clock = clock
         self._signals = signals
+        self._routines = routines
         self._launchers = frozenset(launchers)
 
     async def patch(self, tx: Tx, agent: Agent, changes: Mapping[str, object], *, by: str) -> Agent:
@@ -120,6 +122,8 @@ class Coordinations:
             data={"by": by, "changed": moved},
         )  # fmt: skip
         await tx.events.add([event])
+        if coordination.zone != agent.coordination.zone:
+            await self._routines.follow_zone(tx, changed, origin=agent.coordination.zone, by=by)
         for topic in ("agent", "coordination"):
             tx.after_commit(lambda topic=topic: self._signals.publish(topic, agent.id))
         tx.after_commit(lambda: self._signals.publish("event", agent.session))

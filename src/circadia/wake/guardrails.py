@@ -53,6 +53,8 @@ class Facts:
     """Limits of all agents together."""
     asker: Guardrails | None = None
     """The limits of the agent that asks, if an agent does."""
+    asks_anew_at: datetime | None = None
+    """When what it asks for is counted anew although it does not sleep; none in a pulse that has a time limit."""
 
     @property
     def limits(self) -> Guardrails:
@@ -93,7 +95,7 @@ class Verdict:
     detail: str = ""
     """Why."""
     not_before: datetime | None = None
-    """When a deferred one is looked at again at the latest."""
+    """When a deferred one is looked at again at the latest; of a refused one, when what is in the way ends."""
     trace: Sequence[Checked] = ()
     """What was said; up to the one that decided, or by all."""
 
@@ -126,7 +128,9 @@ def judge(facts: Facts, *, to_the_end: bool = False) -> Verdict:
     if found.on_block is OnBlock.DEFER:
         until = found.until or facts.now + timedelta(seconds=LOOK_AGAIN_SECONDS)
         return Verdict(decision=Decision.DEFERRED, rule=rule, detail=found.detail, not_before=until, trace=tuple(trace))
-    return Verdict(decision=Decision.REFUSED, rule=rule, detail=found.detail, trace=tuple(trace))
+    return Verdict(
+        decision=Decision.REFUSED, rule=rule, detail=found.detail, not_before=found.until, trace=tuple(trace)
+    )
 
 
 def _enabled(facts: Facts) -> Finding:
@@ -144,11 +148,13 @@ def _session(facts: Facts) -> Finding:
     limit = (facts.asker or facts.limits).max_wakes_per_session
     if limit is None:
         return _FINE  # without a limit it is not counted
-    return _count(
-        limit,
-        facts.tally.asked_in_session,
-        "wakes that an agent may ask for in one pulse, or time awake",
-    )
+    found = _count(limit, facts.tally.asked_in_session, "wakes that an agent may ask for in one pulse, or time awake")
+    if not found.against:
+        return found
+    anew = "in its next pulse"
+    if facts.asks_anew_at is not None:
+        anew = f"when it has slept, or from {facts.asks_anew_at.isoformat(timespec='seconds')} on"
+    return found._replace(detail=f"{found.detail}; it may ask again {anew}", until=facts.asks_anew_at)
 
 
 def _chain_depth(facts: Facts) -> Finding:

@@ -20,7 +20,8 @@ from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Ended
 from circadia.wake.prompt import prompt_of
 from circadia.wake.pulse_rows import RESIDENT, PulseRows
-from circadia.wake.requests import day_of, spare_seconds
+from circadia.wake.requests import spare_seconds
+from circadia.wake.wall import day_of
 
 LEASE_SECONDS: Final = 15.0
 """A process that says nothing for so long counts as dead."""

@@ -22,7 +22,8 @@ from circadia.records.coordination import DEFAULT, Coordination, OnBlock, PairMo
 from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
 from circadia.wake.guardrails import GUARDRAILS
-from circadia.wake.requests import DRAINING, day_of
+from circadia.wake.requests import DRAINING
+from circadia.wake.wall import day_of
 
 _GROUP: Final = "wake_guardrails"
 _COUNTED: Final = (
@@ -115,17 +116,21 @@ def _flat(bare: str) -> str:
     return bare if bare in values_of(DEFAULT) else f"{_GROUP}.{bare}"
 
 
+_Session = tuple[AgentId | None, PulseId | datetime]
+"""A sender, and its pulse; or the day in which it asked outside of any, as no time awake is recorded."""
+
+
 class _Ledger:
     """What counts in one course of events."""
 
     def __init__(self) -> None:
         self._woken: dict[AgentId, list[tuple[datetime, AgentId]]] = defaultdict(list)
-        self.asked: Counter[tuple[AgentId | None, PulseId | None]] = Counter()
+        self.asked: Counter[_Session] = Counter()
         self.visits: Counter[tuple[str, AgentId]] = Counter()
 
-    def add(self, wake: Wake, decision: Decision, *, counts: bool, at: datetime) -> None:
+    def add(self, wake: Wake, decision: Decision, session: _Session, *, counts: bool, at: datetime) -> None:
         if decision in _ASKED:
-            self.asked[wake.sender_id, wake.sender_pulse] += 1
+            self.asked[session] += 1
         if counts:
             self.visits[wake.root_id, wake.agent_id] += 1
             insort(self._woken[wake.agent_id], (at, wake.sender_id or AgentId("")))
@@ -248,7 +253,7 @@ class _Run:
         if rule in ("max_wakes_per_session", "max_wakes_per_pair_per_day") and wake.sender_id is None:
             return 0
         if rule == "max_wakes_per_session":
-            return ledger.asked[wake.sender_id, wake.sender_pulse]
+            return ledger.asked[self._session(wake)]
         start, now = day_of(coordination.zone, wake.decided_at)[0], wake.decided_at
         if rule == "max_wakes_per_day":
             return ledger.woken(wake.agent_id, start, now)
@@ -280,7 +285,8 @@ class _Run:
         """Count it in both courses of events."""
         counted = wake.charge in _COUNTS
         at = wake.decided_at
-        self._was.add(wake, wake.decision, counts=counted, at=at)
+        session = self._session(wake)
+        self._was.add(wake, wake.decision, session, counts=counted, at=at)
         if outcome.changed:
             if wake.decision is Decision.ADMITTED and wake.pulse_id is not None:
                 self._gone.add(wake.pulse_id)
@@ -294,7 +300,11 @@ class _Run:
                 counted = counted and not self._would.waits(wake.agent_id, at)
                 if outcome.rule == "cooldown_seconds" and outcome.limit is not None and outcome.value is not None:
                     at += timedelta(seconds=outcome.limit - outcome.value)
-        self._would.add(wake, outcome.decision, counts=counted, at=at)
+        self._would.add(wake, outcome.decision, session, counts=counted, at=at)
+
+    def _session(self, wake: Wake) -> _Session:
+        own = DEFAULT if wake.sender_id is None else self._own.get(wake.sender_id, DEFAULT)
+        return wake.sender_id, wake.sender_pulse or day_of(own.zone, wake.at)[0]
 
 
 def _recorded_rule(wake: Wake) -> str | None:

@@ -17,7 +17,6 @@ from circadia.records.coordination import Guardrails
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
-from circadia.records.schedule import zone_named
 from circadia.records.wake import DECISION_MOVES, Charge, Checked, Decision, Tally, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
@@ -26,13 +25,12 @@ from circadia.wake.chains import NOWHERE, Place
 from circadia.wake.guardrails import CIRCUIT_FAILURES, Facts, FleetLimits, Verdict, judge
 from circadia.wake.openings import Openings
 from circadia.wake.pulse_rows import RESIDENT
-from circadia.wake.wall import first_instant, wall_at
+from circadia.wake.wall import day_of
 
 DRAINING: Final = "draining"
 """The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
-_DAY: Final = timedelta(days=1)
 _ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
 _KINDS: Final = {
     WakeSource.AGENT: PulseKind.WAKE, WakeSource.THREAD: PulseKind.WAKE, WakeSource.SCHEDULE: PulseKind.SCHEDULE,
@@ -106,7 +104,7 @@ class Requests:
                 raise Conflict("this key stands for another agent, reason or message; take a new key")
             return known
         wake = self._new(ask)
-        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place.since)
+        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
         wake = self._decided(wake, facts, ask.overridden_by)
         if wake.decision is Decision.ADMITTED:
             wake = await self._admitted(tx, wake, facts, wake.timeout_seconds)
@@ -119,7 +117,7 @@ class Requests:
     async def explain(self, tx: Tx, ask: Ask) -> Wake:
         """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
         wake = self._new(ask)
-        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place.since)
+        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
         return self._with(wake, judge(facts, to_the_end=True), facts.tally, ask.target)
 
     async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
@@ -205,7 +203,7 @@ class Requests:
             if routine is None or not routine.enabled:
                 return self._moved(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
             timeout_seconds = routine.timeout_seconds
-        facts = await self._facts(tx, wake, agent, None, wake.at)
+        facts = await self._facts(tx, wake, agent, None, NOWHERE)
         # Its sender was free to ask when it asked; what the sender has asked for since then does not count against it.
         tally = replace(facts.tally, asked_in_session=0)
         if wake.rule == "cooldown_seconds" and wake.not_before is not None and wake.not_before <= now:
@@ -268,11 +266,12 @@ class Requests:
         charge = (Charge.CHARGED if started else Charge.RESERVED) if counts else Charge.NONE
         return replace(wake, pulse_id=pulse.id, charge=charge, expires_at=None)
 
-    async def _facts(self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, since: datetime | None) -> Facts:
+    async def _facts(self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, place: Place) -> Facts:
         now = self._clock.now()
         coordination = target.coordination
         starts, ends = day_of(coordination.zone, now)
         utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        asked_since, asks_anew_at = place.counted(now)
         asker = None if sender is None else sender.coordination.wake_guardrails
         asked_most = (asker or coordination.wake_guardrails).max_wakes_per_session
         tally = await tx.wakes.tally(
@@ -280,7 +279,7 @@ class Requests:
             wake_id=wake.id,
             sender_id=wake.sender_id,
             sender_pulse=wake.sender_pulse,
-            asked_since=since or wake.at,
+            asked_since=asked_since,
             root_id=wake.root_id,
             day=starts,
             utc_day=utc_day,
@@ -307,6 +306,7 @@ class Requests:
             failed_at=tally.failed_at,
             fleet=self._fleet,
             asker=asker,
+            asks_anew_at=asks_anew_at,
         )
 
     async def _tell(self, tx: Tx, wake: Wake, target: Agent) -> None:
@@ -345,16 +345,6 @@ def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:
     return replace(
         verdict, decision=Decision.DEFERRED, rule=DRAINING, detail=detail, not_before=now, trace=trace
     )  # fmt: skip
-
-
-def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
-    """Return start and end of the day that it is in the zone: 23, 24 or 25 hours (WAKE-15)."""
-    if zone_name == "UTC":  # the most usual one, and the most simple
-        start = now.replace(hour=0, minute=0, second=0, microsecond=0)
-        return start, start + _DAY
-    zone = zone_named(zone_name)
-    midnight = wall_at(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
-    return first_instant(midnight, zone), first_instant(midnight + _DAY, zone)
 
 
 def spare_seconds(agent: Agent, tally: Tally) -> float | None:

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from dataclasses import fields, replace
-from typing import Final
+from typing import Final, TypeVar
 
 from pydantic import TypeAdapter
 
@@ -26,6 +26,7 @@ MOST_ROUTINES: Final = 100
 FILE_ROUTINES: Final = "routines"
 """Stands among an agent's settings for the routines that the file stated when it was read last."""
 _SPECS: Final = TypeAdapter(tuple[RoutineSpec, ...])
+_S = TypeVar("_S", bound=RoutineSpec)
 _SPEC: Final = tuple(field.name for field in fields(RoutineSpec))
 
 
@@ -65,14 +66,27 @@ class Routines:
         return await tx.routines.of_agent(agent.id)
 
     async def read_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
-        """Take over the file's routines if they have changed since the file was read last (WAKE-16)."""
+        """Take over the file's routines if they have changed since the file was read last (WAKE-16).
+
+        All are on the clock of the agent's zone, which may have been set later than the file says.
+        """
         stated = _SPECS.dump_python(tuple(specs), mode="json")
         old = agent.settings.get(FILE_ROUTINES)
         if (old.file if old is not None else []) == stated:
             return
         noted = Setting(value=None, source=SettingSource.FILE, at=self._clock.now(), file=stated)
         await tx.agents.save(replace(agent, settings={**agent.settings, FILE_ROUTINES: noted}))
-        await self.replace(tx, agent, specs, by="file")
+        await self.replace(tx, agent, [_in_zone(spec, agent.coordination.zone) for spec in specs], by="file")
+
+    async def follow_zone(self, tx: Tx, agent: Agent, *, origin: str, by: str) -> None:
+        """Put the routines on the clock of the agent's new zone; one in another zone than the `origin` stays there."""
+        now = self._clock.now()
+        moved = [each for each in await tx.routines.of_agent(agent.id) if each.recurrence.zone == origin]
+        for old in moved:
+            again = _in_zone(old, agent.coordination.zone)
+            await tx.routines.save(first_at(again, now) if again.recurrence.on_the_clock else again, origin=old)
+        if moved:
+            await self._tell(tx, agent, {"changed_by": by, "routines": [each.name for each in moved]})
 
     async def fire(self, tx: Tx, routine: Routine) -> Plan:
         """Decide what becomes of a routine that is due, and do it.
@@ -152,6 +166,10 @@ class Routines:
         told = {"verdict": str(data.get("verdict", "changed"))}
         tx.after_commit(lambda: self._signals.publish("event", agent.session))
         tx.after_commit(lambda: self._signals.publish("routine", agent.id, told))
+
+
+def _in_zone(spec: _S, zone: str) -> _S:
+    return replace(spec, recurrence=replace(spec.recurrence, zone=zone))
 
 
 def _refused(wake: Wake) -> dict[str, object]:

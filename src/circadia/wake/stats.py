@@ -10,7 +10,7 @@ from circadia.records.schedule import zone_named
 from circadia.stores.base import Tx
 from circadia.wake.budgets import tally_of
 from circadia.wake.chains import NOWHERE
-from circadia.wake.requests import day_of
+from circadia.wake.wall import day_of
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

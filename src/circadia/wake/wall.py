@@ -3,7 +3,10 @@
 from datetime import UTC, datetime, timedelta
 from zoneinfo import ZoneInfo
 
+from circadia.records.schedule import zone_named
+
 SECOND = timedelta(seconds=1)
+_DAY = timedelta(days=1)
 
 
 def wall_at(instant: datetime, zone: ZoneInfo) -> datetime:
@@ -29,6 +32,16 @@ def last_instant(wall: datetime, zone: ZoneInfo) -> datetime:
     """Return the last instant at which the clock shows `wall`, or the end of the gap that left it out."""
     shown = instants(wall, zone)
     return shown[-1] if shown else _end_of_gap(wall, zone)
+
+
+def day_of(zone_name: str, now: datetime) -> tuple[datetime, datetime]:
+    """Return start and end of the day that it is in the zone: 23, 24 or 25 hours (WAKE-15)."""
+    if zone_name == "UTC":  # the most usual one, and the most simple
+        start = now.replace(hour=0, minute=0, second=0, microsecond=0)
+        return start, start + _DAY
+    zone = zone_named(zone_name)
+    midnight = wall_at(now, zone).replace(hour=0, minute=0, second=0, microsecond=0)
+    return first_instant(midnight, zone), first_instant(midnight + _DAY, zone)
 
 
 def _reading(wall: datetime, zone: ZoneInfo, fold: int) -> datetime:

@@ -2,7 +2,7 @@
 
 Inbox, guardrails, schedules and pulses are the server's own, on a database in a folder of its own; only the clock and
 what the agents do are made up. Three stories: a blocker that wakes a colleague, a ping-pong that stops at the limit of
-the pair, and an incident in which one agent is woken by many.
+the pair, and an incident in which the agent on call wakes one colleague after the other, until it meets its own limit.
 """
 
 import asyncio
@@ -45,18 +45,9 @@ _COLOURS: Final = {
 _FLEET: Final[Mapping[str, Mapping[str, object]]] = {
     "yuki": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
     "chieko": {"wake_guardrails": {"cooldown_seconds": 60, "pair_mode": "undirected", "max_wakes_per_session": None}},
-    "finn": {
-        "blackouts": [{"start": "18:00", "end": "08:00", "label": "evening"}],
-        "wake_guardrails": {"max_wakes_per_session": None},
-    },
-    "stas": {"wake_guardrails": {"max_wakes_per_session": None}},
-    "grace": {
-        "wake_guardrails": {
-            "cooldown_seconds": 240,
-            "max_wakes_per_pair_per_day": None,
-            "max_wakes_per_session": None,
-        }
-    },
+    "finn": {"blackouts": [{"start": "18:00", "end": "08:00", "label": "evening"}]},
+    "stas": {},
+    "grace": {},
 }
 """The agents, and how their coordination differs from the default."""
 
@@ -85,15 +76,13 @@ def _story() -> list[Beat]:
         one, other = ("chieko", "yuki") if turn % 2 == 0 else ("yuki", "chieko")
         text = "the test fails again" if turn % 2 == 0 else "fixed, please test again"
         beats.append(Beat(f"11:{4 * turn:02d}", one, other, text, WakeReason.BLOCKER))
-    senders = ("stas", "yuki", "chieko", "finn")
-    for number in range(15):
-        at = 14 * 60 + 6 * number
-        text = f"service {number + 1} is down"
-        beats.append(
-            Beat(f"{at // 60:02d}:{at % 60:02d}", senders[number % 4], "grace", text, WakeReason.CRITICAL_FINDING)
-        )
+    beats.append(Beat("14:00", "operator", "stas", "the shop does not answer", WakeReason.USER_REQUEST))
+    beats += [
+        Beat("14:01", "stas", colleague, "the shop is down: look at yours", WakeReason.CRITICAL_FINDING)
+        for colleague in ("grace", "finn", "yuki", "chieko")
+    ]
+    beats.append(Beat("14:04", "operator", "grace", "it is the database: yours", WakeReason.USER_REQUEST))
     beats.append(Beat("18:30", "stas", "finn", "please look at the postmortem", WakeReason.USER_REQUEST))
-    beats.append(Beat("19:00", "operator", "grace", "one more look before the night", WakeReason.USER_REQUEST))
     return beats
 
 
@@ -130,8 +119,9 @@ class Fleet:
         async with self.store.write() as tx:
             home = await tx.sessions.by_name("default")
             assert home is not None
-            sender = Principal() if beat.sender == "operator" else Principal(agent=self.agents[beat.sender])
-            override = "the evening is quiet" if beat.sender == "operator" else None
+            sender, override = Principal(), "the shop is down"
+            if beat.sender != "operator":
+                sender, override = Principal(agent=await tx.agents.get(self.agents[beat.sender].id)), None
             letter = Letter(to=beat.to, content=beat.text, wake=beat.reason, override=override)
             await self.tier.inbox.send(tx, sender, home, letter)
 

@@ -1,6 +1,6 @@
 """`circadia import djinnbot`: reads, maps, reports, and writes the section `agents`."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, Any, ClassVar
@@ -13,7 +13,7 @@ from rich.text import Text
 from circadia.cli.import_djinnbot.mapping import AgentMapping, Line, providers_of
 from circadia.cli.import_djinnbot.reading import AgentFolder, agent_folders
 from circadia.cli.output import AsJson, console, note, print_json, shown, table
-from circadia.errors import Conflict, InvalidRequest
+from circadia.errors import ConfigError, Conflict, InvalidRequest
 from circadia.records.schedule import zone_named
 from circadia.settings import settings_from
 
@@ -46,8 +46,7 @@ def djinnbot(
     zone_named(timezone)
     folders = agent_folders(folder.expanduser())
     mappings = [AgentMapping(each, zone=timezone, hold_to_models=hold_to_models) for each in folders]
-    agents = {_name(each): mapping.settings for each, mapping in zip(folders, mappings, strict=True)}
-    settings_from({"agents": agents})  # what the server would refuse is a fault here
+    agents, left_out = _taken_over(folders, mappings)
     lines = [line for mapping in mappings for line in mapping.lines]
     text = yaml.dump({"agents": agents}, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=110)
     if write is not None:
@@ -55,11 +54,46 @@ def djinnbot(
     if as_json:
         print_json({"agents": agents, "lines": [asdict(each) for each in lines], "written": str(write or "") or None})
     elif write is None:
-        _report(lines, folders, Console(stderr=True, highlight=False, width=None if _is_terminal() else _UNCUT))
+        beside = Console(stderr=True, highlight=False, width=None if _is_terminal() else _UNCUT)
+        _report(lines, folders, left_out, beside)
         typer.echo(text, nl=False)
     else:
-        _report(lines, folders, console())
+        _report(lines, folders, left_out, console())
         typer.echo(f"wrote {str(write)!r}; `circadia config check` reads it")
+    if left_out:
+        named = ", ".join(map(repr, left_out))
+        counts = f"{len(left_out)} of {len(folders)} agents left out"
+        raise ConfigError(f"{counts}: {named}; the report says what to correct")
+
+
+def _taken_over(
+    folders: Sequence[AgentFolder], mappings: Sequence[AgentMapping]
+) -> tuple[dict[str, Any], list[str]]:  # fmt: skip
+    """Return the agents that the server would have, and the folders of those that it would refuse."""
+    agents: dict[str, Any] = {}
+    left_out: list[str] = []
+    for each, mapping in zip(folders, mappings, strict=True):
+        fault = _fault(each, mapping, agents)
+        if fault is None:
+            agents[_name(each)] = mapping.settings
+        else:
+            mapping.leave_out(fault)
+            left_out.append(each.name)
+    return agents, left_out
+
+
+def _fault(folder: AgentFolder, mapping: AgentMapping, taken: Mapping[str, object]) -> str | None:
+    """Return why the server would not have the agent."""
+    if folder.fault is not None:
+        return f"the file {folder.fault}"
+    name = _name(folder)
+    if name in taken:
+        return f"another agent is called {name!r} too; rename one of their folders"
+    try:
+        settings_from({"agents": {name: mapping.settings}})
+    except ConfigError as error:
+        return error.message.removeprefix(f"agents.{name}: ").replace(f"agents.{name}.", "")
+    return None
 
 
 def _name(folder: AgentFolder) -> str:
@@ -82,12 +116,15 @@ def _write(file: Path, text: str) -> None:
         raise InvalidRequest(f"cannot write {str(file)!r}: {error}") from error
 
 
-def _report(lines: Sequence[Line], folders: Sequence[AgentFolder], where: Console) -> None:
+def _report(
+    lines: Sequence[Line], folders: Sequence[AgentFolder], left_out: Sequence[str], where: Console
+) -> None:  # fmt: skip
     """Tell of each line what became of it, and what there is to do besides."""
     for folder in folders:
         mine = [each for each in lines if each.agent == folder.name]
         mapped = sum(each.to is not None for each in mine)
-        where.print(Text(f"{shown(folder.name)}: {mapped} of {len(mine)} mapped", "bold"))
+        became = "left out" if folder.name in left_out else f"{mapped} of {len(mine)} mapped"
+        where.print(Text(f"{shown(folder.name)}: {became}", "bold"))
         rows = [
             (
                 each.line if each.line is not None else each.file,

@@ -1,7 +1,7 @@
 """Maps the configuration of one DjinnBot agent to its keys in `circadia.yaml`, and reports on each line."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import date, datetime
 from typing import Any, Final, cast
 
@@ -16,6 +16,7 @@ from circadia.settings.schedule import BlackoutSettings
 _MINUTES: Final = 30
 """What DjinnBot takes for an interval that is not given."""
 _DAY_MINUTES: Final = 24 * 60
+_MOST: Final = 10**12
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _GUARDRAILS: Final = "wake_guardrails"
 _MODELS: Final = (
@@ -71,11 +72,16 @@ class AgentMapping:
         self._hold = hold_to_models
         self._models: list[str] = []
         self._coordination: dict[str, Any] = {}
-        if folder.fault is not None:
-            self._say((), None, None, f"the file {folder.fault}")
-            return
-        self._map()
+        if folder.fault is None:
+            self._map()
         self.lines.sort(key=lambda each: (each.file != CONFIG, each.line is None, each.line or 0))
+
+    def leave_out(self, fault: str) -> None:
+        """Report before all else that the agent is left out, and why: nothing became of its lines."""
+        self.settings = {}
+        lines, self.lines = [replace(each, to=None) for each in self.lines], []
+        self._say((), None, None, f"{fault}; the agent is left out")
+        self.lines += lines
 
     def _map(self) -> None:
         known: dict[str, Callable[[str, Any], None]] = {
@@ -317,7 +323,9 @@ def _refused(section: type[BaseModel], given: Mapping[str, object]) -> str:
 
 
 def _number(value: object) -> float | None:
-    return value if isinstance(value, int | float) and not isinstance(value, bool) else None
+    """Return a number that can be reckoned with: neither infinite, nor `.nan`, nor beyond all bounds."""
+    number = isinstance(value, int | float) and not isinstance(value, bool) and abs(value) <= _MOST
+    return cast("float", value) if number else None
 
 
 def _list(value: object) -> list[Any]:

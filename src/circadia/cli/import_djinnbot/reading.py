@@ -81,17 +81,25 @@ def _parsed(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | None
         parsed: object = yaml.safe_load(text)
         loader: Any = yaml.SafeLoader(text)
         node: object = loader.get_single_node()
+        config = _plain({} if parsed is None else parsed)
+        lines: dict[Path_, int] = {}
+        _note((), node, lines)
     except (OSError, UnicodeDecodeError) as error:
         return {}, {}, f"cannot be read: {error}"
-    except yaml.YAMLError as error:
+    except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
         return {}, {}, f"is not YAML: {' '.join(str(error).split())}"
-    if parsed is None:
-        return {}, {}, None
-    if not isinstance(parsed, dict):
+    except RecursionError:
+        return {}, {}, "has an alias in what it stands for, or is too deep; write it out"
+    if not isinstance(config, dict):
         return {}, {}, "holds no keys"
-    lines: dict[Path_, int] = {}
-    _note((), node, lines)
-    return {str(key): value for key, value in cast("dict[object, Any]", parsed).items()}, lines, None
+    return cast("dict[str, Any]", config), lines, None
+
+
+def _plain(value: object) -> object:
+    """Return what was parsed with texts as its keys, as JSON has them."""
+    if isinstance(value, dict):
+        return {str(key): _plain(inner) for key, inner in cast("dict[object, object]", value).items()}
+    return [_plain(each) for each in cast("list[object]", value)] if isinstance(value, list) else value
 
 
 def _note(path: Path_, node: object, lines: dict[Path_, int]) -> None:
