@@ -25,7 +25,7 @@ LIMIT_SECONDS: Final = 1.0
 GOAL_EPISODES: Final = 14_000
 """Of the bank for which the limit holds; of a smaller one it holds all the more."""
 A_NOTE: Final = 10
-"""Episodes for each note that a bank has before; a pass works with so many notes at most as `passes.NOTES` says."""
+"""Episodes for each note that a bank has before; a pass works with so many notes at most as `notebook.NOTES` says."""
 MODELS: Final = ("a scripted model", "no model")
 
 

@@ -32,6 +32,7 @@ from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.apart import Apart
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
 from circadia.sleeptime.effects import BY
+from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, View
 from circadia.sleeptime.operations.dedupe import repeated
 from circadia.sleeptime.publish import FULL, Page, Publisher, Rule, Seen
@@ -42,8 +43,6 @@ _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
-NOTES: Final = 5_000
-"""Notes that a page is worked through with, the newest."""
 BEYOND: Final = 4
 """How many times more is searched for than is wanted, since what is found may be new."""
 
@@ -89,10 +88,11 @@ class Running:
         traces: Traces | None = None,
         readying: Readying | None = None,
         apart: Apart | None = None,
+        notebook: Notebook | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
 
-        `embed` makes vectors that lack; without `readying` no answer is made ready.
+        `embed` makes vectors that lack; without `readying` no answer is made ready. `notebook` is that of all passes.
         """
         self._clock = clock
         self._store = store
@@ -107,6 +107,7 @@ class Running:
         self._away = False
         self._traces = traces or Traces()
         self._apart = apart or Apart()
+        self._notebook = notebook or Notebook()
         self._failed: list[str] = []
         self._again = False
         self._patient = True
@@ -147,7 +148,7 @@ class Running:
             return run
         ground = Ground(
             store=self._store, retrieval=self._retrieval, now=self._clock.now(), go_on=self._go_on,
-            embed=self._embed, run=run, readying=self._readying,
+            embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)
@@ -227,9 +228,9 @@ class Running:
     async def _viewed(self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool) -> tuple[View, Seen]:
         """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""
         async with self._store.read() as tx:
-            notes = await tx.notes.newest(bank.id, NOTES)
-            blocks = await tx.blocks.every(bank.id)
-            state, present = await tx.sleep_states.get(bank.id), await tx.banks.get(bank.id) or bank
+            present = await tx.banks.get(bank.id) or bank
+            notes = await self._notebook.newest(tx, present)
+            blocks, state = await tx.blocks.every(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.stale(bank.id, 0 if full else state.demotions)
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
         view = View(
@@ -348,9 +349,12 @@ class _Looking:
         )
         async with self._store.read() as tx:
             bank = await tx.banks.get(self._bank.id)
-            found = () if bank is None else await self._retrieval.find(tx, bank, question)
-        rows = [each.item for each in found]
-        return [each for each in rows if isinstance(each, Episode) and each.number < before][:limit]
+            if bank is None:
+                return ()
+            scored = (await self._retrieval.look(tx, bank, question)).scored
+            wanted = [each for each in scored if each.number < before][:limit]
+            found = await self._retrieval.fetched(tx, bank, wanted)
+        return [each.item for each in found if isinstance(each.item, Episode)]
 
 
 class _Bound:

@@ -48,8 +48,9 @@ class Related(Generic[Row]):
         for each in asked if self._rows else ():
             best = np.maximum(best, self._scores(_subject(each)))
         same = {each.id for each in asked}
-        found: list[int] = np.argsort(-best, kind="stable").tolist()
-        near = (at for at in found if best[at] > 0 and best[at] >= least and self._rows[at].id not in same)
+        near_enough = np.flatnonzero((best > 0) & (best >= least))
+        found: list[int] = near_enough[np.argsort(-best[near_enough], kind="stable")].tolist()
+        near = (at for at in found if self._rows[at].id not in same)
         return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
 
     def _scores(self, terms: Array) -> Array:
