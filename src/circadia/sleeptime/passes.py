@@ -35,7 +35,8 @@ from circadia.sleeptime.effects import BY
 from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, View
 from circadia.sleeptime.operations.dedupe import repeated
-from circadia.sleeptime.publish import FULL, Page, Publisher, Rule, Seen
+from circadia.sleeptime.publish import FULL, Page, Publisher, Seen
+from circadia.sleeptime.rules import Rule, parted, resting_on
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, failed
 
@@ -215,6 +216,7 @@ class Running:
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
             raise _Away(self._silent)
+        wrong = await self._judged(bank, view.proposed)
         async with self._store.write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
@@ -223,7 +225,17 @@ class Running:
                 kept.append(replace(replace_from, first=page[-1].number + 1))
             leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first)
             done = Page(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
-            return await self._publisher.publish(tx, run, bank, view.proposed, done, self._rules)
+            return await self._publisher.publish(tx, run, bank, view.proposed, done, wrong)
+
+    async def _judged(self, bank: Bank, changes: Sequence[Change]) -> Sequence[str]:
+        """Return what the rules find wrong with each of these."""
+        wrong: list[str] = []
+        for part in parted(changes) if self._rules else ():
+            async with self._store.read() as tx:
+                rows = await tx.episodes.identified(bank.id, {key for each in part for key in resting_on(each)})
+            wrong += await self._apart.judged(part, rows, self._rules)
+            await self._go_on()
+        return wrong
 
     async def _viewed(self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool) -> tuple[View, Seen]:
         """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""

@@ -21,7 +21,7 @@ from circadia.sleeptime.ask import Asking, Flying, Yielded
 from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.passes import Outcome, Running
-from circadia.sleeptime.publish import Rule
+from circadia.sleeptime.rules import Rule
 from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals

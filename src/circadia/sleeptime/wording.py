@@ -5,13 +5,13 @@ What a model has written is held to it at the publication, whatever operation pr
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from circadia.ids import EpisodeId
 from circadia.memory.redaction import redacted
-from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeKind
-from circadia.stores.base import Tx
+from circadia.records.episode import Episode
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 """Unicode's categories of what nobody sees: controls, zero widths, direction marks, tags, private and unassigned."""
@@ -56,7 +56,7 @@ def unfit(text: str) -> str:
     return ""
 
 
-async def worded(tx: Tx, bank: Bank, change: Change) -> str:
+def worded(change: Change, _: Mapping[EpisodeId, Episode]) -> str:
     """Return what is wrong with the words of a change: a rule of publications."""
     return next((wrong for text in _written(change) if (wrong := unfit(text))), "")
 

@@ -36,6 +36,7 @@ from circadia.stores.sql.statement import Statement
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
 _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(insert(notes).returning(notes.c.number), _FIELDS)
+_ADD_EVERY = Statement(insert(notes), _FIELDS)
 _LINK = Statement(insert(evidence), ("note_id", "episode_id"))
 _OF_BANK = select(notes).where(notes.c.bank_id == bindparam("bank"))
 _GET = Statement(_OF_BANK.where(notes.c.id == bindparam("key_id")))
@@ -91,6 +92,11 @@ class SqlNotes:
     async def add(self, note: Note) -> int:
         """Store it with its evidence and return its number."""
         return await self._run(lambda connection: _add(connection, note))
+
+    async def add_every(self, new: Sequence[Note]) -> None:
+        """Store them with their evidence, in this order."""
+        rows, links = [_ROW(each) for each in new], [(each.id, episode) for each in new for episode in each.evidence]
+        await self._run(lambda connection: Statement.each(connection, {_ADD_EVERY: rows, _LINK: links}))
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
         """Return the bank's note of this id."""
