@@ -113,5 +113,5 @@ class _LookThere:
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         return await self._here.done(self._look.episodes(ids))
 
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
-        return await self._here.done(self._look.about(text, before=before, limit=limit))
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        return await self._here.done(self._look.about(texts, before=before, limit=limit))

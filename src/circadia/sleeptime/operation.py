@@ -30,8 +30,8 @@ class Look(Protocol):
         """Return these episodes of the bank, of those that are there."""
         ...
 
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
-        """Return the episodes numbered less than `before` that a search for these words finds, the best first."""
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        """Return for each text the episodes numbered less than `before` that a search for it finds, the best first."""
         ...
 
 

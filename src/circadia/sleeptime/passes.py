@@ -18,7 +18,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import EpisodeId
 from circadia.llm.mind import Mind, Prompt, Unusable
-from circadia.memory.index import Question
+from circadia.memory.question import Question, Scored
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
@@ -352,21 +352,22 @@ class _Looking:
             found = await tx.episodes.identified(self._bank.id, ids)
         return {each: found[each] for each in ids if each in found}
 
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
-        if self._retrieval is None:
-            return ()
-        # By words alone: vectors come when they come, and a pass that is run again must ask the same.
-        question = Question(
-            terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit * BEYOND
-        )
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        found: list[Sequence[Scored]] = []
         async with self._store.read() as tx:
             bank = await tx.banks.get(self._bank.id)
-            if bank is None:
-                return ()
-            scored = (await self._retrieval.look(tx, bank, question)).scored
-            wanted = [each for each in scored if each.number < before][:limit]
-            found = await self._retrieval.fetched(tx, bank, wanted)
-        return [each.item for each in found if isinstance(each.item, Episode)]
+            if bank is None or self._retrieval is None:
+                return [()] * len(texts)
+            for text in texts:
+                scored = (await self._retrieval.look(tx, bank, _by_words(text, limit * BEYOND))).scored
+                found.append([each for each in scored if each.number < before][:limit])
+            rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
+        return [[rows[each.number] for each in some if each.number in rows] for some in found]
+
+
+def _by_words(text: str, limit: int) -> Question:
+    """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
+    return Question(terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit)
 
 
 class _Bound:
