@@ -153,6 +153,7 @@ async def test_a_block_one_of_whose_sources_was_forgotten_meanwhile_leaves_nothi
 async def test_a_note_may_be_retired_and_stood_for_by_notes_of_the_same_publication(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
     run = await stand.begun()
+    too_early = {"evidence": "not_3", "reason": "", "weight": 0.3}
     await stand.publish(
         run,
         stand.note("not_1", sources, text="Ann lives in Porto."),
