@@ -160,9 +160,7 @@ async def test_a_note_may_be_retired_and_stood_for_by_notes_of_the_same_publicat
         stand.note("not_2", sources, text="Ann lives in a small flat in Porto."),
         stand.change(ChangeKind.RETIRE_NOTE, "not_1", after={"instead": "not_2"}),
         stand.note("not_2", sources, text="Ann lives in a small flat in Porto."),
-        stand.change(
-            ChangeKind.DEMOTE_EPISODE, sources[0].id, after={"evidence": "not_3", "reason": "", "weight": 0.3}
-        ),
+        stand.change(ChangeKind.DEMOTE_EPISODE, sources[0].id, after=too_early),
         stand.note("not_3", sources, text="Porto is where Ann's flat is."),
     )
     assert [state for state, _ in await stand.changes(run)] == ["published"] * 3 + ["refused"] * 2 + ["published"]
