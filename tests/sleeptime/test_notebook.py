@@ -51,7 +51,7 @@ async def test_it_shows_the_newest_that_stand_after_any_additions_retirements_an
         if act == "add":
             new = [NoteId(f"n{at}-{each}") for each in range(draw.randint(1, 4))]
             every += new
-            await stand.publish(run, *(stand.note(each, sources) for each in new))
+            run = await stand.publish(run, *(stand.note(each, sources) for each in new))
         elif act == "forget":
             async with stand.store.write() as tx:
                 await forget(tx, await present(tx, stand.bank), [draw.choice(every or [NoteId("none")])])

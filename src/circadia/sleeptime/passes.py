@@ -367,7 +367,9 @@ class _Looking:
 
 def _by_words(text: str, limit: int) -> Question:
     """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
-    return Question(terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit)
+    return Question(
+        terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit, explained=False
+    )
 
 
 class _Bound:
