@@ -111,7 +111,7 @@ class _LookThere:
         self._look = look
 
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        return await self._here.done(self._look.episodes(ids))
+        return await self._here.done(self._look.episodes(ids)) if ids else {}
 
     async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
-        return await self._here.done(self._look.about(texts, before=before, limit=limit))
+        return await self._here.done(self._look.about(texts, before=before, limit=limit)) if texts else []

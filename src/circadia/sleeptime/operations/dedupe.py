@@ -80,7 +80,7 @@ class Dedupe:
                 pairs.append((each, new))
         asked = sorted(newest.values(), key=lambda each: (-(each.importance or 0), each.number))[:MOST_LOOKED_FOR]
         texts, before = [each.text for each in asked], view.page[0].number
-        found = await view.look.about(texts, before=before, limit=NEAREST) if texts else ()
+        found = await view.look.about(texts, before=before, limit=NEAREST)
         for new, earlier in zip(asked, found, strict=True):
             pairs += ((each, new) for each in earlier if _said(each) == _said(new) and _lasts(each))
         stale = standing.demoted(view)
