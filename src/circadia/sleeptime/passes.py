@@ -6,6 +6,7 @@ A run keeps nothing in memory that matters: killed, pre-empted or taken over, it
 stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -361,6 +362,7 @@ class _Looking:
             for text in texts:
                 scored = (await self._retrieval.look(tx, bank, _by_words(text, limit * BEYOND))).scored
                 found.append([each for each in scored if each.number < before][:limit])
+                await asyncio.sleep(0)  # a search may be done in the event loop, and others want it, too
             rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
         return [[rows[each.number] for each in some if each.number in rows] for some in found]
 
