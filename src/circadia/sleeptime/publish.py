@@ -1,7 +1,8 @@
 """Publishes what a pass proposes, and takes it back: the only writer of derived memory (SLEEP-30 … SLEEP-32).
 
-One transaction: each change that breaks no rule is applied, and all are written down with what came of them; the cursor
-moves; the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried again.
+One transaction: each change that breaks no rule is applied, all are written down with what came of them, the cursor
+moves, and the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried
+again.
 """
 
 import asyncio
