@@ -96,7 +96,7 @@ class SqlNotes:
     async def add_every(self, new: Sequence[Note]) -> None:
         """Store them with their evidence, in this order."""
         rows, links = [_ROW(each) for each in new], [(each.id, episode) for each in new for episode in each.evidence]
-        await self._run(lambda connection: Statement.each(connection, {_ADD_EVERY: rows, _LINK: links}))
+        await self._run(lambda connection: (_ADD_EVERY.many(connection, rows), _LINK.many(connection, links)))
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
         """Return the bank's note of this id."""
