@@ -148,10 +148,11 @@ async def test_a_note_names_what_it_rests_on_and_goes_with_it(banks: Store) -> N
         assert await tx.notes.every(BANK.id) == []
         await tx.notes.retire(note.id, None)
         assert [each.id for each in await tx.notes.every(BANK.id)] == [note.id]
-        for name in ("n2", "n3", "n4"):
-            await tx.notes.add(replace(note, id=NoteId(name)))
+        await tx.notes.add_every([replace(note, id=NoteId(name)) for name in ("n2", "n3", "n4")])
+        await tx.notes.add_every([])
         await tx.notes.retire(NoteId("n4"), NOON)
-        assert [each.id for each in await tx.notes.newest(BANK.id, 2)] == ["n2", "n3"]
+        newest = await tx.notes.newest(BANK.id, 2)
+        assert newest == [replace(note, id=NoteId(f"n{at}"), number=each.number) for at, each in enumerate(newest, 2)]
         await tx.notes.remove(list(map(NoteId, ("n2", "n3", "n4"))))
         await tx.notes.remove([note.id])
         await tx.episodes.remove([EpisodeId("e2")])

@@ -62,3 +62,10 @@ def test_what_is_no_secret_stays(text: str) -> None:
 )  # fmt: skip
 def test_a_long_text_that_nearly_matches_takes_no_long_time(piece: str) -> None:
     redacted(piece * (100_000 // len(piece)))
+
+
+def test_a_secret_is_found_in_letters_that_a_pattern_takes_for_others() -> None:
+    assert redacted("P\u0130N was 1234; pa\u017f\u017fword = hunter2!") == (
+        "P\u0130N was [redacted: secret] pa\u017f\u017fword = [redacted: secret]"
+    )
+    assert redacted("\u212aEY: api_\u212aey=abcd") == "\u212aEY: api_\u212aey=[redacted: secret]"

@@ -26,7 +26,7 @@ from circadia.sleeptime.operations.contradictions import Compared, Contradiction
 from circadia.sleeptime.operations.reflect import Reflect, Reflected
 from circadia.sleeptime.operations.rethink import Rethink, Rethought
 from circadia.sleeptime.passes import Outcome, Running
-from circadia.sleeptime.publish import Rule
+from circadia.sleeptime.rules import Rule
 from circadia.sleeptime.wording import worded
 from circadia.testing.dreamer import Dreamer, rows
 from circadia.testing.mind import ScriptedMind

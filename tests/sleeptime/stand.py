@@ -19,7 +19,8 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.server.remembering import memory_tier
 from circadia.settings import Settings
 from circadia.sleeptime.effects import Effects
-from circadia.sleeptime.publish import Page, Publisher, Rule
+from circadia.sleeptime.publish import Page, Publisher
+from circadia.sleeptime.rules import Rule, resting_on, wrong
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -80,7 +81,9 @@ class Stand:
     async def publish(self, run: Pass, *changes: Change, upto: int = 0, rules: Sequence[Rule] = ()) -> Pass:
         """Publish changes of a pass."""
         async with self.store.write() as tx:
-            return await self.publisher.publish(tx, run, self.bank, changes, Page(upto=upto, leftovers=()), rules)
+            keys = {key for each in changes for key in resting_on(each)}
+            found = wrong(changes, await tx.episodes.identified(self.bank.id, keys), rules)
+            return await self.publisher.publish(tx, run, self.bank, changes, Page(upto=upto, leftovers=()), found)
 
     async def changes(self, run: Pass) -> list[tuple[str, str]]:
         """Return state and reason of a pass' changes."""

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.sleeptime.grounding import grounded, sources, ungrounded
+from circadia.sleeptime.rules import resting_on
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import said
 
@@ -114,8 +115,8 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
 
 async def told(stand: Stand, change: Change) -> str:
     """Return what the rule says."""
-    async with stand.store.write() as tx:
-        return await grounded(tx, stand.bank, change)
+    async with stand.store.read() as tx:
+        return grounded(change, await tx.episodes.identified(stand.bank.id, resting_on(change)))
 
 
 @pytest.mark.spec("SLEEP-20", "MEM-14")

@@ -1,18 +1,18 @@
 """What a pass proposes is published as one, under rules, and can be taken back as one."""
 
 import asyncio
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from circadia.errors import Conflict
-from circadia.records.bank import Bank
+from circadia.ids import EpisodeId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind
+from circadia.records.episode import Episode
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.publish import Page, Seen
-from circadia.stores.base import Tx
 from tests.sleeptime.stand import Stand
 
 
@@ -136,6 +136,40 @@ async def test_what_breaks_a_rule_is_refused_and_says_why(stand: Stand) -> None:
 
 
 @pytest.mark.spec("SLEEP-31")
+async def test_a_block_one_of_whose_sources_was_forgotten_meanwhile_leaves_nothing_of_its_text(stand: Stand) -> None:
+    read = await stand.write("human", "Ann is kind.")
+    run = await stand.begun()
+    change = stand.rewrite(read, "human", "Ann is kind. She has a secret.")
+    spans = [[0, 30, ["epi_gone"]]]
+    await stand.publish(run, replace(change, after={**(change.after or {}), "spans": spans}))
+    assert await stand.changes(run) == [("refused", FORGOTTEN)]
+    async with stand.store.read() as tx:
+        (kept,) = await tx.passes.changes(run.id)
+    assert (kept.before, kept.after) == (None, None)
+    assert (await stand.block("human")).value == "Ann is kind."
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-30")
+async def test_a_note_may_be_retired_and_stood_for_by_notes_of_the_same_publication(stand: Stand) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    run = await stand.begun()
+    too_early = {"evidence": "not_3", "reason": "", "weight": 0.3}
+    await stand.publish(
+        run,
+        stand.note("not_1", sources, text="Ann lives in Porto."),
+        stand.note("not_2", sources, text="Ann lives in a small flat in Porto."),
+        stand.change(ChangeKind.RETIRE_NOTE, "not_1", after={"instead": "not_2"}),
+        stand.note("not_2", sources, text="Ann lives in a small flat in Porto."),
+        stand.change(ChangeKind.DEMOTE_EPISODE, sources[0].id, after=too_early),
+        stand.note("not_3", sources, text="Porto is where Ann's flat is."),
+    )
+    assert [state for state, _ in await stand.changes(run)] == ["published"] * 3 + ["refused"] * 2 + ["published"]
+    assert [(each.id, each.evidence) for each in await stand.notes()] == [
+        (key, tuple(each.id for each in sources)) for key in ("not_2", "not_3")
+    ]
+
+
+@pytest.mark.spec("SLEEP-31")
 async def test_more_than_the_ceiling_and_much_shorter_blocks_wait_for_a_person(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
     maker = await stand.begun("p0")
@@ -235,5 +269,5 @@ async def test_what_a_person_demotes_beside_a_pass_is_not_taken_for_the_pass_own
         assert theirs.id in await tx.sleep_states.stale(stand.bank.id, state.demotions)
 
 
-async def _no_three(_: Tx, __: Bank, change: Change) -> str:
+def _no_three(change: Change, _: Mapping[EpisodeId, Episode]) -> str:
     return "3 is in no source" if "3" in str(change.after) else ""

@@ -28,7 +28,10 @@ class Past:
     async def episodes(self, ids: Any) -> Mapping[EpisodeId, Episode]:
         return {each: self.rows[each] for each in ids if each in self.rows}
 
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        return [self._about(each, before, limit) for each in texts]
+
+    def _about(self, text: str, before: int, limit: int) -> Sequence[Episode]:
         asked = set(asked_terms(text))
         older = [each for each in self.rows.values() if each.number < before and asked & set(telling(each))]
         return sorted(older, key=lambda each: -len(asked & set(telling(each))))[:limit]

@@ -42,33 +42,62 @@ def _card(match: re.Match[str]) -> str:
     return "[redacted: card number]" if sum(doubled) % 10 == 0 else match[0]  # Luhn: ISO/IEC 7812-1, annex B
 
 
-_PATTERNS: Final[Sequence[tuple[re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = (
+_ALIKE: Final = str.maketrans("\u017f\u0130\u0131\u212a", "siik")
+"""What a pattern that ignores case takes for an ASCII letter, beside its capital."""
+_PATTERNS: Final[Sequence[tuple[Sequence[str], re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = (
     (
+        ("-----begin ",),
         re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.S),
         "[redacted: private key]",
     ),
-    (re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[redacted: token]"),
-    (re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
-    (re.compile(r"(?<=[a-z0-9+.-])(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I), r"\1[redacted: password]@"),
-    (re.compile(r"\b(bearer\s{1,3})(?=\S{0,60}\d)[A-Za-z0-9._~+/=-]{16,}", re.I), r"\1[redacted: token]"),
-    (re.compile(r"(authorization\"?\s{0,3}:\s{0,3}\"?basic\s{1,3})[A-Za-z0-9+/=]{8,}", re.I), r"\1[redacted: token]"),
+    (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[redacted: token]"),
+    ((), re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
     (
+        ("://",),
+        re.compile(r"(?<=[a-z0-9+.-])(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I),
+        r"\1[redacted: password]@",
+    ),
+    (
+        ("bearer",),
+        re.compile(r"\b(bearer\s{1,3})(?=\S{0,60}\d)[A-Za-z0-9._~+/=-]{16,}", re.I),
+        r"\1[redacted: token]",
+    ),
+    (
+        ("authorization",),
+        re.compile(r"(authorization\"?\s{0,3}:\s{0,3}\"?basic\s{1,3})[A-Za-z0-9+/=]{8,}", re.I),
+        r"\1[redacted: token]",
+    ),
+    (
+        ("pass", "pwd", "secret", "key", "token"),
         re.compile(rf"((?:{_NAMES})[\w-]{{0,20}}[\"']?\s{{0,3}}(?::=|=>|[:=])\s{{0,3}}){_VALUE}", re.I),
         r"\1[redacted: secret]",
     ),
     (
+        ("pass", "pwd", "pin"),
         re.compile(
             r"(\b(?:password|passphrase|passcode|pin|pwd)\s{1,3}(?:is|was)\s{1,3})(?=\S{0,60}[\d!#$%&*?@^_])(?!\[redacted)\S{3,}",
             re.I,
         ),
         r"\1[redacted: secret]",
     ),
-    (re.compile(r"(?<![\d.])[3-6](?:[ -]?\d){12,18}(?![\d.]?\d)"), _card),
+    ((), re.compile(r"(?<![\d.])[3-6](?:[ -]?\d){12,18}(?![\d.]?\d)"), _card),
 )
+"""Signs of which any text with such a secret has one, in small letters, its pattern, and what stands in its place.
+
+To look for a sign takes a tenth of what most patterns take; those without are quick.
+"""
 
 
 def redacted(text: str) -> str:
     """Return the text with `[redacted: kind]` in place of each secret that a pattern finds."""
-    for pattern, instead in _PATTERNS:
-        text = pattern.sub(instead, text)
+    small = _small(text)
+    for signs, pattern, instead in _PATTERNS:
+        if not signs or any(sign in small for sign in signs):
+            now = pattern.sub(instead, text)
+            if now != text:
+                text, small = now, _small(now)
     return text
+
+
+def _small(text: str) -> str:
+    return text.lower() if text.isascii() else text.translate(_ALIKE).lower()

@@ -27,8 +27,9 @@ from circadia.sleeptime.ahead import Ahead, Readying
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.grounding import grounded
 from circadia.sleeptime.operations.registry import chosen, loaded
-from circadia.sleeptime.publish import Publisher, Rule
+from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import PassRows
+from circadia.sleeptime.rules import Rule
 from circadia.sleeptime.runs import SleepParts
 from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime

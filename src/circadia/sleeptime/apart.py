@@ -17,6 +17,7 @@ from circadia.records.change import Change
 from circadia.records.episode import Episode
 from circadia.sleeptime.ask import Yielded
 from circadia.sleeptime.operation import Ask, Look, Operation, Step, T, View
+from circadia.sleeptime.rules import Rule, wrong
 
 V = TypeVar("V")
 
@@ -39,6 +40,12 @@ class Apart:
             return await self._called(lambda: _worked_out(operation, step, there, _AskThere(here, ask)))
         finally:
             here.end()
+
+    async def judged(
+        self, changes: Sequence[Change], rows: Mapping[EpisodeId, Episode], rules: Sequence[Rule]
+    ) -> Sequence[str]:
+        """Return what the rules find wrong with each of these, which rest on these rows."""
+        return await self._called(lambda: wrong(changes, rows, rules))
 
     async def _called(self, work: Callable[[], V]) -> V:
         context = contextvars.copy_context()
@@ -104,7 +111,7 @@ class _LookThere:
         self._look = look
 
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        return await self._here.done(self._look.episodes(ids))
+        return await self._here.done(self._look.episodes(ids)) if ids else {}
 
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
-        return await self._here.done(self._look.about(text, before=before, limit=limit))
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        return await self._here.done(self._look.about(texts, before=before, limit=limit)) if texts else []

@@ -9,14 +9,15 @@ and in `before`:
     write_block     value, spans, version (of the block that the pass has read; 0 for none)
 """
 
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Any, Final, cast
+from typing import Any, Final, TypeVar, cast
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict
-from circadia.ids import EpisodeId, NoteId
+from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.blocks import Edit, Writer
 from circadia.memory.terms import stored_terms
 from circadia.memory.tier import Memory
@@ -25,12 +26,19 @@ from circadia.records.block import Span
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.merge import merged
+from circadia.sleeptime.rules import resting_on
 from circadia.stores.base import Tx
+
+K = TypeVar("K", bound=str)
 
 BY: Final = "pass"
 """Writer of what passes write, before the pass' id."""
 NOTE: Final = "not_"
 """What ids of notes begin with."""
+READ_AT_ONCE: Final = 200
+"""Ids that are looked for between two turns of the event loop."""
+WRITTEN_AT_ONCE: Final = 20
+"""Notes that are written between two."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -43,13 +51,25 @@ class Done:
     """Why it was not; empty if it was."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Footing:
+    """What changes of one publication rest on, read once for all of them."""
+
+    homes: Mapping[EpisodeId, BankId]
+    """The bank of each source that is there."""
+    there: set[NoteId]
+    """Of the notes that are to be added those that are there already; it grows by what is added."""
+    new: dict[NoteId, Note]
+    """Notes that are added, and not written yet."""
+
+
 class Effects:
     """Applies changes and takes them back, in the caller's transaction."""
 
     def __init__(self, clock: Clock, memory: Memory) -> None:
         self._clock = clock
         self._memory = memory
-        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change], Awaitable[Done]]] = {
+        self._apply: Mapping[ChangeKind, Callable[[Tx, Bank, Change, Footing], Awaitable[Done]]] = {
             ChangeKind.ADD_NOTE: self._add_note,
             ChangeKind.RETIRE_NOTE: self._retire_note,
             ChangeKind.DEMOTE_EPISODE: self._demote,
@@ -64,22 +84,43 @@ class Effects:
             ChangeKind.FLAG: self._unflag,
         }
 
-    async def apply(self, tx: Tx, bank: Bank, change: Change) -> Done:
-        """Do it, if the bank still is as the change needs it to be."""
-        return await self._apply[change.kind](tx, bank, change)
+    async def footing(self, tx: Tx, changes: Sequence[Change]) -> Footing:
+        """Return what these changes rest on, as it is now."""
+        homes: dict[EpisodeId, BankId] = {}
+        for part in _parts(list(dict.fromkeys(key for each in changes for key in resting_on(each)))):
+            homes |= await tx.episodes.homes(part)
+            await asyncio.sleep(0)  # a writer may work in the event loop, and others want it too
+        there: set[NoteId] = set()
+        for part in _parts([NoteId(each.target) for each in changes if each.kind is ChangeKind.ADD_NOTE]):
+            there |= (await tx.notes.homes(part)).keys()
+            await asyncio.sleep(0)
+        return Footing(homes=homes, there=there, new={})
+
+    async def apply(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Done:
+        """Do it, if the bank still is as the change needs it to be; `settle` ends what is done of a footing."""
+        return await self._apply[change.kind](tx, bank, change, footing)
+
+    async def settle(self, tx: Tx, bank: Bank, footing: Footing) -> None:
+        """Write the notes that are added."""
+        new = list(footing.new.values())
+        footing.new.clear()
+        for at in range(0, len(new), WRITTEN_AT_ONCE):
+            await tx.notes.add_every(new[at : at + WRITTEN_AT_ONCE])
+            await asyncio.sleep(0)
+        if new:
+            await self._memory.episodes.touch(tx, bank)
 
     async def undo(self, tx: Tx, bank: Bank, change: Change) -> str:
         """Take it back; return why that cannot be done, empty if it was."""
         return await self._undo[change.kind](tx, bank, change)
 
-    async def _add_note(self, tx: Tx, bank: Bank, change: Change) -> Done:
+    async def _add_note(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Done:
         after = _after(change)
-        evidence = tuple(EpisodeId(each) for each in cast("Sequence[str]", after["evidence"]))
-        homes = await tx.episodes.homes(evidence)
-        strangers = [each for each in evidence if homes.get(each) != bank.id]
+        evidence = tuple(resting_on(change))
+        strangers = [each for each in evidence if footing.homes.get(each) != bank.id]
         if strangers:
             return Done(change=change, why_not=f"{len(strangers)} of its sources are not in this bank any more")
-        if await tx.notes.get(bank.id, NoteId(change.target)) is not None:
+        if NoteId(change.target) in footing.there:
             return Done(change=change, why_not="there is this note already")
         at = datetime.fromisoformat(str(after["at"]))
         note = Note(
@@ -88,8 +129,8 @@ class Effects:
             importance=cast("float | None", after.get("importance")), pass_id=change.pass_id,
             operation=change.operation, created_at=self._clock.now(), terms=stored_terms(str(after["text"])),
         )  # fmt: skip
-        await tx.notes.add(note)
-        await self._memory.episodes.touch(tx, bank)
+        footing.there.add(note.id)
+        footing.new[note.id] = note
         return Done(change=change)
 
     async def _drop_note(self, tx: Tx, bank: Bank, change: Change) -> str:
@@ -97,11 +138,13 @@ class Effects:
         await tx.notes.retire(NoteId(change.target), self._clock.now())
         return ""
 
-    async def _retire_note(self, tx: Tx, bank: Bank, change: Change) -> Done:
+    async def _retire_note(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Done:
+        if change.target in footing.new:
+            await self.settle(tx, bank, footing)
         note = await tx.notes.get(bank.id, NoteId(change.target))
         if note is None or note.retired_at is not None:
             return Done(change=change, why_not="there is no such note any more")
-        if not await _stands(tx, bank, str(_after(change).get("instead", ""))):
+        if not await _stands(tx, bank, str(_after(change).get("instead", "")), footing):
             return Done(change=change, why_not="what was to take its place is not there")
         await tx.notes.retire(note.id, self._clock.now())
         return Done(change=change)
@@ -112,9 +155,9 @@ class Effects:
         await tx.notes.retire(NoteId(change.target), None)
         return ""
 
-    async def _demote(self, tx: Tx, bank: Bank, change: Change) -> Done:
+    async def _demote(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Done:
         after = _after(change)
-        if not await _stands(tx, bank, str(after["evidence"])):
+        if not await _stands(tx, bank, str(after["evidence"]), footing):
             return Done(change=change, why_not="the note that shows it is not there")
         try:
             new = await self._memory.episodes.demote(
@@ -134,7 +177,7 @@ class Effects:
             return error.message
         return ""
 
-    async def _write_block(self, tx: Tx, bank: Bank, change: Change) -> Done:
+    async def _write_block(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Done:
         """Write a block, merged with what somebody wrote since the pass has read it (SLEEP-30)."""
         before, after = change.before or {}, _after(change)
         found = await tx.blocks.latest(bank.id, change.target)
@@ -183,16 +226,21 @@ class Effects:
             return error.message
         return ""
 
-    async def _flag(self, tx: Tx, bank: Bank, change: Change) -> Done:
+    async def _flag(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Done:
         return Done(change=change)  # the row is the flag
 
     async def _unflag(self, tx: Tx, bank: Bank, change: Change) -> str:
         return ""
 
 
-async def _stands(tx: Tx, bank: Bank, key: str) -> bool:
+def _parts(ids: Sequence[K]) -> Iterator[Sequence[K]]:
+    for start in range(0, len(ids), READ_AT_ONCE):
+        yield ids[start : start + READ_AT_ONCE]
+
+
+async def _stands(tx: Tx, bank: Bank, key: str, footing: Footing) -> bool:
     """Return whether this note is there, if it is a note that is named."""
-    if not key.startswith(NOTE):
+    if not key.startswith(NOTE) or key in footing.new:
         return True
     found = await tx.notes.get(bank.id, NoteId(key))
     return found is not None and found.retired_at is None

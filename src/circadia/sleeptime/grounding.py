@@ -1,6 +1,6 @@
 """Holds what is proposed to its sources: no number, date, amount, address or name that is in none (SLEEP-31, SLEEP-20).
 
-A rule of publications, which reads the sources in their transaction. It asks no model, so it cannot tell whether a text
+A rule of publications. It asks no model, so it cannot tell whether a text
 denies what its sources affirm, or puts their words together in a way that nobody meant: `Ann does not eat fish` passes
 where Ann said that she eats fish. Names are told by their capitals: those that begin a sentence only where what follows
 is a person's doing, and in German, where all nouns have them, only with a digit.
@@ -8,25 +8,29 @@ is a person's doing, and in German, where all nouns have them, only with a digit
 
 import re
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from datetime import date, datetime
+from functools import lru_cache
+from itertools import chain, islice
 from typing import Final, cast
 
 from circadia.ids import EpisodeId
 from circadia.memory.terms import STOP_WORDS, words
-from circadia.records.bank import Bank, Trust
+from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.sleeptime.dates import MONTHS, WEEKDAYS, local
 from circadia.sleeptime.days import Day, day_of, meant, written
 from circadia.sleeptime.figures import Figure, figures, is_number, times
-from circadia.stores.base import Tx
+from circadia.sleeptime.rules import resting_on
 
 FEWEST: Final = 2
 """Episodes that a note rests on at least."""
 TOLD: Final = 80
 """Characters of what is in no source that a reason names."""
+REMEMBERED: Final = 1_000
+"""Episodes of which is remembered what they say: several notes of a page rest on each."""
 
 _ADDRESS: Final = re.compile(
     r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|[\w.+-]+@[\w-]+\.[\w.-]+|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}/[^\s<>\"'()]*"
@@ -67,70 +71,77 @@ class Sources:
     """All of it, lower case."""
 
 
-async def grounded(tx: Tx, bank: Bank, change: Change) -> str:
+def grounded(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     """Return what is wrong with the sources of a note or of a block, empty if nothing is: a rule of publications."""
     after = change.after or {}
     if change.kind is ChangeKind.ADD_NOTE:
-        return await _note(tx, bank, str(after.get("text", "")), change)
+        return _note(str(after.get("text", "")), change, rows)
     if change.kind is ChangeKind.WRITE_BLOCK:
-        return await _block(tx, bank, str(after.get("value", "")), change)
+        return _block(str(after.get("value", "")), change, rows)
     return ""
 
 
-async def _note(tx: Tx, bank: Bank, text: str, change: Change) -> str:
-    after = change.after or {}
+def _note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     if not text.strip():
         return "the text is empty"
-    ids = list(dict.fromkeys(cast("Sequence[str]", after.get("evidence", ()))))
-    rows, missing = await _read(tx, bank, ids)
+    found, missing = _read(change, rows)
     if missing:
         return _cut(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
-    if len(rows) < FEWEST:
-        return f"a note rests on {FEWEST} episodes at least, not {len(rows)}"
-    least = max((each.trust for each in rows), key=lambda trust: trust.rank)
-    if after.get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
+    if len(found) < FEWEST:
+        return f"a note rests on {FEWEST} episodes at least, not {len(found)}"
+    least = max((each.trust for each in found), key=lambda trust: trust.rank)
+    if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
         return f"it is trusted more than the least trusted of its sources ({least})"
-    return ungrounded(text, sources(rows))
+    return ungrounded(text, sources(found))
 
 
-async def _block(tx: Tx, bank: Bank, value: str, change: Change) -> str:
+def _block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     after, before = change.after or {}, str((change.before or {}).get("value", ""))
     spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
-    ids = list(dict.fromkeys(each for _, _, episodes in spans for each in episodes))
-    rows, missing = await _read(tx, bank, ids)
+    found, missing = _read(change, rows)
     if missing:
         return _cut(f"{len(missing)} of its sources are not in this bank: {', '.join(missing)}")
     for start, line in _lines(value):
         resting = any(first < start + len(line) and start < last and named for first, last, named in spans)
         if line.strip() and not resting and line not in before:
             return _cut(f"a new line rests on no episode: {line.strip()!r}")
-    return ungrounded(value, sources(rows, before))
+    return ungrounded(value, sources(found, before))
 
 
 def sources(rows: Iterable[Episode], *texts: str) -> Sources:
     """Return what these episodes and texts say."""
-    found: set[str] = set()
-    days: set[Day] = set()
-    numbers: set[tuple[str, str | None]] = set()
-    minutes: set[int] = set()
-    said: list[str] = []
-    for text, row in (*((each.text, each) for each in rows), *((each, None) for each in texts)):
-        found.update(words(text))
-        dates = written(text)
-        days.update(reading for each in dates for reading in each.readings)
-        if row is not None:
-            found.update(words(row.speaker))
-            days.update((*meant(text, local(row)), day_of(row.at.date())))
-        rest = text
-        for each in dates:
-            rest = _without(rest, each.start, each.end)
-        numbers.update((value, each.unit) for each in figures(rest) for value in each.values)
-        minutes.update(minute for _, _, readings in times(rest) for minute in readings)
-        said.append(_plain(text))
+    found = [_of_episode(each.text, each.speaker, local(each).replace(tzinfo=None), each.at.date()) for each in rows]
+    found += [_of_text(each) for each in texts]
     return Sources(
-        words=frozenset(found), days=frozenset(days), figures=frozenset(numbers), minutes=frozenset(minutes),
-        text="\n".join(said),
-    )  # fmt: skip
+        words=frozenset(chain.from_iterable(each.words for each in found)),
+        days=frozenset(chain.from_iterable(each.days for each in found)),
+        figures=frozenset(chain.from_iterable(each.figures for each in found)),
+        minutes=frozenset(chain.from_iterable(each.minutes for each in found)),
+        text="\n".join(each.text for each in found),
+    )
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _of_episode(text: str, speaker: str, said_at: datetime, day: date) -> Sources:
+    """Return what an episode says that was said then by its own clock; `day` is that of UTC."""
+    said = _of_text(text)
+    return replace(
+        said, words=said.words.union(words(speaker)), days=said.days.union(meant(text, said_at), [day_of(day)])
+    )
+
+
+def _of_text(text: str) -> Sources:
+    dates = written(text)
+    rest = text
+    for each in dates:
+        rest = _without(rest, each.start, each.end)
+    return Sources(
+        words=frozenset(words(text)),
+        days=frozenset(reading for each in dates for reading in each.readings),
+        figures=frozenset((value, each.unit) for each in figures(rest) for value in each.values),
+        minutes=frozenset(minute for _, _, readings in times(rest) for minute in readings),
+        text=_plain(text),
+    )
 
 
 def names(text: str) -> Iterator[str]:
@@ -241,10 +252,10 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
         start += len(line) + 1
 
 
-async def _read(tx: Tx, bank: Bank, ids: Sequence[str]) -> tuple[list[Episode], list[str]]:
-    """Return the episodes of the bank, and the ids of those that it has not."""
-    rows = await tx.episodes.identified(bank.id, [EpisodeId(each) for each in ids])
-    return [rows[EpisodeId(each)] for each in ids if each in rows], [each for each in ids if each not in rows]
+def _read(change: Change, rows: Mapping[EpisodeId, Episode]) -> tuple[list[Episode], list[str]]:
+    """Return what a change rests on, and the ids of what the bank has not."""
+    ids = resting_on(change)
+    return [rows[each] for each in ids if each in rows], [each for each in ids if each not in rows]
 
 
 def _cut(text: str) -> str:

@@ -17,6 +17,7 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.ahead import Readying
+from circadia.sleeptime.notebook import Notebook
 from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)
@@ -29,8 +30,8 @@ class Look(Protocol):
         """Return these episodes of the bank, of those that are there."""
         ...
 
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
-        """Return the episodes numbered less than `before` that a search for these words finds, the best first."""
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        """Return for each text the episodes numbered less than `before` that a search for it finds, the best first."""
         ...
 
 
@@ -138,6 +139,8 @@ class Ground:
     """Asks models; none if there is none, or if it does not answer."""
     readying: Readying | None = None
     """What answers are made ready with."""
+    notebook: Notebook = field(default_factory=Notebook)
+    """Reads the bank's notes."""
 
 
 @runtime_checkable

@@ -6,6 +6,7 @@ A run keeps nothing in memory that matters: killed, pre-empted or taken over, it
 stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
 """
 
+import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,7 +19,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.ids import EpisodeId
 from circadia.llm.mind import Mind, Prompt, Unusable
-from circadia.memory.index import Question
+from circadia.memory.question import Question, Scored
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
@@ -32,9 +33,11 @@ from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.apart import Apart
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
 from circadia.sleeptime.effects import BY
+from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, View
 from circadia.sleeptime.operations.dedupe import repeated
-from circadia.sleeptime.publish import FULL, Page, Publisher, Rule, Seen
+from circadia.sleeptime.publish import FULL, Page, Publisher, Seen
+from circadia.sleeptime.rules import Rule, parted, resting_on
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, failed
 
@@ -42,8 +45,6 @@ _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
-NOTES: Final = 5_000
-"""Notes that a page is worked through with, the newest."""
 BEYOND: Final = 4
 """How many times more is searched for than is wanted, since what is found may be new."""
 
@@ -89,10 +90,11 @@ class Running:
         traces: Traces | None = None,
         readying: Readying | None = None,
         apart: Apart | None = None,
+        notebook: Notebook | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
 
-        `embed` makes vectors that lack; without `readying` no answer is made ready.
+        `embed` makes vectors that lack; without `readying` no answer is made ready. `notebook` is that of all passes.
         """
         self._clock = clock
         self._store = store
@@ -107,6 +109,7 @@ class Running:
         self._away = False
         self._traces = traces or Traces()
         self._apart = apart or Apart()
+        self._notebook = notebook or Notebook()
         self._failed: list[str] = []
         self._again = False
         self._patient = True
@@ -147,7 +150,7 @@ class Running:
             return run
         ground = Ground(
             store=self._store, retrieval=self._retrieval, now=self._clock.now(), go_on=self._go_on,
-            embed=self._embed, run=run, readying=self._readying,
+            embed=self._embed, run=run, readying=self._readying, notebook=self._notebook,
         )  # fmt: skip
         silent = self._asking is None or self._away
         counts = dict(run.counts)
@@ -214,6 +217,7 @@ class Running:
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
             raise _Away(self._silent)
+        wrong = await self._judged(bank, view.proposed)
         async with self._store.write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
@@ -222,14 +226,24 @@ class Running:
                 kept.append(replace(replace_from, first=page[-1].number + 1))
             leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first)
             done = Page(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
-            return await self._publisher.publish(tx, run, bank, view.proposed, done, self._rules)
+            return await self._publisher.publish(tx, run, bank, view.proposed, done, wrong)
+
+    async def _judged(self, bank: Bank, changes: Sequence[Change]) -> Sequence[str]:
+        """Return what the rules find wrong with each of these."""
+        wrong: list[str] = []
+        for part in parted(changes) if self._rules else ():
+            async with self._store.read() as tx:
+                rows = await tx.episodes.identified(bank.id, {key for each in part for key in resting_on(each)})
+            wrong += await self._apart.judged(part, rows, self._rules)
+            await self._go_on()
+        return wrong
 
     async def _viewed(self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool) -> tuple[View, Seen]:
         """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""
         async with self._store.read() as tx:
-            notes = await tx.notes.newest(bank.id, NOTES)
-            blocks = await tx.blocks.every(bank.id)
-            state, present = await tx.sleep_states.get(bank.id), await tx.banks.get(bank.id) or bank
+            present = await tx.banks.get(bank.id) or bank
+            notes = await self._notebook.newest(tx, present)
+            blocks, state = await tx.blocks.every(bank.id), await tx.sleep_states.get(bank.id)
             stale = await tx.sleep_states.stale(bank.id, 0 if full else state.demotions)
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
         view = View(
@@ -339,18 +353,25 @@ class _Looking:
             found = await tx.episodes.identified(self._bank.id, ids)
         return {each: found[each] for each in ids if each in found}
 
-    async def about(self, text: str, *, before: int, limit: int) -> Sequence[Episode]:
-        if self._retrieval is None:
-            return ()
-        # By words alone: vectors come when they come, and a pass that is run again must ask the same.
-        question = Question(
-            terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit * BEYOND
-        )
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        found: list[Sequence[Scored]] = []
         async with self._store.read() as tx:
             bank = await tx.banks.get(self._bank.id)
-            found = () if bank is None else await self._retrieval.find(tx, bank, question)
-        rows = [each.item for each in found]
-        return [each for each in rows if isinstance(each, Episode) and each.number < before][:limit]
+            if bank is None or self._retrieval is None:
+                return [()] * len(texts)
+            for text in texts:
+                scored = (await self._retrieval.look(tx, bank, _by_words(text, limit * BEYOND))).scored
+                found.append([each for each in scored if each.number < before][:limit])
+                await asyncio.sleep(0)  # a search may be done in the event loop, and others want it, too
+            rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
+        return [[rows[each.number] for each in some if each.number in rows] for some in found]
+
+
+def _by_words(text: str, limit: int) -> Question:
+    """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
+    return Question(
+        terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit, explained=False
+    )
 
 
 class _Bound:

@@ -1,23 +1,24 @@
 """Publishes what a pass proposes, and takes it back: the only writer of derived memory (SLEEP-30 … SLEEP-32).
 
-One transaction: each change is held to the rules, applied, and written down with what came of it; the cursor moves;
-the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried again.
+One transaction: each change that breaks no rule is applied, all are written down with what came of them, the cursor
+moves, and the pass' row and the bank's generation count. So a reader sees all or nothing, and what failed can be tried
+again.
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
-from typing import Final, cast
+from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import Conflict
-from circadia.ids import EpisodeId
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass
 from circadia.records.sleep_state import Leftover
-from circadia.sleeptime.effects import Effects
+from circadia.sleeptime.effects import Effects, Footing
+from circadia.sleeptime.rules import resting_on
 from circadia.stores.base import Tx
 
 CEILING_SHARE: Final = 0.05
@@ -28,9 +29,6 @@ SHORTEST: Final = 0.5
 """SLEEP-31: a block that loses more of its text than this in one pass waits for a person."""
 FULL: Final = "full"
 """Count of a pass that has looked at the whole bank, which it does once however often it is cut short."""
-
-Rule = Callable[[Tx, Bank, Change], Awaitable[str]]
-"""Returns what is wrong with a change, empty if nothing is; it reads the sources in the publication's transaction."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -65,9 +63,11 @@ class Publisher:
         self._effects = effects
 
     async def publish(
-        self, tx: Tx, run: Pass, bank: Bank, changes: Sequence[Change], page: Page, rules: Sequence[Rule]
+        self, tx: Tx, run: Pass, bank: Bank, changes: Sequence[Change], page: Page, wrong: Sequence[str] = ()
     ) -> Pass:
         """Do what is proposed, as far as the rules and the bank let it; return the pass as it stands then.
+
+        `wrong` is what the rules find wrong with each change, empty for nothing; nothing with any if it is empty.
 
         With `review` all waits for a person, and so does what is beyond a ceiling; with `dry_run` nothing is kept but
         the proposal, and the cursor stays. It stays too if the pass does only some of the operations.
@@ -83,23 +83,24 @@ class Publisher:
         numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
         removed = sum(_removes(each) for each in await tx.passes.changes(run.id, state=ChangeState.PUBLISHED))
         ceiling = await self._ceiling(tx, bank, run)
+        footing = await self._effects.footing(tx, numbered)
         written: list[Change] = []
-        for change in numbered:
-            await asyncio.sleep(0)  # rules take the processor, and others want the event loop
-            if await _forgotten(tx, bank, change):
+        for change, why_not in zip(numbered, wrong or ("",) * len(numbered), strict=True):
+            await asyncio.sleep(0)  # others want the event loop, too
+            if _forgotten(change, footing):
                 blank = replace(change, before=None, after=None)
                 written.append(self._now(blank, ChangeState.REFUSED, FORGOTTEN))
                 continue
-            wrong = await _wrong(tx, bank, change, rules)
-            if wrong:
-                written.append(self._now(change, ChangeState.REFUSED, wrong))
+            if why_not:
+                written.append(self._now(change, ChangeState.REFUSED, why_not))
                 continue
             retires = _removes(change)
             if run.dry_run or run.review or _shrinks(change) or (retires and removed >= ceiling):
                 written.append(self._now(change, ChangeState.STAGED, change.why))
                 continue
             removed += retires
-            written.append(await self._applied(tx, bank, change))
+            written.append(await self._applied(tx, bank, change, footing))
+        await self._effects.settle(tx, bank, footing)
         await tx.passes.put_changes(written)
         return await self._moved(tx, run, bank, written, page, before=before)
 
@@ -107,12 +108,14 @@ class Publisher:
         """Do what waits for a person; return it with what came of it."""
         before = await _demotions(tx, bank)
         staged = await tx.passes.changes(run.id, state=ChangeState.STAGED)
+        footing = await self._effects.footing(tx, staged)
         done: list[Change] = []
         for change in staged:
             if _blank(change):
                 done.append(self._now(change, ChangeState.REFUSED, change.why))
             else:
-                done.append(await self._applied(tx, bank, change))
+                done.append(await self._applied(tx, bank, change, footing))
+        await self._effects.settle(tx, bank, footing)
         await tx.passes.put_changes(done)
         await _know(tx, bank, before)
         if any(each.state is ChangeState.PUBLISHED for each in done):
@@ -141,8 +144,8 @@ class Publisher:
             await tx.banks.bump(bank.id)  # an index that was loaded meanwhile lacks them
         return done
 
-    async def _applied(self, tx: Tx, bank: Bank, change: Change) -> Change:
-        done = await self._effects.apply(tx, bank, change)
+    async def _applied(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Change:
+        done = await self._effects.apply(tx, bank, change, footing)
         if done.why_not:
             return self._now(done.change, ChangeState.REFUSED, done.why_not)
         return self._now(done.change, ChangeState.PUBLISHED, done.change.why)
@@ -208,22 +211,9 @@ def _blank(change: Change) -> bool:
     return FORGOTTEN in change.why
 
 
-async def _forgotten(tx: Tx, bank: Bank, change: Change) -> bool:
-    """Return whether a source was forgotten since the note was proposed; its text must not be kept."""
-    if change.kind is not ChangeKind.ADD_NOTE:
-        return False
-    evidence = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
-    named = [each for each in evidence if each.startswith("epi_")]
-    homes = await tx.episodes.homes([EpisodeId(each) for each in named])
-    return any(each not in homes for each in named)
-
-
-async def _wrong(tx: Tx, bank: Bank, change: Change, rules: Sequence[Rule]) -> str:
-    for rule in rules:
-        found = await rule(tx, bank, change)
-        if found:
-            return found
-    return ""
+def _forgotten(change: Change, footing: Footing) -> bool:
+    """Return whether a source was forgotten since the change was proposed; its text must not be kept."""
+    return any(each.startswith("epi_") and each not in footing.homes for each in resting_on(change))
 
 
 def _removes(change: Change) -> bool:

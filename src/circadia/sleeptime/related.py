@@ -29,11 +29,13 @@ class Related(Generic[Row]):
         self._rows = rows
         of_each = [_subject(each) for each in rows]
         terms = np.concatenate(of_each) if of_each else np.zeros(0, np.uint32)
-        places = np.repeat(np.arange(len(rows)), [len(each) for each in of_each])
-        order = np.argsort(terms, kind="stable")
-        self._having = places[order]
+        places = np.repeat(np.arange(len(rows), dtype=np.uint64), [len(each) for each in of_each])
+        pairs = np.sort((terms.astype(np.uint64) << _HALF) | places)  # many times as fast as by terms alone
+        terms = (pairs >> _HALF).astype(np.uint32)
+        self._having = (pairs & _PLACE).astype(np.intp)
         """Rows that have a term, term after term."""
-        self._terms, self._begin, self._count = np.unique(terms[order], return_index=True, return_counts=True)
+        self._begin = np.flatnonzero(np.diff(terms, prepend=terms[:1] ^ 1))
+        self._terms, self._count = terms[self._begin], np.diff(self._begin, append=len(terms))
         self._weight = self._squared_rarity(self._count)
         weights = np.repeat(self._weight, self._count)
         self._lengths = np.sqrt(np.bincount(self._having, weights=weights, minlength=len(rows)))
@@ -48,8 +50,9 @@ class Related(Generic[Row]):
         for each in asked if self._rows else ():
             best = np.maximum(best, self._scores(_subject(each)))
         same = {each.id for each in asked}
-        found: list[int] = np.argsort(-best, kind="stable").tolist()
-        near = (at for at in found if best[at] > 0 and best[at] >= least and self._rows[at].id not in same)
+        near_enough = np.flatnonzero((best > 0) & (best >= least))
+        found: list[int] = near_enough[np.argsort(-best[near_enough], kind="stable")].tolist()
+        near = (at for at in found if self._rows[at].id not in same)
         return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
 
     def _scores(self, terms: Array) -> Array:
@@ -87,4 +90,6 @@ def _of_note(terms: bytes) -> Array:
     return np.setdiff1d(np.frombuffer(terms, np.uint32)[:READ], _STOPS)
 
 
+_HALF: Final = np.uint64(32)
+_PLACE: Final = np.uint64(2**32 - 1)
 _STOPS: Final = np.array([QUESTION, *np.frombuffer(stored_terms(" ".join(sorted(STOP_WORDS))), np.uint32)], np.uint32)

@@ -18,9 +18,10 @@ from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.apart import Apart
 from circadia.sleeptime.ask import Asking, Flying, Yielded
+from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.passes import Outcome, Running
-from circadia.sleeptime.publish import Rule
+from circadia.sleeptime.rules import Rule
 from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
@@ -110,6 +111,7 @@ class Runs:
         self._parts = parts
         self._tier = parts.tier
         self._flying: Flying = {}
+        self._notebook = Notebook()
         # As many as can be busy: a pass works out one step at a time.
         self._threads = ThreadPoolExecutor(self._tier.settings.max_concurrent_passes, thread_name_prefix="pass")
         self._draining = False
@@ -171,7 +173,7 @@ class Runs:
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
             lambda: self._go_on(each), retrieval=parts.retrieval, embed=parts.embed,
-            traces=parts.traces, readying=parts.readying, apart=Apart(self._threads),
+            traces=parts.traces, readying=parts.readying, apart=Apart(self._threads), notebook=self._notebook,
         )  # fmt: skip
         return await running.work(run, bank)
 

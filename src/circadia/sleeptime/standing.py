@@ -5,7 +5,7 @@ from datetime import datetime
 from functools import lru_cache
 from typing import Any, Final, cast
 
-from circadia.ids import EpisodeId, NoteId
+from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
@@ -14,7 +14,7 @@ from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.operation import View
 
 REMEMBERED: Final = 2_000
-"""Texts of proposed notes whose words are remembered: each operation asks for all of them anew."""
+"""Proposed notes that are remembered as they will stand: each step asks for all of them anew."""
 
 
 def notes(view: View) -> Sequence[Note]:
@@ -63,15 +63,19 @@ def _distance(trust: Trust) -> int:
 
 def _drafted(view: View, change: Change) -> Note:
     after = cast("Mapping[str, Any]", change.after or {})
-    text = str(after["text"])
-    return Note(
-        id=NoteId(change.target), number=0, bank_id=view.bank.id, kind=NoteKind(after["kind"]), text=text,
-        evidence=tuple(EpisodeId(each) for each in after["evidence"]), trust=Trust(after["trust"]),
-        at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=view.now,
-        terms=_terms(text),
+    return _note(
+        change.target, view.bank.id, after["kind"], str(after["text"]), tuple(after["evidence"]), after["trust"],
+        after["at"], after.get("importance"), view.now,
     )  # fmt: skip
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _terms(text: str) -> bytes:
-    return stored_terms(text)
+def _note(
+    key: str, bank_id: BankId, kind: str, text: str, evidence: Sequence[str], trust: str, at: str,
+    importance: float | None, now: datetime,
+) -> Note:  # fmt: skip
+    return Note(
+        id=NoteId(key), number=0, bank_id=bank_id, kind=NoteKind(kind), text=text,
+        evidence=tuple(EpisodeId(each) for each in evidence), trust=Trust(trust), at=datetime.fromisoformat(at),
+        importance=importance, created_at=now, terms=stored_terms(text),
+    )  # fmt: skip

@@ -5,16 +5,17 @@ What a model has written is held to it at the publication, whatever operation pr
 
 import re
 import unicodedata
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final
 
+from circadia.ids import EpisodeId
 from circadia.memory.redaction import redacted
-from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeKind
-from circadia.stores.base import Tx
+from circadia.records.episode import Episode
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 """Unicode's categories of what nobody sees: controls, zero widths, direction marks, tags, private and unassigned."""
+_ENDS: Final = {ord("\n"): None, ord("\t"): None}
 _POSES: Final = re.compile(
     r"(?im)"
     r"^[\s>*#_\-|]{0,20}(?:system|assistant|developer|tool)[\s*_]{0,5}:"
@@ -30,7 +31,7 @@ _LONG_WORD: Final = re.compile(r"[A-Za-z0-9+/=_-]{80,}")
 
 def plain(text: str) -> str:
     """Return a text without what nobody sees; the ends of its lines stay."""
-    if text.isascii() and text.isprintable():
+    if text.translate(_ENDS).isprintable():  # Unicode's `Other` is not, which is all that is hidden
         return text
     kept = (each if each in "\n\t" or unicodedata.category(each) not in _HIDDEN else "" for each in text)
     return "".join(kept)
@@ -55,7 +56,7 @@ def unfit(text: str) -> str:
     return ""
 
 
-async def worded(tx: Tx, bank: Bank, change: Change) -> str:
+def worded(change: Change, _: Mapping[EpisodeId, Episode]) -> str:
     """Return what is wrong with the words of a change: a rule of publications."""
     return next((wrong for text in _written(change) if (wrong := unfit(text))), "")
 

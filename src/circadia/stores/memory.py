@@ -199,6 +199,10 @@ class Notes(Protocol):
         """Store it with its evidence and return its number."""
         ...
 
+    async def add_every(self, new: Sequence[Note]) -> None:
+        """Store them with their evidence, in this order."""
+        ...
+
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None: ...
 
     async def homes(self, ids: Collection[NoteId]) -> Mapping[NoteId, BankId]:

@@ -154,10 +154,13 @@ async def _earlier(view: View, parts: Sequence[Segment], notes: Sequence[Note], 
     noted = {key for note in notes for key in note.evidence}
     before = view.page[0].number
     found: dict[str, Episode] = {}
-    for part in parts:
-        words = " ".join(each.text for each in part.episodes)[:ASKED]
-        unnoted = set(asked_terms(words)).difference(*(asked_terms(note.text) for note in notes))
-        for each in await view.look.about(words, before=before, limit=max(2, most // len(parts))):
+    told_of = set[int]().union(*(asked_terms(note.text) for note in notes))
+    texts = [" ".join(each.text for each in part.episodes)[:ASKED] for part in parts]
+    for words, rows in zip(
+        texts, await view.look.about(texts, before=before, limit=max(2, most // len(parts))), strict=True
+    ):
+        unnoted = set(asked_terms(words)) - told_of
+        for each in rows:
             told = each.id in noted and unnoted.isdisjoint(asked_terms(each.text))
             if not told and not each.stale and tokens(each.text) > SHORT:
                 found[each.id] = each

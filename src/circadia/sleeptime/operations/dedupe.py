@@ -79,8 +79,9 @@ class Dedupe:
             if new is not each:
                 pairs.append((each, new))
         asked = sorted(newest.values(), key=lambda each: (-(each.importance or 0), each.number))[:MOST_LOOKED_FOR]
-        for new in asked:
-            earlier = await view.look.about(new.text, before=view.page[0].number, limit=NEAREST)
+        texts, before = [each.text for each in asked], view.page[0].number
+        found = await view.look.about(texts, before=before, limit=NEAREST)
+        for new, earlier in zip(asked, found, strict=True):
             pairs += ((each, new) for each in earlier if _said(each) == _said(new) and _lasts(each))
         stale = standing.demoted(view)
         pairs.sort(key=lambda pair: pair[0].number)

@@ -15,6 +15,7 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 import orjson
@@ -53,10 +54,10 @@ EMBED_SECONDS: Final = 30.0
 """A pass waits for vectors so long at most; they may be those of another bank, too."""
 LOOK_SECONDS: Final = 0.5
 """While it waits it looks so often whether somebody waits for the bank."""
-NOTES: Final = 5_000
-"""Notes among which subjects are looked for, the newest."""
 FEWEST: Final = 2
 """Notes about a subject that has a view."""
+REMEMBERED: Final = 8_000
+"""Texts of notes whose names are remembered: each pass looks at the same ones."""
 SHOWN: Final = 20
 """Notes in the view of a subject, beliefs first, then the newest."""
 
@@ -124,7 +125,7 @@ class Reindex:
             every = [each for each in await tx.views.every(bank.id) if each.kind is ViewKind.SUBJECT]
             if every and all(each.stamp == stamp for each in every):
                 return
-            notes = await tx.notes.newest(bank.id, NOTES)
+            notes = await ground.notebook.newest(tx, present)
         found = await asyncio.to_thread(subjects, notes, self._views)
         async with ground.store.write() as tx:
             now = await tx.banks.get(bank.id)
@@ -243,7 +244,7 @@ def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
     for note in notes:
         if note.kind is NoteKind.SUMMARY:
             continue
-        named = {each.removesuffix("'s").removesuffix("’s") for each in names(note.text)}
+        named = _named(note.text)
         for each in named:
             called[each.casefold()][each] += 1
         for key in {each.casefold() for each in named if each not in _DAYS}:
@@ -256,6 +257,11 @@ def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
         for key in chosen
         if len(about[key]) >= FEWEST
     }
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _named(text: str) -> frozenset[str]:
+    return frozenset(each.removesuffix("'s").removesuffix("’s") for each in names(text))
 
 
 _DAYS: Final = frozenset((*MONTHS, *WEEKDAYS))

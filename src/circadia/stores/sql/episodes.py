@@ -1,6 +1,6 @@
 """Episodes: appended, demoted, never rewritten (MEM-03)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
@@ -136,8 +136,8 @@ class SqlEpisodes:
             statement = statement.where(number < after if newest_first else number > after)
         if session is not None:
             statement = statement.where(episodes.c.session == session)
-        rows = await self._run(lambda connection: connection.execute(statement, {"bank": bank_id}).all())
-        return [_episode(row) for row in rows]
+        values = {"bank": bank_id}
+        return await self._run(lambda connection: _episodes(connection.execute(statement, values).all()))
 
     async def matching(
         self,
@@ -173,15 +173,15 @@ class SqlEpisodes:
         """Return these, by id."""
         if not ids:
             return {}
-        rows = await self._run(lambda connection: by_ids(connection, _IDENTIFIED, ids))
-        return {EpisodeId(row.id): _episode(row) for row in rows if row.bank_id == bank_id}
+        found = await self._run(lambda connection: _episodes(by_ids(connection, _IDENTIFIED, ids)))
+        return {each.id: each for each in found if each.bank_id == bank_id}
 
     async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
         """Return these, by number."""
         if not numbers:
             return {}
-        rows = await self._run(lambda connection: by_numbers(connection, _NUMBERED, numbers, bank=bank_id))
-        return {row.number: _episode(row) for row in rows}
+        found = await self._run(lambda connection: _episodes(by_numbers(connection, _NUMBERED, numbers, bank=bank_id)))
+        return {each.number: each for each in found}
 
     async def excerpts(
         self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
@@ -192,7 +192,7 @@ class SqlEpisodes:
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""
         values = {"bank": bank_id, "after": after, "most": limit}
-        return [index_entry(row) for row in await self._run(lambda connection: _KEPT.all(connection, values))]
+        return await self._run(lambda connection: [index_entry(row) for row in _KEPT.all(connection, values)])
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
         """Return vector and embedder by number, of those that have one."""
@@ -206,8 +206,7 @@ class SqlEpisodes:
         """Return episodes of all banks with a greater number and no vector by this embedder, or none, in order."""
         values = {"present": embedder, "after": after, "most": limit}
         statement = _UNEMBEDDED if embedder is None else _STRANGERS
-        rows = await self._run(lambda connection: statement.all(connection, values))
-        return [_episode(row) for row in rows]
+        return await self._run(lambda connection: _episodes(statement.all(connection, values)))
 
     async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
         """Return whether a row of the bank with a greater number has a vector by another embedder."""
@@ -245,6 +244,11 @@ class SqlEpisodes:
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Episode | None:
         row = await self._run(lambda connection: statement.first(connection, values))
         return None if row is None else _episode(row)
+
+
+def _episodes(rows: Iterable[Any]) -> list[Episode]:
+    """Return what rows hold; done where they are read, since a page of them would keep the event loop for long."""
+    return [_episode(row) for row in rows]
 
 
 def _episode(row: Row[Any]) -> Episode:

@@ -36,6 +36,7 @@ from circadia.stores.sql.statement import Statement
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
 _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(insert(notes).returning(notes.c.number), _FIELDS)
+_ADD_EVERY = Statement(insert(notes).inline(), _FIELDS)
 _LINK = Statement(insert(evidence), ("note_id", "episode_id"))
 _OF_BANK = select(notes).where(notes.c.bank_id == bindparam("bank"))
 _GET = Statement(_OF_BANK.where(notes.c.id == bindparam("key_id")))
@@ -93,6 +94,11 @@ class SqlNotes:
         """Store it with its evidence and return its number."""
         return await self._run(lambda connection: _add(connection, note))
 
+    async def add_every(self, new: Sequence[Note]) -> None:
+        """Store them with their evidence, in this order."""
+        rows, links = [_ROW(each) for each in new], [(each.id, episode) for each in new for episode in each.evidence]
+        await self._run(lambda connection: (_ADD_EVERY.many(connection, rows), _LINK.many(connection, links)))
+
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None:
         """Return the bank's note of this id."""
 
@@ -139,7 +145,7 @@ class SqlNotes:
     async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
         """Return those with a greater number in order, as an index keeps them."""
         values = {"bank": bank_id, "after": after, "most": limit}
-        return [index_entry(row) for row in await self._run(lambda connection: _KEPT.all(connection, values))]
+        return await self._run(lambda connection: [index_entry(row) for row in _KEPT.all(connection, values)])
 
     async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
         """Return vector and embedder by number, of those that have one."""
