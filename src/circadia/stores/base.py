@@ -347,8 +347,9 @@ class Store(Protocol):
 
     `write` gives a serialized transaction: within a process one block runs at a time, blocks that wait are committed
     in groups, and the block's `async with` returns only when its work is durable and its `after_commit` acts have
-    run. A block that raises is undone alone. `read` gives a consistent view and must not write. Both raise
-    StorageUnavailable when the database does not answer or its disk is full.
+    run. A block that raises is undone alone. `read` gives a consistent view, which may be ahead of the disk by what
+    nobody has been told of yet, and must not write. Both raise StorageUnavailable when the database does not answer
+    or its disk is full.
     """
 
     def write(self) -> AbstractAsyncContextManager[Tx]: ...
