@@ -85,6 +85,23 @@ async def test_each_wrong_setting_is_told_and_none_of_the_request_is_kept(servic
     assert await service.ok("GET", "/agents/bob/coordination") == before
 
 
+@pytest.mark.spec("WAKE-05", "WAKE-10", "WAKE-15")
+async def test_a_refusal_says_when_an_agent_that_stays_awake_may_ask_again_and_when_a_blackout_ends(
+    service: Service,
+) -> None:
+    ann = await service.agent("ann")
+    ask = {"to": "bob", "message": "the build is red", "reason": "blocker"}
+    none = {"zone": "Asia/Karachi", "wake_guardrails": {"max_wakes_per_session": 0}}
+    await service.ok("PATCH", "/agents/ann/coordination", none)
+    told = await service.ok("POST", "/wakes", ask, token=ann)
+    assert (told["rule"], told["retry_at"]) == ("max_wakes_per_session", "2026-01-01T19:00:00Z")
+    await service.ok("PATCH", "/agents/ann/coordination", {"wake_guardrails": {"max_wakes_per_session": 1}})
+    quiet = {"blackouts": [{"kind": "recurring", "start": "00:00", "end": "06:30"}]}
+    await patched(service, {**quiet, "blackout_policies": {"wake": "skip"}})
+    told = await service.ok("POST", "/wakes", ask, token=ann)
+    assert (told["decision"], told["rule"], told["retry_at"]) == ("refused", "blackout", "2026-01-01T06:30:00Z")
+
+
 @pytest.mark.spec("WAKE-40", "WAKE-42", "WAKE-45")
 async def test_a_schedule_is_set_shown_with_what_it_comes_to_and_taken_away(service: Service) -> None:
     body = {

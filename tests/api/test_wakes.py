@@ -74,21 +74,6 @@ async def test_a_refusal_in_the_cooldown_says_when_it_is_over(service: Service, 
     assert (stats["cooldown_remaining_seconds"], stats["last_wake_time"]) == (200, 1_767_225_600_000)
 
 
-@pytest.mark.spec("WAKE-05", "WAKE-10")
-async def test_a_refusal_says_when_an_agent_that_stays_awake_may_ask_again_and_when_a_blackout_ends(
-    service: Service, ann: str
-) -> None:
-    await service.ok("PATCH", "/agents/ann/coordination", {"zone": "Asia/Karachi"})
-    await limit(service, "ann", max_wakes_per_session=0)
-    told = await service.ok("POST", "/wakes", WAKE, token=ann)
-    assert (told["rule"], told["retry_at"]) == ("max_wakes_per_session", "2026-01-01T19:00:00Z")
-    await limit(service, "ann", max_wakes_per_session=1)
-    quiet = {"blackouts": [{"kind": "recurring", "start": "00:00", "end": "06:30"}]}
-    await service.ok("PATCH", "/agents/bob/coordination", {**quiet, "blackout_policies": {"wake": "skip"}})
-    told = await service.ok("POST", "/wakes", WAKE, token=ann)
-    assert (told["decision"], told["rule"], told["retry_at"]) == ("refused", "blackout", "2026-01-01T06:30:00Z")
-
-
 @pytest.mark.spec("WAKE-03")
 async def test_a_repeat_with_its_key_in_body_or_header_is_one_message_and_one_request(
     service: Service, ann: str
