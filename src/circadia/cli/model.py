@@ -23,11 +23,13 @@ def model() -> None:
 
 @app.command()
 def fetch(
-    name: Annotated[str, typer.Argument(help="Which model; `smollm2` is the one that is known.")] = "smollm2",
+    name: Annotated[
+        str, typer.Argument(help="Which model: `smollm2` writes text, `minilm` compares questions.")
+    ] = "smollm2",
     folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the file, in place of the cache.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Fetch a small model (98 MB, once), check it, and print where it lies."""
+    """Fetch a small model (less than 100 MB, once), check it, and print where it lies."""
     weights = local_weights.known(name)
     target = folder or local_weights.models_folder(os.environ)
     path = asyncio.run(fetch_visibly(weights, target, Console(stderr=True)))

@@ -1,7 +1,8 @@
-"""Asks a model, while the caller waits, whether two questions ask for the same (ANS-02)."""
+"""Asks, while the caller waits, whether two questions ask for the same: a model, or an encoder here (ANS-02)."""
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Final, Protocol
 
@@ -32,6 +33,40 @@ class Check(Protocol):
     async def same(self, agent: Agent, asked: str, known: str) -> bool:
         """Return whether they do; not, if nobody can tell within `TIMEOUT_SECONDS`. It never raises an error."""
         ...
+
+
+class Look(Protocol):
+    """Tells by itself how sure it is that two questions ask for the same; `SecondLook` does."""
+
+    def confidence(self, asked: str, known: str) -> float:
+        """Return it, 0 to 1. It takes some hundredths of a second, and runs in a thread."""
+        ...
+
+
+class LocalCheck:
+    """Looks a second time, in a thread of the server. It costs no tokens, so it is no line of the ledger."""
+
+    def __init__(self, load: Callable[[], Awaitable[Look]], bar: float) -> None:
+        """`load` is awaited at the first check; what is surer than `bar` is the same."""
+        self._load = load
+        self._bar = bar
+        self._loading: asyncio.Future[Look] | None = None
+        self._turn = asyncio.Lock()
+        """One looks at a time: a look takes a core, which calls need too."""
+
+    async def same(self, agent: Agent, asked: str, known: str) -> bool:
+        """Return whether they do."""
+        try:
+            async with asyncio.timeout(TIMEOUT_SECONDS), self._turn:
+                if self._loading is None or (self._loading.done() and self._loading.exception()):
+                    self._loading = asyncio.ensure_future(self._load())
+                look = await asyncio.shield(self._loading)
+                return await asyncio.to_thread(look.confidence, asked, known) >= self._bar
+        except (CircadiaError, TimeoutError) as error:
+            _logger.warning("a ready answer for %r is not checked: %s", agent.reference, str(error) or "too slow")
+        except Exception:  # the boundary of a check: the call goes upstream, with a hint
+            _logger.exception("a ready answer for %r is not checked", agent.reference)
+        return False
 
 
 class Same(BaseModel):

@@ -162,7 +162,7 @@ class Injection:
             again = None if bank is None else await self._answering.found(tx, bank, lookup.asked)
         if again is None or not again.unchecked or again.ready.match != lookup.ready.match:
             return lookup
-        return replace(again, outcome=Outcome.HIT)
+        return replace(again, outcome=Outcome.HIT, sure=True)
 
     async def _made(self, wanted: _Wanted, tx: Tx, question: Question | None) -> _Made | None:
         """Look for a ready answer, and build a context unless that is served; this may be begun twice for a call."""

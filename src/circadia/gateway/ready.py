@@ -203,7 +203,7 @@ class Answering:
         try:
             if bank.answers and len(asked.framed.question) <= LONGEST:
                 ready = await self._shelves.find(tx, bank, asked.scope, asked.framed.question)
-                serves = ready.outcome is Outcome.HIT and asked.serves
+                serves = _servable(ready) and asked.serves
                 serves = serves and await self._trust.holds(tx, bank, asked.scope.agent_id)
         except CircadiaError:
             raise
@@ -241,6 +241,11 @@ def wanted(policy: AgentPolicy) -> bool:
     """Return whether ready answers are looked up for an agent: not if there is no place for a hint, and no more."""
     hints = policy.inject and policy.fitting_tokens > 0
     return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
+
+
+def _servable(ready: Ready) -> bool:
+    """Return whether it is a hit, or may become one by a check."""
+    return ready.outcome is Outcome.HIT or (ready.match is not None and ready.match.open)
 
 
 def not_shown(lookup: Lookup) -> Lookup:

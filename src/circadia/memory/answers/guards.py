@@ -29,6 +29,8 @@ class Objection:
 
 EXTRA: Final = "extra"
 """The guard against what one question says besides, which narrows it."""
+YIELDING: Final = frozenset((EXTRA, "asks", "substitution"))
+"""Guards that judge by how near single words are: a check that reads the questions whole may overrule them."""
 
 Guard = Callable[[Reading, Reading, Wording], str | None]
 

@@ -38,11 +38,7 @@ class Likeness:
         self._means = np.array(self._fitted.means)
         self._scales = np.array(self._fitted.scales)
         self._dimensions = np.array(self._fitted.dimensions)
-        self._asked = np.array(self._fitted.trees.features)
-        self._cuts = np.array(self._fitted.trees.cuts)
-        self._leaves = np.array(self._fitted.trees.leaves)
-        self._bits: Array = 2 ** np.arange(self._asked.shape[1])[::-1]
-        self._each = np.arange(len(self._asked))
+        self._trees = Grown(self._fitted.trees)
 
     def confidence(self, a: Meaning, b: Meaning, wording: Wording) -> float:
         """Return how sure it is, 0 to 1, that two questions ask for the same; in either order it is as sure."""
@@ -52,9 +48,7 @@ class Likeness:
         apart, shared = self._fitted.apart, self._fitted.shared
         told += sum([apart[word] for word in a.known ^ b.known if word in apart])
         told += sum([shared[word] for word in a.known & b.known if word in shared])
-        grown = self._fitted.trees.start
-        grown += float(self._leaves[self._each, (values[self._asked] > self._cuts) @ self._bits].sum())
-        told = told + TREES * (grown - told)
+        told = told + TREES * (self._trees(values) - told)
         return 1 / (1 + math.exp(-max(min(told, 50.0), -50.0)))
 
 
@@ -70,6 +64,20 @@ class Trees:
     """Whether it is more than this."""
     leaves: Sequence[Sequence[float]]
     """What each combination of answers adds, the first answer being the highest bit."""
+
+
+class Grown:
+    """Trees, ready to tell."""
+
+    def __init__(self, trees: Trees) -> None:
+        self._start = trees.start
+        self._asked, self._cuts, self._leaves = (np.array(each) for each in (trees.features, trees.cuts, trees.leaves))
+        self._bits: Array = 2 ** np.arange(self._asked.shape[1])[::-1]
+        self._each = np.arange(len(self._asked))
+
+    def __call__(self, values: Array) -> float:
+        """Return the log odds that these features make."""
+        return self._start + float(self._leaves[self._each, (values[self._asked] > self._cuts) @ self._bits].sum())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

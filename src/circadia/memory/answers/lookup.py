@@ -10,7 +10,7 @@ import numpy as np
 
 from circadia.ids import AnswerId
 from circadia.memory.answers.deixis import stands_alone
-from circadia.memory.answers.guards import Objection, objections
+from circadia.memory.answers.guards import YIELDING, Objection, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import WORDS, Meaning, Meanings, WordVectors, meaning, question_vector
 from circadia.memory.answers.normal import Token, normal, tokens
@@ -25,6 +25,8 @@ EXPLAINED: Final = 8
 """Those that an explanation compares."""
 NEAR: Final = 0.6
 """Cosine below which none is compared."""
+OPEN: Final = 0.4
+"""Confidence below which a check that may overrule guards would hardly ever say yes."""
 COMPACTED: Final = 2
 """How many times more rows than live ones there may be before the dead ones are dropped."""
 FEW: Final = 256
@@ -61,6 +63,8 @@ class Bars:
     """Confidence of the match for a hint."""
     entry: float = 0.5
     """Confidence of the answer itself; below it is a hint at most."""
+    check: float | None = None
+    """Confidence of the match from which on a check is worth its time, if there is one that may overrule guards."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -75,6 +79,8 @@ class Match:
     """How sure it is that both ask for the same."""
     objections: Sequence[Objection] = ()
     """Why it is no hit, though it may be sure."""
+    open: bool = False
+    """Whether it is no hit, and a check may make it one."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -256,8 +262,12 @@ class ReadyAnswers:
             outcome = Outcome.HIT
         elif confidence >= self._bars.hint:
             outcome = Outcome.HINT
+        bar = self._bars.check
+        opens = way is Way.MEANING and outcome is not Outcome.HIT and entry.confidence >= self._bars.entry
         return Match(
-            answer=entry.id, phrasing=phrasing.text, way=way, outcome=outcome, confidence=confidence, objections=against
+            answer=entry.id, phrasing=phrasing.text, way=way, outcome=outcome, confidence=confidence,
+            objections=against,
+            open=opens and bar is not None and confidence >= bar and all(each.guard in YIELDING for each in against),
         )  # fmt: skip
 
 
@@ -273,8 +283,8 @@ def _fits(phrasing: _Phrasing, conversation: str | None) -> bool:
     return phrasing.alone or (conversation is not None and phrasing.entry.expected.conversation == conversation)
 
 
-def _rank(match: Match) -> tuple[int, float]:
-    return _ORDER[match.outcome], -match.confidence
+def _rank(match: Match) -> tuple[int, bool, float]:
+    return _ORDER[match.outcome], not match.open, -match.confidence
 
 
 _ORDER: Final = {Outcome.HIT: 0, Outcome.HINT: 1, Outcome.MISS: 2}

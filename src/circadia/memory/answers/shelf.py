@@ -16,7 +16,7 @@ from circadia.clock import Clock
 from circadia.errors import UpstreamFailed
 from circadia.ids import AnswerId, BankId
 from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.lookup import Bars, Match, Outcome, ReadyAnswers
+from circadia.memory.answers.lookup import OPEN, Bars, Match, Outcome, ReadyAnswers
 from circadia.memory.answers.meaning import Meanings, WordVectors
 from circadia.memory.answers.normal import LONGEST
 from circadia.memory.answers.repeating import Repeating
@@ -65,9 +65,9 @@ class Ready:
     outcome: Outcome
     """Whether the answer may be served, shown, or there is none."""
     answer: Answer | None = None
-    """Whole, as the transaction shows it; none with a miss."""
+    """Whole, as the transaction shows it; none with a miss, unless a check may make it a hit."""
     match: Match | None = None
-    """What was taken for the question; none with a miss."""
+    """What was taken for the question; none where there is no answer."""
 
 
 MISS: Final = Ready(outcome=Outcome.MISS)
@@ -169,7 +169,8 @@ class Shelves:
         self._words = words
         self._likeness = likeness
         self._bars = Bars(
-            hit=settings.serve_confidence, hint=settings.hint_confidence, entry=settings.entry_confidence
+            hit=settings.serve_confidence, hint=settings.hint_confidence, entry=settings.entry_confidence,
+            check=OPEN if settings.check == "local" else None,
         )  # fmt: skip
         self._shelves: OrderedDict[BankId, _Shelf] = OrderedDict()
         self._loading: asyncio.Future[_Tools] | None = None
@@ -191,7 +192,7 @@ class Shelves:
             except UpstreamFailed:
                 break
             found = None if ready is None else ready.find(question, conversation, without=without)
-            if found is None or found.match is None or found.outcome is Outcome.MISS:
+            if found is None or found.match is None or (found.outcome is Outcome.MISS and not found.match.open):
                 break
             answer, why_not = await self._confirmed(tx, bank, scope, found.match, most=ROWS)
             if answer is not None and not why_not:
