@@ -38,10 +38,10 @@ async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wa
         finally:
             store.writer.link.finish()
 
-    assert await answer("SHOW synchronous_commit") == "off"
     for tag in range(20):
         async with store.write() as tx:
             await sent(tx, tag)
+            assert await store.writer.link.run(asked("SHOW synchronous_commit")) == "off"
             written = await store.writer.link.run(asked("SELECT pg_current_wal_insert_lsn()::text"))
         assert await answer(f"SELECT pg_current_wal_flush_lsn() >= '{written}'") is True
 

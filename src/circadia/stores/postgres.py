@@ -25,14 +25,13 @@ _NAME: Final = "PostgreSQL"
 _OPENINGS: Final = Openings(
     # The lock is let go at the end of the transaction. So what a writer reads stays true until it commits, numbers
     # ascend in the order of commits, and no two writers wait for each other's rows.
-    write=("BEGIN", "SELECT pg_advisory_xact_lock(4114)"),
+    # The commit does not wait for the disk, so that it lets the lock go at once; `_WritingLink.sync` waits.
+    write=("BEGIN", "SET LOCAL synchronous_commit = off", "SELECT pg_advisory_xact_lock(4114)"),
     read=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
 )
 _DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
-_UNSYNCED: Final = "SET synchronous_commit = off"
-"""A commit does not wait for the disk, and lets the lock go at once: `_WritingLink.sync` waits."""
 _SYNC: Final = "SELECT pg_logical_emit_message(true, 'circadia', '')"
 """The least that a transaction can write: its commit takes all commits before it to the disk, and is no row."""
 _FIRST_RUNS: Final = 400
@@ -42,7 +41,7 @@ _FEW_ROWS: Final = 8
 _PLACE: Final = re.compile(r"\$(\d+)")
 _SETTINGS: Final = {
     "application_name": "circadia",
-    "synchronous_commit": "on",  # a commit returns when it is on the disk
+    "synchronous_commit": "on",  # where a writer does not set it off, a commit returns when it is on the disk
     "lock_timeout": "15s",
     "idle_in_transaction_session_timeout": "10s",  # a process that hangs does not keep the others from writing
     "jit": "off",
@@ -369,7 +368,6 @@ class _WritingLink(_PostgresLink):
     def _connected(self) -> tuple[Connection, _Driver]:
         connection, driver = super()._connected()
         try:
-            await_(driver.execute(_UNSYNCED))
             self._syncing = super()._connected()
         except BaseException:
             connection.invalidate()
