@@ -172,6 +172,14 @@ class Pulses:
             await self._sleep.set_if_there(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=by)
         return ended
 
+    async def launcher_changed(self, tx: Tx, agent: Agent, *, by: str) -> Agent:
+        """Close the gate of an agent whose pulses are launched from now on: nothing has launched it yet (WAKE-56)."""
+        awake = [each for each in await tx.pulses.open_of(agent.id) if each.launcher == RESIDENT]
+        if agent.coordination.launcher == RESIDENT or not awake:
+            return agent
+        actor = f"launcher set by {by}"
+        return await self._sleep.set_if_there(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
+
     async def left(self, tx: Tx, agent: Agent) -> None:
         """End the pulses of an agent that was deleted, so that they hold no place of the fleet."""
         for pulse in await tx.pulses.open_of(agent.id):
@@ -229,8 +237,8 @@ class Pulses:
         """Put a launched agent to sleep at the end of its last pulse; `pulse` is as it was before its end."""
         if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
-        others = [each for each in await tx.pulses.open_of(pulse.agent_id) if each.status is PulseStatus.RUNNING]
-        if not others:
+        others = await tx.pulses.open_of(pulse.agent_id)
+        if not any(each.status is PulseStatus.RUNNING and each.launcher != RESIDENT for each in others):
             actor = "end of its pulse"
             await self._sleep.set_if_there(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
 

@@ -246,9 +246,10 @@ class Requests:
         return replace(wake, decision=to, rule=None, detail=detail, not_before=None, decided_at=self._clock.now())
 
     async def _admitted(self, tx: Tx, wake: Wake, facts: Facts, timeout_seconds: float | None) -> Wake:
-        counts = wake.source is not WakeSource.SCHEDULE
         target = facts.target
-        if _unguarded(wake, target):
+        unguarded = _unguarded(wake, target)
+        counts = wake.source is not WakeSource.SCHEDULE and not unguarded
+        if unguarded and target.coordination.launcher == RESIDENT:
             await self._openings.open_gate(tx, target, wake)
             return replace(wake, expires_at=None)
         limit = timeout_seconds or target.coordination.pulse_timeout_seconds
@@ -334,7 +335,7 @@ class Requests:
 
 
 def _unguarded(wake: Wake, target: Agent) -> bool:
-    """Return whether no guardrail is asked: a thread event that became a request because the server was stopping."""
+    """Return whether no guardrail is asked: a thread event that is a request only because that opens no gate."""
     return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
 
 
