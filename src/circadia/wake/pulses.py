@@ -62,7 +62,8 @@ class Pulses:
         """Take a pending pulse for this process: build its prompt and lease what is in it; none if it is void."""
         agent = await tx.agents.get(pulse.agent_id)
         if agent is None or agent.deleted_at is not None or not agent.enabled:
-            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its agent is gone or disabled")
+            ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
+            await self._tell_wakers(tx, ended)
             return None
         wakes = await tx.wakes.of_pulse(pulse.id)
         instructions = await self._instructions(tx, pulse.agent_id, wakes)

@@ -179,8 +179,10 @@ class Requests:
 
     def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None) -> Wake:
         verdict = Verdict(decision=Decision.ADMITTED)
-        if not _unguarded(wake, facts.target):
+        enabled = facts.target.enabled  # nothing and nobody lets a wake pass that its agent could not answer
+        if not (enabled and _unguarded(wake, facts.target)):
             verdict = judge(facts, to_the_end=overridden_by is not None)
+        overridden_by = overridden_by if enabled else None
         needed = verdict.decision is not Decision.ADMITTED
         if overridden_by is not None and needed:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
