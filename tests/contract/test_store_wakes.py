@@ -111,8 +111,8 @@ async def test_what_is_reserved_or_charged_counts_from_the_start_of_the_day_to_i
     assert (counts.last_wake_at, counts.visits, counts.fleet_wakes_today) == (at(1), 1, 3)
     assert [(await tally(store, fleet_wakes_most=most)).fleet_wakes_today for most in (0, 2, 9)] == [0, 2, 3]
     async with store.write() as tx:
-        await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED)
-        await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED)
+        assert await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED) == 1
+        assert await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED) == 0
     assert (await tally(store)).wakes_today == 2
     async with store.write() as tx:
         await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.CHARGED)

@@ -24,8 +24,8 @@ class Wakes(Protocol):
         """Write the new decision of a deferred one; return whether it was deferred."""
         ...
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
-        """Move what those of the pulse's requests count as that count as `origin`."""
+    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
+        """Move what those of the pulse's requests count as that count as `origin`; return how many these were."""
         ...
 
     async def get(self, wake_id: WakeId) -> Wake | None: ...

@@ -149,10 +149,10 @@ class SqlWakes:
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
         return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
-        """Move what the pulse's requests count as."""
+    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
+        """Move what the pulse's requests count as; return how many moved."""
         values = {"pulse": pulse_id, "to": to.value, "origin": origin.value}
-        await self._run(lambda connection: _CHARGE.count(connection, values))
+        return await self._run(lambda connection: _CHARGE.count(connection, values))
 
     async def get(self, wake_id: WakeId) -> Wake | None:
         """Return the request."""
