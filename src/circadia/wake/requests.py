@@ -17,13 +17,14 @@ from circadia.records.coordination import Guardrails
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
-from circadia.records.schedule import zone_named
+from circadia.records.schedule import BlackoutPolicy, zone_named
 from circadia.records.wake import DECISION_MOVES, Charge, Checked, Decision, Tally, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.blackouts import blackout_at
 from circadia.wake.chains import NOWHERE, Place
 from circadia.wake.guardrails import CIRCUIT_FAILURES, Facts, FleetLimits, Verdict, judge
+from circadia.wake.idle import nothing_to_do
 from circadia.wake.openings import Openings
 from circadia.wake.pulse_rows import RESIDENT
 from circadia.wake.wall import first_instant, wall_at
@@ -201,20 +202,24 @@ class Requests:
             return self._moved(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
         if opened is not None:
             return replace(self._moved(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
-        timeout_seconds = wake.timeout_seconds
+        timeout_seconds, policy, idle = wake.timeout_seconds, BlackoutPolicy.RUN, None
         if wake.routine is not None:
             routine = await tx.routines.get(agent.id, wake.routine)
             if routine is None or not routine.enabled:
                 return self._moved(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
             timeout_seconds = routine.timeout_seconds
+            policy = routine.blackout_policy or agent.coordination.blackout_policies.of(routine.recurrence.kind)
+            idle = await nothing_to_do(tx, agent, routine)
         facts = await self._facts(tx, wake, agent, None, wake.at)
         # Its sender was free to ask when it asked; what the sender has asked for since then does not count against it.
         tally = replace(facts.tally, asked_in_session=0)
         if wake.rule == "cooldown_seconds" and wake.not_before is not None and wake.not_before <= now:
             last = tally.last_wake_at  # in the future only where the clock was set back: then once is enough
             tally = replace(tally, last_wake_at=None if last is not None and last > now else last)
-        facts = replace(facts, tally=tally, asker=_ANY_NUMBER)
+        facts = replace(facts, tally=tally, asker=_ANY_NUMBER, routine_policy=policy)
         again = self._decided(wake, facts, wake.overridden_by)
+        if again.decision is Decision.ADMITTED and idle is not None:
+            return self._moved(wake, Decision.CANCELLED, detail=f"skipped: {idle}")
         if again.decision is Decision.ADMITTED:
             again = await self._admitted(tx, again, facts, timeout_seconds)
         return again

@@ -31,6 +31,7 @@ _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_CAME_TO_NOTHING: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
 EVERY_SECONDS: Final = 1.0
 """A lost signal costs a second (the design's bound)."""
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
@@ -235,6 +236,8 @@ class Worker:
             for wake in moved:
                 if wake.decision in (Decision.EXPIRED, Decision.REFUSED) and wake.sender_id is not None:
                     await self._tell_sender(tx, wake, wake.sender_id)
+                if agent is not None and wake.decision in _CAME_TO_NOTHING:
+                    await self._parts.routines.skipped(tx, agent, wake)
 
     async def _tell_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
         """Tell the agent that asked that nobody is woken for it any more (WAKE-22)."""
