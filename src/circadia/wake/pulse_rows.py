@@ -14,6 +14,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
 from circadia.records.wake import Charge
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
+from circadia.wake.clock_jumps import ClockJumps
 
 RESIDENT = "resident"
 """The launcher of an agent whose pulses are its times awake."""
@@ -26,6 +27,8 @@ class PulseRows:
         self._clock = clock
         self._ids = ids
         self._signals = signals
+        self._jumps = ClockJumps(clock)
+        self._begun: set[PulseId] = set()
 
     async def add(
         self,
@@ -62,6 +65,7 @@ class PulseRows:
             **more,
         )
         await tx.pulses.add(pulse)
+        self._note(tx, pulse)
         await self._tell(tx, agent.session, agent.name, pulse)
         return pulse
 
@@ -78,6 +82,8 @@ class PulseRows:
         if to not in PULSE_MOVES[pulse.status]:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value}; it cannot become {to.value}")
         now = self._clock.now()
+        if pulse.started_at is not None:
+            pulse = replace(pulse, started_at=self._jumps.true(pulse.started_at))
         moved = replace(pulse, status=to, **changes)
         if not PULSE_MOVES[to]:
             moved = replace(moved, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)

@@ -13,7 +13,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
-from circadia.records.coordination import Guardrails
+from circadia.records.coordination import Guardrails, OnBlock
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
@@ -31,6 +31,9 @@ from circadia.wake.wall import first_instant, wall_at
 
 DRAINING: Final = "draining"
 """The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
+FLEET: Final = "fleet"
+"""The rule of a request that waits for a place among the pulses of all agents."""
+_QUEUED: Final = "others wait for a place among the pulses of all agents; it has its turn among them"
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
 _DAY: Final = timedelta(days=1)
@@ -109,6 +112,8 @@ class Requests:
         wake = self._new(ask)
         facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place.since)
         wake = self._decided(wake, facts, ask.overridden_by)
+        if ask.overridden_by is None and await self._must_queue(tx, wake, ask.target):
+            wake = _queued(wake, ask.target)
         if wake.decision is Decision.ADMITTED:
             wake = await self._admitted(tx, wake, facts, wake.timeout_seconds)
         elif wake.decision is not Decision.DEFERRED:
@@ -223,6 +228,13 @@ class Requests:
         if again.decision is Decision.ADMITTED:
             again = await self._admitted(tx, again, facts, timeout_seconds)
         return again
+
+    async def _must_queue(self, tx: Tx, wake: Wake, target: Agent) -> bool:
+        """Return whether others wait for the place in the fleet that it would take: the worker lets them in by turn."""
+        bounded = self._fleet.max_concurrent_pulses is not None
+        if not bounded or wake.decision is not Decision.ADMITTED or _unguarded(wake, target):
+            return False
+        return await tx.wakes.waits(FLEET)
 
     async def _is_read(self, tx: Tx, wake: Wake) -> bool:
         if wake.message_id is None:
@@ -344,6 +356,15 @@ class Requests:
 def _unguarded(wake: Wake, target: Agent) -> bool:
     """Return whether no guardrail is asked: a thread event that is a request only because that opens no gate."""
     return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
+
+
+def _queued(wake: Wake, target: Agent) -> Wake:
+    """Return it as one that found no place in the fleet; the worker looks at it with those that wait."""
+    trace = tuple(replace(each, passed=False, detail=_QUEUED) if each.rule == FLEET else each for each in wake.trace)
+    wake = replace(wake, decision=Decision.REFUSED, rule=FLEET, detail=_QUEUED, trace=trace)
+    if target.coordination.on_concurrency is OnBlock.DEFER:
+        return replace(wake, decision=Decision.DEFERRED, not_before=wake.decided_at)
+    return wake
 
 
 def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:
