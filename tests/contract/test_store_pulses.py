@@ -85,6 +85,29 @@ async def test_times_awake_whose_time_is_up_are_found_to_the_microsecond(store: 
         assert [each.id for each in await tx.pulses.overdue(at(1.5))] == ["p1"]
 
 
+@pytest.mark.spec("WAKE-53")
+@pytest.mark.parametrize("some", [None, ["p1", "p4", "p5"]])
+@pytest.mark.parametrize("seconds", [-3600.5, 3600.25])
+async def test_open_pulses_are_moved_with_a_clock_that_was_set_but_for_those_that_began_since(
+    store: Store, seconds: float, some: list[PulseId] | None
+) -> None:
+    runs: dict[str, Any] = {"status": PulseStatus.RUNNING}
+    rows = [
+        pulse("p1", BOB, started_at=at(10), **runs),
+        pulse("p2", ANN, started_at=at(5000), **runs),
+        pulse("p3", BOB, started_at=at(100), **runs),
+        pulse("p4", BOB, started_at=at(10), status=PulseStatus.FAILED, ended_at=at(20)),
+        pulse("p5", BOB),
+    ]
+    await kept(store, *rows)
+    async with store.write() as tx:
+        await tx.pulses.shift(seconds, of=some, but_from=at(99), but_to=at(101))
+    async with store.read() as tx:
+        found = {each.id: each.started_at for each in await tx.pulses.every()}
+    moved = 0.0 if some else seconds
+    assert found == {"p1": at(10 + seconds), "p2": at(5000 + moved), "p3": at(100), "p4": at(10), "p5": None}
+
+
 @pytest.mark.spec("WAKE-23", "WAKE-50")
 async def test_a_process_renews_its_own_leases(store: Store) -> None:
     mine = pulse("p1", BOB, status=PulseStatus.STARTING, owner="exe", lease_until=at(5))

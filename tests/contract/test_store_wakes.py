@@ -11,7 +11,7 @@ from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.wake import Charge, Checked, Decision, Tally, WakeSource
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from tests.contract.rows import agent, at
 from tests.contract.wake_rows import pulse, wake
 
@@ -86,13 +86,40 @@ async def test_agents_whose_requests_are_to_be_looked_at_are_found(store: Store)
         wake("w4", agent("cid"), not_before=at(1)),
     )
     async with store.read() as tx:
-        assert list(await tx.wakes.due(at(4.9))) == []
-        assert list(await tx.wakes.due(at(5))) == [ANN.id]
-        assert set(await tx.wakes.due(at(7))) == {ANN.id, BOB.id}
-        assert set(await tx.wakes.due(None)) == {ANN.id, BOB.id}
-        assert list(await tx.wakes.blocked("fleet", limit=9)) == [BOB.id, ANN.id]
-        assert list(await tx.wakes.blocked("fleet", limit=1)) == [BOB.id]
-        assert list(await tx.wakes.blocked("money", limit=9)) == []
+        assert await found(tx, at(4.9)) == []
+        assert await found(tx, at(5)) == [ANN.id]
+        assert await found(tx, at(7)) == [BOB.id, ANN.id]
+        assert await found(tx, at(0), of=None) == [BOB.id, ANN.id]
+        assert await found(tx, at(0), of=[ANN.id, agent("cid").id]) == [ANN.id]
+        assert await found(tx, at(0), of=[AgentId(f"x{number}") for number in range(40_000)] + [BOB.id]) != []
+        assert await found(tx, at(0), rule="fleet") == [BOB.id, ANN.id]
+        assert await found(tx, at(0), rule="fleet", limit=1) == [BOB.id]
+        assert await found(tx, at(0), rule="money") == []
+        assert [await tx.wakes.waits(rule) for rule in ("fleet", "busy", "money")] == [True, True, False]
+
+
+async def found(tx: Tx, now: datetime, **more: Any) -> list[AgentId]:
+    return [each.agent_id for each in await tx.wakes.due(now, ageing_seconds=10, **more)]
+
+
+@pytest.mark.spec("WAKE-25")
+async def test_the_most_pressing_agents_come_first_and_waiting_makes_each_more_pressing(store: Store) -> None:
+    waits: dict[str, Any] = {"decision": Decision.DEFERRED, "charge": Charge.NONE}
+    await kept(
+        store,
+        wake("w1", ANN, seconds=0, priority=Priority.NORMAL, **waits),
+        wake("w2", ANN, seconds=9, priority=Priority.LOW, **waits),
+        wake("w3", BOB, seconds=11, priority=Priority.HIGH, **waits),
+        wake("w4", agent("cid"), seconds=30, priority=Priority.URGENT, **waits),
+        wake("w5", agent("dan"), seconds=500, priority=Priority.URGENT, **waits),  # before the clock was set back
+    )
+    ranks = {each: each.rank for each in Priority}
+    assert ranks[Priority.URGENT] - ranks[Priority.NORMAL] == 2, "the numbers below rest on it"
+    async with store.read() as tx:
+        assert await found(tx, at(12), of=None) == [agent("cid").id, agent("dan").id, ANN.id, BOB.id]
+        assert await found(tx, at(29), of=None) == [ANN.id, BOB.id, agent("cid").id, agent("dan").id]
+        (first, *_) = await tx.wakes.due(at(29), ageing_seconds=10, of=None, limit=1)
+        assert (first.pressing, first.since) == (ranks[Priority.NORMAL] + 2, at(0))
 
 
 @pytest.mark.spec("WAKE-13", "WAKE-14")
@@ -111,8 +138,8 @@ async def test_what_is_reserved_or_charged_counts_from_the_start_of_the_day_to_i
     assert (counts.last_wake_at, counts.visits, counts.fleet_wakes_today) == (at(1), 1, 3)
     assert [(await tally(store, fleet_wakes_most=most)).fleet_wakes_today for most in (0, 2, 9)] == [0, 2, 3]
     async with store.write() as tx:
-        await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED)
-        await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED)
+        assert await tx.wakes.charge(PulseId("p2"), Charge.CHARGED, origin=Charge.RESERVED) == 1
+        assert await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.RESERVED) == 0
     assert (await tally(store)).wakes_today == 2
     async with store.write() as tx:
         await tx.wakes.charge(PulseId("p2"), Charge.RELEASED, origin=Charge.CHARGED)

@@ -88,7 +88,7 @@ class Fleet:
         """Build what a process has."""
         tier = wake_tier(self.settings, self.clock, self.ids, self.signals)
         names = {"resident", "fake", "missing"}
-        coordinations = Coordinations(self.clock, self.signals, tier.routines, names)
+        coordinations = Coordinations(self.clock, self.signals, tier.routines, tier.pulses, names)
         self.tier: WakeTier = replace(tier, coordinations=coordinations)
         self.registry = Registry(self.clock, self.ids, self.signals, AgentPolicy(), self.tier.pulses)
         self.threads = Threads(
@@ -112,8 +112,8 @@ class Fleet:
     def new_worker(self, owner: str = "exe_1", *, alone: bool = True) -> Worker:
         """Return a worker, as a process has one."""
         parts = WorkerParts(
-            store=self.store, signals=self.signals, requests=self.tier.requests, pulses=self.tier.pulses,
-            routines=self.tier.routines, inbox=self.tier.inbox, launchers=self.launchers,
+            store=self.store, signals=self.signals, requests=self.tier.requests, rows=self.tier.rows,
+            pulses=self.tier.pulses, routines=self.tier.routines, inbox=self.tier.inbox, launchers=self.launchers,
             environment=lambda agent, token, pulse_id: {
                 "CIRCADIA_TOKEN": token, "AGENT": agent.reference, "P": pulse_id,
             },

@@ -90,6 +90,39 @@ async def test_a_pulse_that_cannot_be_started_is_not_charged(team: Fleet) -> Non
     assert (await team.ask(ann, bob)).decision is Decision.ADMITTED
 
 
+@pytest.mark.spec("WAKE-74", "WAKE-14")
+async def test_the_event_of_a_pulse_that_never_ran_tells_how_many_wakes_it_gives_back(team: Fleet) -> None:
+    ann, bob, cid = await team.agent("ann"), await team.agent("bob", LAUNCHED), await team.agent("cid", LAUNCHED)
+    first = await team.ask(ann, bob)
+    await team.ask(ann, bob, "joined, and was never charged")
+    async with team.store.write() as tx:
+        await team.tier.pulses.cancel(tx, await team.pulse(first.pulse_id), by="operator")
+    _, pulse = await running(team, cid, ann)
+    team.launcher.end(pulse.id, FAILED)
+    await team.until(pulse.id)
+    told = [each.data for each in await team.events(EventType.PULSE) if each.data["released"]]
+    assert [(each["pulse"], each["status"], each["released"]) for each in told] == [(first.pulse_id, "cancelled", 1)]
+
+
+@pytest.mark.spec("WAKE-54", "WAKE-14", "WAKE-02")
+@pytest.mark.parametrize("asked", [1, 2])
+async def test_a_wake_whose_agent_is_disabled_before_the_start_is_told_and_keeps_its_message(
+    team: Fleet, asked: int
+) -> None:
+    ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED)
+    wake, *_ = [await team.ask(ann, bob, f"help {number}") for number in range(asked)]
+    async with team.store.write() as tx:
+        await team.registry.change(tx, await team.row(bob), enabled=False)
+    await team.worker.step()
+    ended = await team.until(wake.pulse_id)
+    assert (ended.status, (await team.wake(wake)).charge) == (PulseStatus.CANCELLED, Charge.RELEASED)
+    (told,) = await team.inbox(ann)
+    assert "bob was woken for you" in told
+    assert "disabled" in told
+    assert await team.inbox(bob) == [f"help {number}" for number in range(asked)]
+    assert team.launcher.launches == []
+
+
 @pytest.mark.spec("WAKE-51", "WAKE-54")
 async def test_a_launcher_that_is_not_configured_fails_its_pulses_and_says_so(team: Fleet) -> None:
     bob = await team.agent("bob", {"launcher": "missing"})

@@ -245,6 +245,26 @@ async def test_what_is_asked_while_the_server_stops_is_deferred_and_decided_at_o
     assert (await team.wake(busy)).rule == "cooldown_seconds"
 
 
+@pytest.mark.spec("WAKE-18", "WAKE-20", "WAKE-55")
+@pytest.mark.parametrize("how", ["resident", "fake"])
+async def test_a_wake_that_a_person_lets_pass_opens_no_agent_that_was_disabled_while_it_waited(
+    team: Fleet, how: str
+) -> None:
+    bob = await team.agent("bob", {"launcher": how})
+    await team.worker.drain(0)
+    wake = await team.ask(None, bob, override="the release")
+    assert wake.rule == "draining"
+    async with team.store.write() as tx:
+        await team.registry.change(tx, await team.row(bob), enabled=False)
+    await team.stop()
+    await team.worker.step()
+    decided = await team.wake(wake)
+    assert (decided.decision, decided.rule, decided.overridden_by) == (Decision.REFUSED, "enabled", None)
+    assert (await team.row(bob)).asleep
+    assert await team.pulses() == []
+    assert await team.inbox(bob) == ["help"]
+
+
 @pytest.mark.spec("WAKE-23")
 async def test_a_clock_that_is_set_back_does_not_make_the_pause_before_another_attempt_longer(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE)

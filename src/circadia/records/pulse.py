@@ -52,13 +52,13 @@ class PulseKind(StrEnum):
     """What started a pulse."""
 
     WAKE = "wake"
-    """A wake request that was charged."""
+    """A wake request of an agent, or of a thread event."""
     SCHEDULE = "schedule"
     """A routine."""
     MANUAL = "manual"
     """A person."""
     GATE = "gate"
-    """A gate that a person or an unguarded event opened: it counts for minutes, not as a wake (WAKE-56)."""
+    """A gate that a person, or a resident agent's unguarded event, opened: it counts for minutes only (WAKE-56)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

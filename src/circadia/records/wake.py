@@ -24,7 +24,7 @@ class WakeSource(StrEnum):
     AGENT = "agent"
     """Another agent: `wake_agent`, or a message of high priority."""
     THREAD = "thread"
-    """An event of a thread, where the agent's policy guards those."""
+    """An event of a thread that does not open a gate at once."""
     SCHEDULE = "schedule"
     """A routine of the agent's schedule."""
     PERSON = "person"
@@ -175,6 +175,18 @@ class Tally:
     """Open pulses of all agents that a wake, a routine or a person started."""
     fleet_wakes_today: int
     """Counted wakes of all agents in the UTC day."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Waiting:
+    """An agent with deferred requests."""
+
+    agent_id: AgentId
+    """The agent."""
+    pressing: int
+    """Rank of the most pressing one, with a step for each stretch of time that it has waited."""
+    since: datetime
+    """When the oldest was asked."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -50,13 +50,15 @@ def wake_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals)
     requests = Requests(clock, ids, signals, Openings(rows, sleep), fleet)
     inbox = Inbox(clock, ids, signals, requests, max_message_characters=settings.limits.max_message_characters)
     routines = Routines(clock, ids, signals, requests)
+    pulses = Pulses(clock, signals, rows, sleep, inbox)
     return WakeTier(
         sleep=sleep,
         requests=requests,
         inbox=inbox,
-        pulses=Pulses(clock, signals, rows, sleep, inbox),
+        rows=rows,
+        pulses=pulses,
         routines=routines,
-        coordinations=Coordinations(clock, signals, routines, {RESIDENT, *settings.launchers}),
+        coordinations=Coordinations(clock, signals, routines, pulses, {RESIDENT, *settings.launchers}),
         thread_events=ThreadEvents(sleep, requests),
         reports=PulseReports(),
     )
@@ -87,8 +89,9 @@ def wake_worker(
         if (launcher := _launcher(name, each, ground)) is not None
     }
     parts = WorkerParts(
-        store=store, signals=signals, requests=tier.requests, pulses=tier.pulses, routines=tier.routines,
-        inbox=tier.inbox, launchers=launchers, environment=_agents_environment(settings, address),
+        store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
+        routines=tier.routines, inbox=tier.inbox, launchers=launchers,
+        environment=_agents_environment(settings, address),
     )  # fmt: skip
     return Worker(clock, parts, owner=ids.new("exe"), alone=settings.server.database_url is None)
 

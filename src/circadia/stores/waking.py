@@ -1,13 +1,13 @@
 """What the program asks of a database for wakes: requests, pulses and routines. `base.py` has the rest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Final, Protocol
 
 from circadia.ids import AgentId, PulseId, WakeId
 from circadia.records.pulse import Pulse, PulseStatus
 from circadia.records.schedule import Routine
-from circadia.records.wake import Charge, Decision, Tally, Wake, WakeCount
+from circadia.records.wake import Charge, Decision, Tally, Waiting, Wake, WakeCount
 
 ALL: Final = 2**62
 """More than can be counted."""
@@ -24,8 +24,8 @@ class Wakes(Protocol):
         """Write the new decision of a deferred one; return whether it was deferred."""
         ...
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
-        """Move what those of the pulse's requests count as that count as `origin`."""
+    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
+        """Move what those of the pulse's requests count as that count as `origin`; return how many these were."""
         ...
 
     async def get(self, wake_id: WakeId) -> Wake | None: ...
@@ -46,12 +46,25 @@ class Wakes(Protocol):
         """Return the agent's deferred requests, oldest first."""
         ...
 
-    async def due(self, now: datetime | None) -> Sequence[AgentId]:
-        """Return agents with deferred requests to be looked at again, or to expire; without `now` all with any."""
+    async def due(
+        self,
+        now: datetime,
+        *,
+        ageing_seconds: float,
+        of: Collection[AgentId] | None = (),
+        rule: str | None = None,
+        limit: int = ALL,
+    ) -> Sequence[Waiting]:
+        """Return agents whose deferred requests are to be looked at again, the most pressing first, then the oldest.
+
+        Those are the agents with one whose time has come, or that is to expire, or that `rule` defers, and those `of`
+        which any is deferred; with None for `of`, all such agents. Waiting raises the rank of a request by one for each
+        `ageing_seconds`.
+        """
         ...
 
-    async def blocked(self, rule: str, *, limit: int) -> Sequence[AgentId]:
-        """Return agents with requests that this rule defers, the most pressing first."""
+    async def waits(self, rule: str) -> bool:
+        """Return whether this rule defers any request."""
         ...
 
     async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
@@ -143,6 +156,12 @@ class Pulses(Protocol):
 
     async def beat(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
+        ...
+
+    async def shift(
+        self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
+    ) -> None:
+        """Move the start of these open pulses, of all open ones with None, but for those that started in that time."""
         ...
 
     async def every(

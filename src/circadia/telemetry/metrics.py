@@ -38,6 +38,10 @@ class Metrics:
             registry=self._registry,
         )  # fmt: skip
         self._pulses = Counter("circadia_pulses", "Moves of pulses by status.", ["status"], registry=self._registry)
+        self._released = Counter(
+            "circadia_wakes_released", "Wakes that count no more, as their pulses could not start.",
+            registry=self._registry,
+        )  # fmt: skip
         self._routines = Counter(
             "circadia_routines", "Routines that were due, by verdict.", ["verdict"], registry=self._registry
         )
@@ -70,6 +74,8 @@ class Metrics:
             self._wakes.labels(str(data["source"]), str(data["decision"]), str(data["rule"])).inc()
         elif topic == "pulse":
             self._pulses.labels(str(data["status"])).inc()
+            released = data.get("released")
+            self._released.inc(released if isinstance(released, int) else 0)
         elif topic == "pass":
             self._passes.labels(str(data["status"])).inc()
         else:

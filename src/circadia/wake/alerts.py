@@ -21,6 +21,7 @@ from circadia.stores.base import Store, Tx
 from circadia.wake.budgets import tally_of
 from circadia.wake.chains import Place
 from circadia.wake.guardrails import CIRCUIT_FAILURES
+from circadia.wake.requests import AGEING_SECONDS
 
 _logger = logging.getLogger(__name__)
 
@@ -133,9 +134,9 @@ class Alerts:
         self._backlog_at = self._clock.monotonic() + _BACKLOG_EVERY_SECONDS
         now = self._clock.now()
         alerts: list[Alert] = []
-        for agent_id in await tx.wakes.due(None):
-            waiting = await tx.wakes.deferred(agent_id)
-            agent = await tx.agents.get(agent_id)
+        for each in await tx.wakes.due(now, ageing_seconds=AGEING_SECONDS, of=None):
+            waiting = await tx.wakes.deferred(each.agent_id)
+            agent = await tx.agents.get(each.agent_id)
             if agent is not None and waiting and now - waiting[0].at >= BACKLOG:
                 detail = {"waiting": len(waiting), "oldest": waiting[0].id, "since": waiting[0].at.isoformat()}
                 alerts.append(Alert(cause="backlog", session=agent.session, agent=agent.name, at=now, detail=detail))

@@ -13,6 +13,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed
+from circadia.wake.pulse_rows import PulseRows
 from circadia.wake.pulses import Pulses, Taken
 from circadia.wake.requests import Requests
 from circadia.wake.routines import Routines
@@ -30,6 +31,8 @@ class WorkerParts:
     """Hints."""
     requests: Requests
     """Wake requests."""
+    rows: PulseRows
+    """The rows of pulses."""
     pulses: Pulses
     """Pulses."""
     routines: Routines

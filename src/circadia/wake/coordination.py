@@ -15,16 +15,20 @@ from circadia.records.event import Event, EventType
 from circadia.records.schedule import check_blackouts, zone_named
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
+from circadia.wake.pulses import Pulses
 from circadia.wake.routines import Routines
 
 
 class Coordinations:
     """The only writer of coordination."""
 
-    def __init__(self, clock: Clock, signals: Signals, routines: Routines, launchers: Collection[str]) -> None:
+    def __init__(
+        self, clock: Clock, signals: Signals, routines: Routines, pulses: Pulses, launchers: Collection[str]
+    ) -> None:
         self._clock = clock
         self._signals = signals
         self._routines = routines
+        self._pulses = pulses
         self._launchers = frozenset(launchers)
 
     async def patch(self, tx: Tx, agent: Agent, changes: Mapping[str, object], *, by: str) -> Agent:
@@ -115,6 +119,8 @@ class Coordinations:
         coordination = coordination_of({name: setting.value for name, setting in settings.items()})
         changed = replace(agent, settings=settings, coordination=coordination)
         await tx.agents.save(changed)
+        if coordination.launcher != agent.coordination.launcher:
+            changed = await self._pulses.launcher_changed(tx, changed, by=by)
         before, after = values_of(agent.coordination), values_of(coordination)
         moved = {name: after[name] for name in after if after[name] != before[name]}
         event = Event(

@@ -55,6 +55,8 @@ class Facts:
     """The limits of the agent that asks, if an agent does."""
     asks_anew_at: datetime | None = None
     """When what it asks for is counted anew although it does not sleep; none in a pulse that has a time limit."""
+    routine_policy: BlackoutPolicy = BlackoutPolicy.RUN
+    """What a blackout means for a routine that has waited; of one that is due now its plan has asked."""
 
     @property
     def limits(self) -> Guardrails:
@@ -167,8 +169,9 @@ def _chain_visits(facts: Facts) -> Finding:
 
 def _blackout(facts: Facts) -> Finding:
     policy = facts.target.coordination.blackout_policies.wake
-    # The plan of a routine has asked for blackouts already.
-    if facts.blackout is None or facts.source is WakeSource.SCHEDULE or policy is BlackoutPolicy.RUN:
+    if facts.source is WakeSource.SCHEDULE:
+        policy = facts.routine_policy
+    if facts.blackout is None or policy is BlackoutPolicy.RUN:
         return _FINE
     label, end = facts.blackout
     detail = f"{facts.target.reference!r} is in its blackout {label!r} until {end.isoformat()}"

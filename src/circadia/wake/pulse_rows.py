@@ -14,6 +14,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseKind, PulseStatus
 from circadia.records.wake import Charge
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
+from circadia.wake.clock_jumps import ClockJumps
 
 RESIDENT = "resident"
 """The launcher of an agent whose pulses are its times awake."""
@@ -26,6 +27,8 @@ class PulseRows:
         self._clock = clock
         self._ids = ids
         self._signals = signals
+        self._jumps = ClockJumps(clock)
+        self._begun: set[PulseId] = set()
 
     async def add(
         self,
@@ -62,6 +65,7 @@ class PulseRows:
             **more,
         )
         await tx.pulses.add(pulse)
+        self._note(tx, pulse)
         await self._tell(tx, agent.session, agent.name, pulse)
         return pulse
 
@@ -78,6 +82,8 @@ class PulseRows:
         if to not in PULSE_MOVES[pulse.status]:
             raise Conflict(f"pulse {pulse.id!r} is {pulse.status.value}; it cannot become {to.value}")
         now = self._clock.now()
+        if pulse.started_at is not None:
+            pulse = replace(pulse, started_at=self._jumps.true(pulse.started_at))
         moved = replace(pulse, status=to, **changes)
         if not PULSE_MOVES[to]:
             moved = replace(moved, ended_at=now, lease_until=None, owner=None, not_before=None, token_hash=None)
@@ -88,15 +94,39 @@ class PulseRows:
             moved = replace(moved, run_seconds=pulse.run_seconds + ran)
         if not await tx.pulses.save(moved, origin=pulse):
             raise Conflict(f"pulse {pulse.id!r} was moved by another process")
+        released = 0
         if to is PulseStatus.RUNNING:
             await tx.wakes.charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
         elif not PULSE_MOVES[to]:  # what is reserved still has never run
-            await tx.wakes.charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
+            released = await tx.wakes.charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
+        self._note(tx, moved)
         session, _, name = moved.agent.rpartition(":")
-        await self._tell(tx, session or "default", name, moved)
+        await self._tell(tx, session or "default", name, moved, released)
         return moved
 
-    async def _tell(self, tx: Tx, session: str, name: str, pulse: Pulse) -> None:
+    def clock_was_set(self) -> bool:
+        """Look at the wall clock, each second or so; once it was set, `keep_spans` is due."""
+        if self._jumps.gained_seconds:
+            return True
+        self._jumps.looked()
+        return False
+
+    async def keep_spans(self, tx: Tx, *, of_all: bool) -> None:
+        """Let open pulses have begun as long ago as they did before the wall clock was set (WAKE-53).
+
+        Without `of_all` those only that this process began: others have a process that looks after them.
+        """
+        of = None if of_all else tuple(self._begun)
+        gained, fresh_from = self._jumps.gained_seconds, self._jumps.fresh_from
+        await tx.pulses.shift(gained, of=of, but_from=fresh_from, but_to=self._clock.now())
+        tx.after_commit(self._jumps.looked)
+
+    def _note(self, tx: Tx, pulse: Pulse) -> None:
+        """Keep in mind which of the pulses that run were begun here."""
+        change = self._begun.add if pulse.status is PulseStatus.RUNNING else self._begun.discard
+        tx.after_commit(lambda: change(pulse.id))
+
+    async def _tell(self, tx: Tx, session: str, name: str, pulse: Pulse, released: int = 0) -> None:
         now = self._clock.now()
         data: Mapping[str, object] = {
             "pulse": pulse.id,
@@ -110,11 +140,12 @@ class PulseRows:
             "root": pulse.root_id,
             "depth": pulse.depth,
             "run_seconds": round(ran_seconds(pulse, now), 3),
+            "released": released,
         }
         if pulse.kind is not PulseKind.GATE:  # of that, the events of the sleep state tell
             await tx.events.add([Event(type=EventType.PULSE, at=now, session=session, agent=name, data=data)])
             tx.after_commit(lambda: self._signals.publish("event", session))
-        told = {"agent": pulse.agent_id, "status": pulse.status.value}
+        told = {"agent": pulse.agent_id, "status": pulse.status.value, "released": released}
         tx.after_commit(lambda: self._signals.publish("pulse", pulse.id, told))
 
 

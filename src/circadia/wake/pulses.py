@@ -63,7 +63,8 @@ class Pulses:
         """Take a pending pulse for this process: build its prompt and lease what is in it; none if it is void."""
         agent = await tx.agents.get(pulse.agent_id)
         if agent is None or agent.deleted_at is not None or not agent.enabled:
-            await self._rows.move(tx, pulse, PulseStatus.CANCELLED, detail="its agent is gone or disabled")
+            ended = await self.end(tx, pulse, PulseStatus.CANCELLED, "its agent is gone or disabled")
+            await self._tell_wakers(tx, ended)
             return None
         wakes = await tx.wakes.of_pulse(pulse.id)
         instructions = await self._instructions(tx, pulse.agent_id, wakes)
@@ -173,6 +174,14 @@ class Pulses:
             await self._sleep.set_if_there(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=by)
         return ended
 
+    async def launcher_changed(self, tx: Tx, agent: Agent, *, by: str) -> Agent:
+        """Close the gate of an agent whose pulses are launched from now on: nothing has launched it yet (WAKE-56)."""
+        awake = [each for each in await tx.pulses.open_of(agent.id) if each.launcher == RESIDENT]
+        if agent.coordination.launcher == RESIDENT or not awake:
+            return agent
+        actor = f"launcher set by {by}"
+        return await self._sleep.set_if_there(tx, agent.id, asleep=True, cause=Cause.PULSE, actor=actor) or agent
+
     async def left(self, tx: Tx, agent: Agent) -> None:
         """End the pulses of an agent that was deleted, so that they hold no place of the fleet."""
         for pulse in await tx.pulses.open_of(agent.id):
@@ -230,8 +239,8 @@ class Pulses:
         """Put a launched agent to sleep at the end of its last pulse; `pulse` is as it was before its end."""
         if pulse.launcher == RESIDENT or pulse.status is not PulseStatus.RUNNING:
             return
-        others = [each for each in await tx.pulses.open_of(pulse.agent_id) if each.status is PulseStatus.RUNNING]
-        if not others:
+        others = await tx.pulses.open_of(pulse.agent_id)
+        if not any(each.status is PulseStatus.RUNNING and each.launcher != RESIDENT for each in others):
             actor = "end of its pulse"
             await self._sleep.set_if_there(tx, pulse.agent_id, asleep=True, cause=Cause.PULSE, actor=actor)
 

@@ -13,22 +13,27 @@ from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, MessageId, PulseId, WakeId
 from circadia.records.agent import Agent
-from circadia.records.coordination import Guardrails
+from circadia.records.coordination import Guardrails, OnBlock
 from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
+from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import DECISION_MOVES, Charge, Checked, Decision, Tally, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.blackouts import blackout_at
 from circadia.wake.chains import NOWHERE, Place
 from circadia.wake.guardrails import CIRCUIT_FAILURES, Facts, FleetLimits, Verdict, judge
+from circadia.wake.idle import nothing_to_do
 from circadia.wake.openings import Openings
 from circadia.wake.pulse_rows import RESIDENT
 from circadia.wake.wall import day_of
 
 DRAINING: Final = "draining"
 """The rule of a request that waits for the next start, because the server is stopping (WAKE-55)."""
+FLEET: Final = "fleet"
+"""The rule of a request that waits for a place among the pulses of all agents."""
+_QUEUED: Final = "others wait for a place among the pulses of all agents; it has its turn among them"
 AGEING_SECONDS: Final = 600.0
 """A deferred request gains one step of priority for each such time that it waits, so that none starves (WAKE-25)."""
 _ANY_NUMBER: Final = Guardrails(max_wakes_per_session=None)
@@ -106,6 +111,8 @@ class Requests:
         wake = self._new(ask)
         facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
         wake = self._decided(wake, facts, ask.overridden_by)
+        if ask.overridden_by is None and await self._must_queue(tx, wake, ask.target):
+            wake = _queued(wake, ask.target)
         if wake.decision is Decision.ADMITTED:
             wake = await self._admitted(tx, wake, facts, wake.timeout_seconds)
         elif wake.decision is not Decision.DEFERRED:
@@ -177,8 +184,10 @@ class Requests:
 
     def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None) -> Wake:
         verdict = Verdict(decision=Decision.ADMITTED)
-        if not _unguarded(wake, facts.target):
+        enabled = facts.target.enabled  # nothing and nobody lets a wake pass that its agent could not answer
+        if not (enabled and _unguarded(wake, facts.target)):
             verdict = judge(facts, to_the_end=overridden_by is not None)
+        overridden_by = overridden_by if enabled else None
         needed = verdict.decision is not Decision.ADMITTED
         if overridden_by is not None and needed:
             verdict = replace(verdict, decision=Decision.ADMITTED, detail=f"let pass by {overridden_by}")
@@ -197,23 +206,34 @@ class Requests:
             return self._moved(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
         if opened is not None:
             return replace(self._moved(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
-        timeout_seconds = wake.timeout_seconds
+        timeout_seconds, policy, idle = wake.timeout_seconds, BlackoutPolicy.RUN, None
         if wake.routine is not None:
             routine = await tx.routines.get(agent.id, wake.routine)
             if routine is None or not routine.enabled:
                 return self._moved(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
             timeout_seconds = routine.timeout_seconds
+            policy = routine.blackout_policy or agent.coordination.blackout_policies.of(routine.recurrence.kind)
+            idle = await nothing_to_do(tx, agent, routine)
         facts = await self._facts(tx, wake, agent, None, NOWHERE)
         # Its sender was free to ask when it asked; what the sender has asked for since then does not count against it.
         tally = replace(facts.tally, asked_in_session=0)
         if wake.rule == "cooldown_seconds" and wake.not_before is not None and wake.not_before <= now:
             last = tally.last_wake_at  # in the future only where the clock was set back: then once is enough
             tally = replace(tally, last_wake_at=None if last is not None and last > now else last)
-        facts = replace(facts, tally=tally, asker=_ANY_NUMBER)
+        facts = replace(facts, tally=tally, asker=_ANY_NUMBER, routine_policy=policy)
         again = self._decided(wake, facts, wake.overridden_by)
+        if again.decision is Decision.ADMITTED and idle is not None:
+            return self._moved(wake, Decision.CANCELLED, detail=f"skipped: {idle}")
         if again.decision is Decision.ADMITTED:
             again = await self._admitted(tx, again, facts, timeout_seconds)
         return again
+
+    async def _must_queue(self, tx: Tx, wake: Wake, target: Agent) -> bool:
+        """Return whether others wait for the place in the fleet that it would take: the worker lets them in by turn."""
+        bounded = self._fleet.max_concurrent_pulses is not None
+        if not bounded or wake.decision is not Decision.ADMITTED or _unguarded(wake, target):
+            return False
+        return await tx.wakes.waits(FLEET)
 
     async def _is_read(self, tx: Tx, wake: Wake) -> bool:
         if wake.message_id is None:
@@ -244,9 +264,10 @@ class Requests:
         return replace(wake, decision=to, rule=None, detail=detail, not_before=None, decided_at=self._clock.now())
 
     async def _admitted(self, tx: Tx, wake: Wake, facts: Facts, timeout_seconds: float | None) -> Wake:
-        counts = wake.source is not WakeSource.SCHEDULE
         target = facts.target
-        if _unguarded(wake, target):
+        unguarded = _unguarded(wake, target)
+        counts = wake.source is not WakeSource.SCHEDULE and not unguarded
+        if unguarded and target.coordination.launcher == RESIDENT:
             await self._openings.open_gate(tx, target, wake)
             return replace(wake, expires_at=None)
         limit = timeout_seconds or target.coordination.pulse_timeout_seconds
@@ -334,8 +355,17 @@ class Requests:
 
 
 def _unguarded(wake: Wake, target: Agent) -> bool:
-    """Return whether no guardrail is asked: a thread event that became a request because the server was stopping."""
+    """Return whether no guardrail is asked: a thread event that is a request only because that opens no gate."""
     return wake.source is WakeSource.THREAD and not target.coordination.guard_thread_events
+
+
+def _queued(wake: Wake, target: Agent) -> Wake:
+    """Return it as one that found no place in the fleet; the worker looks at it with those that wait."""
+    trace = tuple(replace(each, passed=False, detail=_QUEUED) if each.rule == FLEET else each for each in wake.trace)
+    wake = replace(wake, decision=Decision.REFUSED, rule=FLEET, detail=_QUEUED, trace=trace)
+    if target.coordination.on_concurrency is OnBlock.DEFER:
+        return replace(wake, decision=Decision.DEFERRED, not_before=wake.decided_at)
+    return wake
 
 
 def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:

@@ -17,7 +17,7 @@ from circadia.records.schedule import Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-from circadia.wake.pulse_rows import RESIDENT
+from circadia.wake.idle import nothing_to_do
 from circadia.wake.requests import Ask, Requests
 from circadia.wake.schedule import Plan, Verdict, first_at, plan
 
@@ -118,9 +118,25 @@ class Routines:
             await self._alert(tx, agent, after)
         return planned
 
+    async def skipped(self, tx: Tx, agent: Agent, wake: Wake) -> None:
+        """Record that a request of a routine, which had waited, came to nothing (WAKE-46).
+
+        Raises:
+            Conflict: another process has planned the routine at the same moment.
+        """
+        routine = None if wake.routine is None else await tx.routines.get(agent.id, wake.routine)
+        if routine is None or not routine.enabled:
+            return
+        after = replace(routine, skips=routine.skips + 1)
+        if not await tx.routines.save(after, origin=routine):
+            raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
+        await self._tell(tx, agent, {"routine": routine.name, "skips": after.skips, **_refused(wake)})
+        if after.skips == agent.coordination.max_consecutive_skips:
+            await self._alert(tx, agent, after)
+
     async def _run(self, tx: Tx, agent: Agent, routine: Routine, planned: Plan) -> tuple[Routine, dict[str, object]]:
         """Ask for a pulse; return the routine afterwards and what to tell."""
-        reason = await self._nothing_to_do(tx, agent, routine)
+        reason = await nothing_to_do(tx, agent, routine)
         if reason is not None:
             return replace(planned.routine, skips=routine.skips + 1), {"verdict": "skipped", "reason": reason}
         wake = await self._requests.ask(
@@ -139,14 +155,6 @@ class Routines:
             told: dict[str, object] = {"verdict": "run", "wake": wake.id, "decision": wake.decision.value}
             return replace(planned.routine, skips=0), told
         return replace(planned.routine, skips=routine.skips + 1), _refused(wake)
-
-    async def _nothing_to_do(self, tx: Tx, agent: Agent, routine: Routine) -> str | None:
-        """Return why a pulse would find nothing to do (WAKE-46)."""
-        if agent.coordination.launcher == RESIDENT and not agent.asleep:
-            return "it is awake already"
-        if routine.instructions.strip() or await tx.deliveries.count_unread(agent.id):
-            return None
-        return "no instructions and nothing unread"
 
     async def _alert(self, tx: Tx, agent: Agent, routine: Routine) -> None:
         data = {"cause": "routine_skipped", "routine": routine.name, "skips": routine.skips}

@@ -5,13 +5,15 @@ from circadia.records.agent import Agent, SleepEvent, WakeEvent
 from circadia.records.wake import WakeSource
 from circadia.stores.base import Tx
 from circadia.wake.chains import NOWHERE, place_of_agent
+from circadia.wake.pulse_rows import RESIDENT
 from circadia.wake.requests import Ask, Requests
 
 
 class ThreadEvents:
     """Lets the wake events of agents whose policy says so pass the guardrails; all else goes straight to the sleep.
 
-    While the server stops, what would open a gate waits as a request, whatever the policy says (WAKE-55).
+    An open gate does nothing for an agent that has to be launched: there the event asks for a pulse, whatever the
+    policy says (WAKE-56). So it does while the server stops, and waits as a request (WAKE-55).
     """
 
     def __init__(self, sleep: SleepState, requests: Requests) -> None:
@@ -21,7 +23,8 @@ class ThreadEvents:
     async def happened(self, tx: Tx, agent: Agent, event: SleepEvent | WakeEvent, *, by: str) -> None:
         """Let the event have its effect; `by` is who caused it."""
         guarded = agent.coordination.guard_thread_events
-        if not isinstance(event, WakeEvent) or not (guarded or self._requests.draining):
+        launched = agent.coordination.launcher != RESIDENT
+        if not isinstance(event, WakeEvent) or not (guarded or launched or self._requests.draining):
             await self._sleep.happened(tx, agent, event, by=by)
             return
         present = await tx.agents.get(agent.id)

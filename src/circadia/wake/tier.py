@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from circadia.agents.sleep import SleepState
 from circadia.wake.coordination import Coordinations
 from circadia.wake.inbox import Inbox
+from circadia.wake.pulse_rows import PulseRows
 from circadia.wake.pulses import Pulses
 from circadia.wake.reports import PulseReports
 from circadia.wake.requests import Requests
@@ -22,6 +23,8 @@ class WakeTier:
     """Wake requests."""
     inbox: Inbox
     """Direct messages."""
+    rows: PulseRows
+    """The rows of pulses."""
     pulses: Pulses
     """Pulses."""
     routines: Routines

@@ -26,11 +26,13 @@ from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.wake.attempts import Attempt, WorkerParts
 from circadia.wake.pulses import LEASE_SECONDS, Taken
+from circadia.wake.requests import AGEING_SECONDS, FLEET
 
 _logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+_CAME_TO_NOTHING: Final = (Decision.REFUSED, Decision.EXPIRED, Decision.CANCELLED)
 EVERY_SECONDS: Final = 1.0
 """A lost signal costs a second (the design's bound)."""
 BEAT_SECONDS: Final = LEASE_SECONDS / 3
@@ -38,8 +40,6 @@ AT_ONCE: Final = 100
 """Pulses, and routines, that one look takes up."""
 RETRY_SECONDS: Final = 1.0
 """Time until the end of a pulse is written again when the database was away."""
-CLOCK_SET_SECONDS: Final = 5.0
-"""What the wall clock may gain or lose between two looks until it counts as set."""
 
 
 class Worker:
@@ -55,7 +55,7 @@ class Worker:
         self._ended: set[AgentId] = set()
         self._look_at_all = True
         self._took_over = False
-        self._offset = _offset(clock)
+        self._clock_set = False
         self._clearing: set[asyncio.Task[None]] = set()
         self._running: dict[PulseId, asyncio.Task[None]] = {}
         self._taking = asyncio.Lock()  # a drain waits until what is being taken is among the running, or put back
@@ -82,7 +82,9 @@ class Worker:
 
     async def step(self) -> None:
         """Do all that is due now, once."""
-        for work in (self._recover, self._time_out, self._reconsider, self._fire, self._start, self._beat):
+        for work in (
+            self._mind_clock, self._recover, self._time_out, self._reconsider, self._fire, self._start, self._beat,
+        ):  # fmt: skip
             await self._guarded(work)
 
     async def drain(self, seconds: float) -> None:
@@ -164,6 +166,14 @@ class Worker:
             group = things[first : first + AT_ONCE]
             await asyncio.gather(*(self._guarded(lambda thing=thing: work(thing)) for thing in group))
 
+    async def _mind_clock(self) -> None:
+        """If the wall clock was set, keep what runs as long as it has run, and look at all that waits."""
+        if not self._parts.rows.clock_was_set():
+            return
+        async with self._parts.store.write() as tx:
+            await self._parts.rows.keep_spans(tx, of_all=self._alone)
+        self._clock_set, self._look_at_all = not self._alone, True
+
     async def _recover(self) -> None:
         """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
 
@@ -197,6 +207,9 @@ class Worker:
             await self._guarded(lambda: launcher.clear(pulse.id, below_epoch=pulse.epoch + 1))
 
     async def _time_out(self) -> None:
+        if self._parts.rows.clock_was_set() or self._clock_set:
+            self._clock_set = False  # other processes have yet to see to what they began
+            return
         async with self._parts.store.read() as tx:
             overdue = await tx.pulses.overdue(self._clock.now())
         await self._each(self._time_out_pulse, overdue)
@@ -210,23 +223,19 @@ class Worker:
         """Decide again what is due, and what waits for an agent whose pulse has ended, or for a place in the fleet."""
         if self._draining:
             return
-        everything = self._look_at_all or self._clock_was_set()
-        ended, self._ended = self._ended, set()
+        everything, ended, now = self._look_at_all, self._ended, self._clock.now()
+        self._ended = set()
         try:
             async with self._parts.store.read() as tx:
-                due = list(await tx.wakes.due(None if everything else self._clock.now()))
+                due = list(await tx.wakes.due(now, ageing_seconds=AGEING_SECONDS, of=None if everything else ended))
                 if ended and not everything:
-                    due += [each for each in ended if await tx.wakes.deferred(each)]
-                    due += await tx.wakes.blocked("fleet", limit=AT_ONCE)
+                    due += await tx.wakes.due(now, ageing_seconds=AGEING_SECONDS, rule=FLEET, limit=AT_ONCE)
         except CircadiaError:
             self._ended |= ended
             raise
         self._look_at_all = False
-        await self._each(self._reconsider_agent, list(dict.fromkeys(due)))
-
-    def _clock_was_set(self) -> bool:
-        before, self._offset = self._offset, _offset(self._clock)
-        return abs(self._offset - before) > CLOCK_SET_SECONDS
+        due.sort(key=lambda each: (-each.pressing, each.since))
+        await self._each(self._reconsider_agent, list(dict.fromkeys(each.agent_id for each in due)))
 
     async def _reconsider_agent(self, agent_id: AgentId) -> None:
         async with self._parts.store.write() as tx:
@@ -235,6 +244,8 @@ class Worker:
             for wake in moved:
                 if wake.decision in (Decision.EXPIRED, Decision.REFUSED) and wake.sender_id is not None:
                     await self._tell_sender(tx, wake, wake.sender_id)
+                if agent is not None and wake.decision in _CAME_TO_NOTHING:
+                    await self._parts.routines.skipped(tx, agent, wake)
 
     async def _tell_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
         """Tell the agent that asked that nobody is woken for it any more (WAKE-22)."""
@@ -357,8 +368,3 @@ class Worker:
             if at_once or self._draining:
                 return  # the next process puts it back
             await self._clock.sleep(RETRY_SECONDS)
-
-
-def _offset(clock: Clock) -> float:
-    """Return what the wall clock is ahead of the one that cannot be set."""
-    return clock.now().timestamp() - clock.monotonic()

@@ -14,7 +14,7 @@ from aiohttp import web
 from circadia.client.webhooks import WebhookReceiver
 from circadia.errors import ConfigError, Unauthenticated
 from circadia.testing.clock import ManualClock
-from circadia.wake.launchers.base import LaunchFailed
+from circadia.wake.launchers.base import Ended, LaunchFailed
 from circadia.wake.launchers.signature import signature, signing_key
 from tests.wake.launchers.benches import PULSE, TOKEN, a_launch, until
 from tests.wake.launchers.webhook_bench import SECRET, WebhookBench, serving, webhook_bench
@@ -141,6 +141,48 @@ async def test_a_receiver_that_breaks_off_or_is_slow_may_have_run_it(bench: Webh
         assert not ended.succeeded
         assert "may have run" in ended.detail
         assert starts.calls == 1
+
+
+@pytest.mark.parametrize("size", [1, 300_000])
+@pytest.mark.parametrize("status", [200, 202, 404, 500])
+async def test_a_receiver_that_is_quiet_counts_as_at_work_whatever_it_answers_later(
+    bench: WebhookBench, status: int, size: int
+) -> None:
+    begun = asyncio.Event()
+    calls: list[bytes] = []
+
+    async def at_work(request: web.Request) -> web.Response:
+        calls.append(await request.read())
+        await begun.wait()
+        return web.Response(status=status)
+
+    async def started() -> None:
+        assert not begun.is_set()
+        begun.set()
+
+    async with serving(at_work) as url:
+        launch = a_launch(prompt="x" * size)
+        run = asyncio.ensure_future(bench.posting_to(url, quiet_seconds=0.0).run(launch, started))
+        await until(begun.is_set)
+        if status == 202:
+            bench.reports.report(launch.pulse_id, launch.epoch, Ended(succeeded=True))
+        if status == 404:
+            with pytest.raises(LaunchFailed, match="answered 404"):
+                await run
+        else:
+            assert (await run).succeeded is (status < 300)
+    assert [json.loads(body)["prompt"] for body in calls] == ["x" * size]
+
+
+async def test_a_quiet_receiver_whose_start_cannot_be_recorded_is_asked_to_stop(bench: WebhookBench) -> None:
+    async def refused() -> None:
+        raise ConnectionError("the database is away")
+
+    bench.tasks.behaviour = "wait"
+    with pytest.raises(ConnectionError):
+        await bench.posting_to(bench.url, quiet_seconds=0.0).run(a_launch(), refused)
+    await until(lambda: bench.alive(PULSE) == 0)
+    assert [json.loads(body)["type"] for _, body in bench.heard] == ["pulse.start", "pulse.stop"]
 
 
 async def test_a_receiver_that_takes_the_same_request_twice_runs_it_once(bench: WebhookBench) -> None:

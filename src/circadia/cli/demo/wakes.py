@@ -150,8 +150,8 @@ async def _fleet(folder: Path) -> AsyncGenerator[Fleet]:
         tier, agents = await made.fleet(store, clock, signals, waking, _FLEET)
         await _routines(store, tier, agents)
         worker_parts = parts.WorkerParts(
-            store=store, signals=signals, requests=tier.requests, pulses=tier.pulses, routines=tier.routines,
-            inbox=tier.inbox, launchers={"demo": Scripted(clock)}, environment=_no_environment,
+            store=store, signals=signals, requests=tier.requests, rows=tier.rows, pulses=tier.pulses,
+            routines=tier.routines, inbox=tier.inbox, launchers={"demo": Scripted(clock)}, environment=_no_environment,
         )  # fmt: skip
         worker = workers.Worker(clock, worker_parts, owner="demo", alone=True)
         yield Fleet(store=store, clock=clock, tier=tier, worker=worker, agents=agents)

@@ -1,6 +1,6 @@
 """Pulses: rows that are the truth, and the outbox of the engine (WAKE-50)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from itertools import takewhile
@@ -33,6 +33,8 @@ _SAVE = Statement(
 )
 _FARTHEST: Final = timedelta(minutes=1)
 """Longer than any pause before another attempt (`wake/pulses.py`)."""
+_MOST_LISTED: Final = 500
+"""Pulses that one statement names."""
 _IS_OPEN = pulses.c.ended_at.is_(None)
 _GET = Statement(select(pulses).where(pulses.c.id == bindparam("key_id")))
 # Not ordered here: SQLite would then go through all that the agent ever had.
@@ -142,6 +144,19 @@ class SqlPulses:
     async def beat(self, owner: str, until: datetime) -> None:
         """Renew the leases of a process."""
         await self._run(lambda connection: _BEAT.count(connection, {"owner_id": owner, "until": until}))
+
+    async def shift(
+        self, seconds: float, *, of: Collection[PulseId] | None, but_from: datetime, but_to: datetime
+    ) -> None:
+        """Move the start of these open pulses, of all with None, but for those that started in that time."""
+        moved = type_coerce(type_coerce(pulses.c.started_at, BigInteger) + int(seconds * 1_000_000), Instant)
+        statement = (
+            update(pulses).where(_IS_OPEN, ~pulses.c.started_at.between(but_from, but_to)).values(started_at=moved)
+        )
+        keys = [None] if of is None else [list(of)[n : n + _MOST_LISTED] for n in range(0, len(of), _MOST_LISTED)]
+        for some in keys:
+            chosen = statement if some is None else statement.where(pulses.c.id.in_(some))
+            await self._run(lambda connection, chosen=chosen: connection.execute(chosen))
 
     async def every(
         self,

@@ -1,17 +1,29 @@
 """Wake requests: the ledger of decisions, from which all budgets are counted (WAKE-13)."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import fields
 from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Row, bindparam, column, func, insert, literal_column, or_, select, text, update
+from sqlalchemy import (
+    BigInteger,
+    Row,
+    String,
+    bindparam,
+    column,
+    func,
+    insert,
+    literal_column,
+    select,
+    text,
+    update,
+)
 
 from circadia.ids import AgentId, MessageId, PulseId, WakeId
 from circadia.records.message import Priority
 from circadia.records.pulse import FAILED
-from circadia.records.wake import Charge, Checked, Decision, Tally, Wake, WakeCount, WakeSource
+from circadia.records.wake import Charge, Checked, Decision, Tally, Waiting, Wake, WakeCount, WakeSource
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, pulses, wakes
 from circadia.stores.sql.statement import Statement
@@ -42,19 +54,22 @@ _IS_DEFERRED = wakes.c.decision == literal_column(f"'{Decision.DEFERRED.value}'"
 _DEFERRED = Statement(
     select(wakes).where(wakes.c.agent_id == bindparam("agent_id"), _IS_DEFERRED).order_by(wakes.c.number)
 )
-_DUE = Statement(
-    select(wakes.c.agent_id)
-    .where(_IS_DEFERRED, or_(wakes.c.not_before <= bindparam("now"), wakes.c.expires_at <= bindparam("now")))
-    .distinct()
-)
-_WAITING = Statement(select(wakes.c.agent_id).where(_IS_DEFERRED).distinct())
-_BLOCKED = Statement(
-    select(wakes.c.agent_id)
-    .where(_IS_DEFERRED, wakes.c.rule == bindparam("by"))
-    .group_by(wakes.c.agent_id)
-    .order_by(func.max(wakes.c.priority).desc(), func.min(wakes.c.number))
-    .limit(bindparam("most"))
-)
+_DUE = text(
+    """
+    SELECT agent_id, max(priority + CASE WHEN at < :now THEN (:now - at) / :ageing ELSE 0 END) AS pressing,
+      min(at) AS since
+    FROM wakes WHERE decision = 'deferred' GROUP BY agent_id
+    HAVING max(CASE WHEN not_before <= :now OR expires_at <= :now OR rule = :rule OR agent_id IN :agents OR :every = 1
+      THEN 1 ELSE 0 END) = 1
+    ORDER BY pressing DESC, since LIMIT :most
+    """
+).bindparams(
+    bindparam("now", type_=Instant), bindparam("ageing", type_=BigInteger), bindparam("rule", type_=String),
+    bindparam("agents", expanding=True, type_=String), bindparam("every", type_=BigInteger),
+).columns(column("agent_id"), column("pressing"), column("since", Instant))  # fmt: skip
+_WAITS = Statement(select(wakes.c.number).where(_IS_DEFERRED, wakes.c.rule == bindparam("by")).limit(1))
+_MOST_LISTED: Final = 500
+"""Agents of which a statement speaks by key; of more it speaks of all."""
 _RULES = Statement(
     select(wakes.c.rule, func.count())
     .where(
@@ -149,10 +164,10 @@ class SqlWakes:
         values |= {"key_id": wake.id, "new_trace": list(wake.trace)}
         return await self._run(lambda connection: _SAVE.count(connection, values) == 1)
 
-    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> None:
-        """Move what the pulse's requests count as."""
+    async def charge(self, pulse_id: PulseId, to: Charge, *, origin: Charge) -> int:
+        """Move what the pulse's requests count as; return how many moved."""
         values = {"pulse": pulse_id, "to": to.value, "origin": origin.value}
-        await self._run(lambda connection: _CHARGE.count(connection, values))
+        return await self._run(lambda connection: _CHARGE.count(connection, values))
 
     async def get(self, wake_id: WakeId) -> Wake | None:
         """Return the request."""
@@ -179,19 +194,27 @@ class SqlWakes:
         rows = await self._run(lambda connection: _DEFERRED.all(connection, {"agent_id": agent_id}))
         return [_wake(row) for row in rows]
 
-    async def due(self, now: datetime | None) -> Sequence[AgentId]:
-        """Return agents with deferred requests to be looked at again, or to expire; without `now` all with any."""
-        if now is None:
-            found = await self._run(_WAITING.all)
-        else:
-            found = await self._run(lambda connection: _DUE.all(connection, {"now": now}))
-        return [AgentId(row.agent_id) for row in found]
+    async def due(
+        self,
+        now: datetime,
+        *,
+        ageing_seconds: float,
+        of: Collection[AgentId] | None = (),
+        rule: str | None = None,
+        limit: int = ALL,
+    ) -> Sequence[Waiting]:
+        """Return agents whose deferred requests are to be looked at again, as `Wakes.due` tells."""
+        every = of is None or len(of) > _MOST_LISTED
+        values = {
+            "now": now, "ageing": int(ageing_seconds * 1_000_000), "rule": rule or "", "every": int(every),
+            "agents": [] if of is None or every else list(of), "most": limit,
+        }  # fmt: skip
+        rows = await self._run(lambda connection: connection.execute(_DUE, values).all())
+        return [Waiting(agent_id=AgentId(row.agent_id), pressing=int(row.pressing), since=row.since) for row in rows]
 
-    async def blocked(self, rule: str, *, limit: int) -> Sequence[AgentId]:
-        """Return agents with requests that this rule defers, the most pressing first."""
-        values = {"by": rule, "most": limit}
-        found = await self._run(lambda connection: _BLOCKED.all(connection, values))
-        return [AgentId(row.agent_id) for row in found]
+    async def waits(self, rule: str) -> bool:
+        """Return whether this rule defers any request."""
+        return await self._run(lambda connection: _WAITS.first(connection, {"by": rule})) is not None
 
     async def refused(self, agent_id: AgentId, since: datetime) -> Mapping[str, int]:
         """Return how many requests each rule has refused since then."""

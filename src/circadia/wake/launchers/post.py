@@ -1,8 +1,7 @@
 """One HTTP request to a place that settings name, and what its fate says about whether something ran."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
-from io import BytesIO
 from typing import Final
 
 import aiohttp
@@ -11,6 +10,7 @@ from yarl import URL
 from circadia.wake.launchers.addresses import AddressGuard
 
 _ANSWER_BYTES: Final = 2**16
+_PIECE_BYTES: Final = 2**16
 _RETRIABLE: Final = (429, 503)
 
 
@@ -38,6 +38,10 @@ class Answer:
     """Set on a 429 or 503 that says when to come again; the request was not taken then."""
 
 
+def _nobody() -> None:
+    """Tell nobody."""
+
+
 class Post:
     """Sends to one URL: no proxy, no redirect, no connection kept, only to addresses that are allowed."""
 
@@ -48,8 +52,10 @@ class Post:
         self.shown = str(self._url.with_query(None).with_fragment(None))
         """The URL without what may be secret in it."""
 
-    async def send(self, headers: Mapping[str, str], body: bytes, answer_seconds: float) -> Answer:
-        """Post the body and return the answer.
+    async def send(
+        self, headers: Mapping[str, str], body: bytes, answer_seconds: float, *, written: Callable[[], None] = _nobody
+    ) -> Answer:
+        """Post the body and return the answer; `written` is called once all of the body is on its way.
 
         Raises:
             NotSent, Refused, Lost: see there.
@@ -61,12 +67,13 @@ class Post:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._connect_timeout_seconds, sock_read=answer_seconds
         )
+        sized = {**headers, "content-length": str(len(body))}
         try:
             async with (
                 aiohttp.ClientSession(
                     connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
                 ) as http,
-                http.post(self._url, data=BytesIO(body), headers=headers, allow_redirects=False) as response,
+                http.post(self._url, data=_pieces(body, written), headers=sized, allow_redirects=False) as response,
             ):
                 text = await _start_of(response)
                 return Answer(status=response.status, text=text, retry_after_seconds=_retry_after(response))
@@ -80,6 +87,12 @@ class Post:
             raise Refused(f"{self.shown} is no address to post to") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
             raise Lost(f"{self.shown} took the request and gave no whole answer ({type(error).__name__})") from error
+
+
+async def _pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[bytes]:
+    for first in range(0, len(body), _PIECE_BYTES):
+        yield body[first : first + _PIECE_BYTES]
+    written()
 
 
 async def _start_of(response: aiohttp.ClientResponse) -> str:

@@ -28,6 +28,12 @@ _logger = logging.getLogger(__name__)
 
 _ACCEPTED: Final = 202
 _FIRST_PAUSE_SECONDS: Final = 0.5
+QUIET_SECONDS: Final = 0.5
+"""A receiver that has the request and says nothing for so long counts as at work.
+
+Chosen: who refuses needs a round trip, which takes less than 1 s on more than 97.5 % of connections (RFC 6298, appendix
+A), and the agent's first call is held for so long.
+"""
 
 
 class Reports(Protocol):
@@ -56,6 +62,7 @@ class WebhookLauncher:
     it is 202: then the program reports the end later, and `run` waits for that. 429 and 503 with `Retry-After` are
     tried again, as is a refused connection, since nothing can have run. Any other 3xx or 4xx says that nothing ran.
     Where it cannot be known whether something ran (5xx, a lost connection), the pulse counts as run, and as failed.
+    A receiver that lets the request wait for its answer is taken to run the agent, whose calls need the pulse started.
 
     A program elsewhere cannot be killed: it is asked to stop (`type` is `pulse.stop`), and its token dies.
     """
@@ -75,6 +82,7 @@ class WebhookLauncher:
         retries: int = 3,
         retry_max_seconds: float = 30.0,
         grace_seconds: float = 10.0,
+        quiet_seconds: float = QUIET_SECONDS,
     ) -> None:
         """Keep what each request needs; the settings of the same names say what they mean.
 
@@ -89,20 +97,28 @@ class WebhookLauncher:
         self._retries = retries
         self._retry_max_seconds = retry_max_seconds
         self._grace_seconds = grace_seconds
+        self._quiet_seconds = quiet_seconds
 
     async def run(self, launch: Launch, started: Callable[[], Awaitable[None]]) -> Ended:
         """Ask for the run and wait for its end."""
         message = _start_message(launch)
         # Listens before it asks: the report can overtake the answer.
         report = asyncio.ensure_future(self._reports.ended(launch.pulse_id, epoch=launch.epoch))
+        begun = False
+
+        async def begin() -> None:
+            nonlocal begun
+            if not begun and not report.done():  # else the report has started the pulse, and ended it
+                await started()
+            begun = True
+
         try:
             try:
-                answer = await self._sent(message, launch.timeout_seconds)
+                answer = await self._sent(message, launch.timeout_seconds, begin)
             except Lost as error:
-                await started()
+                await begin()
                 return Ended(succeeded=False, detail=f"{error}; it may have run")
-            if not report.done():  # else the pulse has been started, and ended
-                await started()
+            await begin()
             ended = await report if answer.status == _ACCEPTED else _ended(answer)
         except LaunchFailed:
             raise
@@ -119,8 +135,8 @@ class WebhookLauncher:
         if below_epoch > 1:
             await finish(self._stop(pulse_id, below_epoch))
 
-    async def _sent(self, message: _Message, timeout_seconds: float) -> Answer:
-        """Return the answer that says that something runs or ran.
+    async def _sent(self, message: _Message, timeout_seconds: float, begin: Callable[[], Awaitable[None]]) -> Answer:
+        """Return the answer that says that something runs or ran; `begin` is called when it stays away.
 
         Raises:
             LaunchFailed: nothing ran. Lost: nobody knows.
@@ -129,7 +145,7 @@ class WebhookLauncher:
         for attempt in range(self._retries + 1):
             pause = _FIRST_PAUSE_SECONDS * 2**attempt
             try:
-                answer = await self._post.send(self._headers(message), message.body, answer_seconds)
+                answer = await self._answer(message, answer_seconds, begin)
             except Refused as error:
                 raise LaunchFailed(str(error)) from error
             except NotSent as error:
@@ -147,6 +163,24 @@ class WebhookLauncher:
                 raise LaunchFailed(f"{problem} ({attempt + 1} of {self._retries + 1} tries)")
             await self._clock.sleep(pause)
         raise AssertionError("the last try returns or raises")
+
+    async def _answer(self, message: _Message, answer_seconds: float, begin: Callable[[], Awaitable[None]]) -> Answer:
+        """Post once and return the answer; call `begin` when the receiver has it all and is quiet."""
+        written = asyncio.Event()
+        sending = asyncio.ensure_future(
+            self._post.send(self._headers(message), message.body, answer_seconds, written=written.set)
+        )
+        waiting = asyncio.ensure_future(written.wait())
+        try:
+            await asyncio.wait((sending, waiting), return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait((sending,), timeout=self._quiet_seconds)
+            if not sending.done():
+                await begin()
+            return await sending
+        finally:
+            sending.cancel()
+            waiting.cancel()
+            await asyncio.gather(sending, waiting, return_exceptions=True)
 
     async def _stop(self, pulse_id: PulseId, below_epoch: int) -> None:
         """Ask, once and without a promise, that runs before the epoch end."""
