@@ -357,6 +357,14 @@ class _Sure:
         self.asked.append(asked)
         return 0.9 if asked in self.same else 0.1
 
+    def takes_the_place(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        """Let servers ask it instead of the encoder."""
+
+        async def loaded() -> _Sure:
+            return self
+
+        monkeypatch.setattr("circadia.server.answering.local_check", lambda _, bar: LocalCheck(loaded, bar))  # pyright: ignore
+
 
 @pytest.mark.spec("ANS-02")
 async def test_the_check_in_the_server_may_overrule_guards_that_judge_by_words_and_no_others(
@@ -365,14 +373,7 @@ async def test_the_check_in_the_server_may_overrule_guards_that_judge_by_words_a
     more, other = "What does Ann like to drink in the cold morning?", "What does Ann like to drink in the new morning?"
     forbidden = ("What does Ann like to drink in the evening?", "What did Ann never like to drink in the morning?")
     look = _Sure(more, *forbidden)
-
-    async def loaded() -> _Sure:
-        return look
-
-    def local_check(_: object, bar: float) -> LocalCheck:
-        return LocalCheck(loaded, bar)
-
-    monkeypatch.setattr("circadia.server.answering.local_check", local_check)
+    look.takes_the_place(monkeypatch)
     async with readied(tmp_path, sections={"answers": {"check": "local"}}) as ann:
         frame = await ann.frame(chat(OTHER))
         for text in (ASKED.upper(), more):
@@ -387,6 +388,27 @@ async def test_the_check_in_the_server_may_overrule_guards_that_judge_by_words_a
     assert [(each.question, each.way, each.served) for each in uses] == [
         (ASKED.upper(), "exact", True), (more, "meaning", True),
     ]  # fmt: skip
+
+
+@pytest.mark.spec("ANS-02", "ANS-04")
+@pytest.mark.parametrize(
+    ("said", "outcome"),
+    [
+        ("What does Ann prefer to drink in the morning?", "hit"),
+        ("Why does Ann like to drink in the morning?", "hit"),
+        ("What does Ann like to drink in the cold morning?", "hit"),
+        ("Ann wakes early. What does Ann like to drink in the morning?", "miss"),
+        ("What does Ann like to drink in the hectic morning", "miss"),
+    ],
+)
+async def test_a_question_that_the_check_takes_for_the_same_leaves_the_answer_unless_more_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, said: str, outcome: str
+) -> None:
+    _Sure(said).takes_the_place(monkeypatch)
+    async with readied(tmp_path, sections={"answers": {"check": "local"}}) as ann:
+        await ann.put(await ann.frame(chat(OTHER)))
+        assert (await ann.ask(chat(said))).outcome == "hit"
+        assert (await ann.ask(chat(ASKED))).outcome == outcome
 
 
 @pytest.mark.spec("ANS-02")

@@ -29,6 +29,7 @@ from circadia.gateway.headers import as_text, one
 from circadia.gateway.model_call import ModelCall
 from circadia.ids import AgentId, IdSource
 from circadia.memory.answers.lookup import Outcome, Way
+from circadia.memory.answers.repeating import one_sentence, only_asks
 from circadia.memory.answers.shelf import MISS, Ready, Shelves
 from circadia.memory.context import tokens
 from circadia.records.agent import AgentPolicy
@@ -115,11 +116,16 @@ class Lookup:
 
     def repeats(self, text: str) -> bool:
         """Return whether a text of the call is nothing but the very question of a ready answer, or that one, served."""
-        answer = self.ready.answer
-        if not self.sure or answer is None:
+        answer, match = self.ready.answer, self.ready.match
+        if not self.sure or answer is None or match is None:
             return False
-        served = self.outcome is Outcome.HIT and text.strip() == answer.text.strip()
-        return served or text.strip() == self.asked.framed.question.strip()
+        if self.outcome is Outcome.HIT and text.strip() == answer.text.strip():
+            return True
+        if text.strip() != self.asked.framed.question.strip():
+            return False
+        if match.way is Way.EXACT:
+            return True
+        return only_asks(text) if match.objections else one_sentence(text)  # what is said besides is news
 
     def hint(self, room: int) -> str:
         """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
