@@ -171,7 +171,7 @@ class Answering:
         self._shelves = shelves
         self._trust = trust
         self._volatile = volatile
-        self._check = check
+        self.check: Final = check
         self._headers = frozenset(name.encode() for name in headers)
         self.histories: Final = Histories()
 
@@ -216,7 +216,7 @@ class Answering:
         except Exception:  # as above
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
             serves, ready = False, MISS
-        unchecked = serves and self._check is not None and ready.match is not None and ready.match.way is Way.MEANING
+        unchecked = serves and self.check is not None and ready.match is not None and ready.match.checkable
         outcome = Outcome.HINT if ready.outcome is Outcome.HIT and (unchecked or not serves) else ready.outcome
         return Lookup(
             asked=asked, bank=bank, ready=ready, outcome=outcome, sure=ready.outcome is Outcome.HIT,
@@ -226,9 +226,9 @@ class Answering:
     async def same(self, lookup: Lookup) -> bool:
         """Return whether a model says that what is asked is what the answer was made for; not, if it says nothing."""
         match, agent = lookup.ready.match, lookup.asked.call.agent
-        assert self._check is not None
+        assert self.check is not None
         assert match is not None
-        return await self._check.same(agent, lookup.asked.framed.question, match.phrasing)
+        return await self.check.same(agent, lookup.asked.framed.question, match.phrasing)
 
     def said(self, lookup: Lookup, body: bytes) -> bytes:
         """Return the ready answer as the provider would have sent it, whole or as a stream, as the body asks."""
