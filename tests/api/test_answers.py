@@ -9,6 +9,7 @@ import pytest
 
 from circadia import Client
 from circadia.errors import InvalidRequest, NotFound
+from circadia.gateway.answer_check import Verdict
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Rests
@@ -102,6 +103,51 @@ async def test_a_question_is_tried_and_the_reason_is_told(service: Service, clie
     void = await client.try_answers("support", "helper", QUESTION)
     assert (void["outcome"], void["answer"]) == ("miss", None)
     assert void["matches"][0]["why_not"]
+
+
+class _Says:
+    """Says one thing of all questions, and keeps what it was asked."""
+
+    def __init__(self, verdict: Verdict | None) -> None:
+        self.verdict = verdict
+        self.asked: list[tuple[str, str]] = []
+
+    async def same(self, agent: Agent, asked: str, known: str) -> bool:
+        """Nobody asks this where a question is only tried."""
+        raise AssertionError
+
+    async def tried(self, agent: Agent, asked: str, known: str) -> Verdict | None:
+        """Say it."""
+        self.asked.append((asked, known))
+        return self.verdict
+
+
+@pytest.mark.spec("ANS-02")
+@pytest.mark.parametrize(
+    ("verdict", "outcome", "check", "confidence"),
+    [
+        (Verdict(same=True, confidence=0.91), "hit", "yes", 0.91),
+        (Verdict(same=False, confidence=0.12), "hint", "no", 0.12),
+        (Verdict(same=False), "hint", "no", None),
+        (None, "hit", "not_asked", None),
+    ],
+)
+async def test_a_question_that_is_tried_tells_what_the_check_says_where_it_decides(
+    service: Service, verdict: Verdict | None, outcome: str, check: str, confidence: float | None
+) -> None:
+    made, says = await ready(service), _Says(verdict)
+    object.__setattr__(service.parts, "check", says)
+    alike = "When exactly does the bakery in Porto open?"
+    async with Client(service.url, ADMIN) as client:
+        found = await client.try_answers("support", "helper", alike)
+        same = await client.try_answers("support", "helper", QUESTION.upper())
+        forbidden = await client.try_answers("support", "helper", "When does the bakery in Porto not open?")
+    assert (found["outcome"], found["check"], found["check_confidence"]) == (outcome, check, confidence)
+    assert found["answer"] is not None
+    assert found["answer"]["id"] == made.id
+    assert (same["outcome"], same["check"]) == ("hit", None)
+    assert (forbidden["outcome"] == "hit", forbidden["check"]) == (False, None)
+    assert says.asked == [(alike, QUESTION)], "it is asked of nothing that it cannot decide"
 
 
 @pytest.mark.spec("ANS-07")

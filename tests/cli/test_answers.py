@@ -30,3 +30,28 @@ async def test_a_wrong_name_or_an_unclear_drop_is_refused(operator: CircadiaProc
     refused(await run("answers", "explain", "expects2", "ans_1"), 4, "no ready answer")
     refused(await run("answers", "drop", "expects2"), 2, "--all")
     refused(await run("answers", "drop", "expects2", "ans_1", "--all"), 2, "--all")
+
+
+@pytest.mark.spec("ANS-02")
+@pytest.mark.parametrize(
+    ("check", "confidence", "said"),
+    [
+        ("yes", 0.91, "the check decides: it says yes (0.91)"),
+        ("no", None, "the check decides: it says no\n"),
+        ("not_asked", None, "it was not asked"),
+        (None, None, ""),
+    ],
+)
+async def test_what_the_check_says_is_told(
+    operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch, check: str | None, confidence: float | None, said: str
+) -> None:
+    async def tried(*_: object, **__: object) -> dict[str, object]:
+        return {
+            "bank": "expects", "agent": "expecting", "mode": "serve", "trusted": True, "outcome": "hint",
+            "check": check, "check_confidence": confidence, "answer": None, "alone": True, "matches": [], "frames": 1,
+        }  # fmt: skip
+
+    monkeypatch.setattr("circadia.client.Client.try_answers", tried)
+    told = await run("answers", "test", "expects", "expecting", "When do you open?")
+    assert said in told.err
+    assert ("the check" in told.err) == (check is not None)

@@ -11,8 +11,7 @@ from typing import Any
 import pytest
 
 from circadia.clock import SystemClock
-from circadia.errors import StartError, StorageUnavailable
-from circadia.gateway.answer_check import LocalCheck
+from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
 from circadia.memory.blocks import Blocks, Edit, Writer
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, token_of
@@ -308,95 +307,6 @@ async def _judge(ann: Readied, *, right: bool) -> None:
         if use.right is None:
             async with ann.store.write() as tx:
                 await tx.answers.judge(use.bank_id, use.id, right=right, at=SystemClock().now())
-
-
-@pytest.mark.spec("ANS-02")
-async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_so_where_that_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)  # the model takes a while to open
-    sections = {"answers": {"check": True, "serve_confidence": 0.5}}
-    alike = "What does Ann like drinking in the morning?"
-    async with readied(tmp_path, sections=sections) as ann:
-        await ann.put(await ann.frame(chat(OTHER)))
-        sent = ann.sends
-        assert (await ann.ask(chat(ASKED.upper()))).outcome == "hit"
-        assert ann.sends == sent, "what is the same word for word needs no check"
-        for told, outcome in (('{"same": true}', "hit"), ('{"same": false}', "hint"), ("no idea", "hint")):
-            ann.at.upstream.next(text=told)
-            got = await ann.ask(chat(alike))
-            assert got.outcome == outcome, told
-        tiers = {each["key"]: each["calls"] for each in await ann.at.usage("tier")}
-        uses = await ann.uses()
-    assert tiers == {"hot": 3, "ready": 2, "sleep": 3}
-    assert [(each.way, each.served) for each in uses] == [("exact", True), ("meaning", True)]
-
-
-@pytest.mark.spec("ANS-02")
-async def test_where_a_check_is_wanted_and_no_model_can_make_it_only_the_same_words_are_served(tmp_path: Path) -> None:
-    checked = {"answers": {"check": True, "serve_confidence": 0.5}}
-    async with readied(tmp_path, sections=checked) as ann:
-        frame = await ann.frame(chat(OTHER))
-    nobody = {**checked, "sleeptime": {"model": "none"}}
-    async with readied(tmp_path, block="", sections=nobody) as ann:
-        await ann.put(frame)
-        assert (await ann.ask(chat(ASKED))).outcome == "hit"
-        assert (await ann.ask(chat("What does Ann like drinking in the morning?"))).outcome == "hint"
-        assert not [each for each in await ann.at.usage("tier") if each["key"] == "sleep"]
-
-
-class _Sure:
-    """Is sure of what stands in it, and keeps what it was asked."""
-
-    def __init__(self, *same: str) -> None:
-        self.same = same
-        self.asked: list[str] = []
-
-    def confidence(self, asked: str, known: str) -> float:
-        """Return how sure it is."""
-        self.asked.append(asked)
-        return 0.9 if asked in self.same else 0.1
-
-
-@pytest.mark.spec("ANS-02")
-async def test_the_check_in_the_server_may_overrule_guards_that_judge_by_words_and_no_others(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    more, other = "What does Ann like to drink in the cold morning?", "What does Ann like to drink in the new morning?"
-    forbidden = ("What does Ann like to drink in the evening?", "What did Ann never like to drink in the morning?")
-    look = _Sure(more, *forbidden)
-
-    async def loaded() -> _Sure:
-        return look
-
-    def local_check(_: object, bar: float) -> LocalCheck:
-        return LocalCheck(loaded, bar)
-
-    monkeypatch.setattr("circadia.server.answering.local_check", local_check)
-    async with readied(tmp_path, sections={"answers": {"check": "local"}}) as ann:
-        frame = await ann.frame(chat(OTHER))
-        for text in (ASKED.upper(), more):
-            await ann.put(frame)
-            sent = ann.sends
-            assert ((await ann.ask(chat(text))).outcome, ann.sends) == ("hit", sent), text
-        for text in (other, *forbidden):
-            await ann.put(frame)  # what is answered in between may void one
-            assert (await ann.ask(chat(text))).outcome in ("hint", "miss"), text
-        assert look.asked == [more, other], "it is not asked of the same words, nor of what a guard forbids"
-        uses = await ann.uses()
-    assert [(each.question, each.way, each.served) for each in uses] == [
-        (ASKED.upper(), "exact", True), (more, "meaning", True),
-    ]  # fmt: skip
-
-
-@pytest.mark.spec("ANS-02")
-async def test_without_its_weights_a_server_with_the_check_in_it_does_not_start_and_says_how_to_fetch_them(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "empty"))
-    with pytest.raises(StartError, match="circadia model fetch minilm"):
-        async with readied(tmp_path, sections={"answers": {"check": "local"}}):
-            pass
 
 
 @pytest.mark.spec("ANS-03", "ANS-04")

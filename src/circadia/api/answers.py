@@ -1,7 +1,9 @@
 """Ready answers of a bank: what is expected, why a question would be answered or not, and what came of it."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from datetime import datetime, timedelta
+from enum import StrEnum
 from typing import Annotated, Final
 
 from fastapi import Query
@@ -15,7 +17,7 @@ from circadia.api.references import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
 from circadia.memory.answers.deixis import stands_alone
-from circadia.memory.answers.lookup import Outcome
+from circadia.memory.answers.lookup import Match, Outcome
 from circadia.memory.answers.normal import tokens
 from circadia.memory.answers.quality import telling, trusted
 from circadia.memory.answers.shelf import Compared
@@ -81,6 +83,17 @@ class TestedMatch(BaseModel):
     why_not: str = Field(description="Why its answer does not stand; empty if it does.")
 
 
+class CheckSays(StrEnum):
+    """What the check of ready answers says of a question that is alike in meaning."""
+
+    YES = "yes"
+    """Both ask for the same: it is a hit."""
+    NO = "no"
+    """They do not, or nobody could tell: it is none."""
+    NOT_ASKED = "not_asked"
+    """A model decides once a call comes; to try a question asks none."""
+
+
 class TestView(BaseModel):
     """What would become of a question."""
 
@@ -89,6 +102,8 @@ class TestView(BaseModel):
     mode: AnswerMode = Field(description="What the agent's calls make of ready answers.")
     trusted: bool = Field(description="Whether sampled answers were right often enough to serve any.")
     outcome: Outcome = Field(description="What the lookup comes to; what the mode does not serve becomes a hint.")
+    check: CheckSays | None = Field(description="What `answers.check` says; null if it has no say in this.")
+    check_confidence: float | None = Field(description="How sure it is that both ask for the same, if it told that.")
     answer: AnswerView | None = Field(description="The answer that was found.")
     alone: bool = Field(description="Whether the question can be understood without what was said before.")
     matches: list[TestedMatch] = Field(description="What was compared, the best first.")
@@ -232,31 +247,64 @@ async def try_answers(b: str, asked: TestBody, who: Who, parts: Parts, user: Use
         agent = await named_agent(tx, who, asked.agent)
         end_user = (asked.end_user or user or "") if bank.end_user is None else (asked.end_user or bank.end_user)
         scopes = await tx.answers.scopes(bank.id, agent.id, end_user)
-        return await _tested(tx, parts, bank, agent, scopes, asked.question)
+        found = await _tested(tx, parts, bank, agent, scopes, asked.question)
+    return await _checked(parts, agent, asked.question, found)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Tested:
+    """What the lookup tells of a question."""
+
+    view: TestView
+    """With the nearest answer that stands, even if it is a miss."""
+    match: Match | None
+    """That answer's."""
 
 
 async def _tested(
     tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
-) -> TestView:
+) -> _Tested:
     """Look in each frame, and tell of the best."""
     uses = await tx.answers.uses(bank.id, agent_id=agent.id, judged=True, limit=telling(parts.settings.answers))
     told = [await parts.memory.shelves.explain(tx, bank, scope, question) for scope in scopes]
     told.sort(key=lambda each: (_ORDER[each.outcome], -max((it.match.confidence for it in each.compared), default=0.0)))
     best = told[0] if told else None
     compared = () if best is None else best.compared
-    found = next((it.answer for it in compared if it.answer and not it.why_not), None)
-    answer = found if best is not None and best.outcome is not Outcome.MISS else None
-    return TestView(
+    stands = next((it for it in compared if it.answer and not it.why_not), None)
+    answer = None if stands is None else stands.answer
+    view = TestView(
         bank=bank.name,
         agent=agent.reference,
         mode=agent.policy.answers,
         trusted=trusted(uses, parts.settings.answers),
         outcome=Outcome.MISS if best is None else best.outcome,
+        check=None,
+        check_confidence=None,
         answer=None if answer is None else (await _views(tx, parts, bank, [answer]))[0],
         alone=stands_alone(tokens(question)) if best is None else best.alone,
         matches=[_match(each) for each in compared],
         frames=len(scopes),
     )
+    return _Tested(view=view, match=None if stands is None else stands.match)
+
+
+async def _checked(parts: ApiParts, agent: Agent, question: str, tested: _Tested) -> TestView:
+    """Let the check decide, where it would; this may take a while, so no transaction is open."""
+    match, view = tested.match, tested.view
+    if parts.check is not None and match is not None and match.checkable:
+        verdict = await parts.check.tried(agent, question, match.phrasing)
+        if verdict is None:
+            view.check = CheckSays.NOT_ASKED
+        elif verdict.same:
+            view.check, view.outcome = CheckSays.YES, Outcome.HIT
+        else:
+            view.check = CheckSays.NO
+            view.outcome = Outcome.HINT if view.outcome is Outcome.HIT else view.outcome
+        if verdict is not None and verdict.confidence is not None:
+            view.check_confidence = round(verdict.confidence, 4)
+    if view.outcome is Outcome.MISS:
+        view.answer = None
+    return view
 
 
 def _match(compared: Compared) -> TestedMatch:

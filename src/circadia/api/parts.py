@@ -14,6 +14,7 @@ from circadia.agents.sessions import Sessions
 from circadia.agents.sleep import SleepState
 from circadia.agents.threads import Threads
 from circadia.clock import Clock
+from circadia.gateway.answer_check import Check
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId
 from circadia.memory.tier import Memory
@@ -71,6 +72,8 @@ class ApiParts:
     """Banks, episodes, blocks, searches and contexts."""
     sleeptime: Sleeptime
     """Passes over banks."""
+    check: Check | None = None
+    """Looks a second time at what ready answers are for; none if nobody does."""
 
 
 def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:

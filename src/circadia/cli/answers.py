@@ -23,6 +23,11 @@ OfAgent = Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="T
 
 _LETTERS: Final = 70
 _COLOURS: Final = {"hit": "green", "hint": "yellow", "miss": "red"}
+_CHECKS: Final = {
+    "yes": "it says yes",
+    "no": "it says no",
+    "not_asked": "it is a call of a model, so it was not asked",
+}
 _DAYS: Final = ("day", "served", "hints", "misses", "made", "used", "wasted", "wasted tokens", "right", "wrong")
 
 
@@ -193,6 +198,9 @@ def _show_test(found: TestedAnswer) -> None:
         return
     if not found["trusted"]:
         note("too many sampled answers were wrong: nothing is served until they are right again")
+    if found["check"] is not None:
+        sure = "" if found["check_confidence"] is None else f" ({found['check_confidence']:.2f})"
+        note(f"the check decides: {_CHECKS[found['check']]}{sure}")
     if not found["alone"]:
         note("the question cannot be understood without what was said before")
     if found["answer"] is not None:

@@ -60,6 +60,8 @@ class TestedAnswer(TypedDict):
     mode: str
     trusted: bool
     outcome: str
+    check: str | None
+    check_confidence: float | None
     answer: ReadyAnswerAnswer | None
     alone: bool
     matches: list[TestedMatchAnswer]

@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
 from pydantic import BaseModel
@@ -27,11 +27,25 @@ MOST_TOKENS: Final = 200
 """Of the model's answer."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Verdict:
+    """What a check says of two questions."""
+
+    same: bool
+    """Whether they ask for the same."""
+    confidence: float | None = None
+    """How sure it is that they do, 0 to 1; none if nobody could tell."""
+
+
 class Check(Protocol):
     """Tells whether two questions ask for the same."""
 
     async def same(self, agent: Agent, asked: str, known: str) -> bool:
         """Return whether they do; not, if nobody can tell within `TIMEOUT_SECONDS`. It never raises an error."""
+        ...
+
+    async def tried(self, agent: Agent, asked: str, known: str) -> Verdict | None:
+        """Return what `same` would come to; none if a model would have to be asked, which is not done."""
         ...
 
 
@@ -56,17 +70,22 @@ class LocalCheck:
 
     async def same(self, agent: Agent, asked: str, known: str) -> bool:
         """Return whether they do."""
+        return (await self.tried(agent, asked, known)).same
+
+    async def tried(self, agent: Agent, asked: str, known: str) -> Verdict:
+        """Return what it says, which costs nothing but time."""
         try:
             async with asyncio.timeout(TIMEOUT_SECONDS), self._turn:
                 if self._loading is None or (self._loading.done() and self._loading.exception()):
                     self._loading = asyncio.ensure_future(self._load())
                 look = await asyncio.shield(self._loading)
-                return await asyncio.to_thread(look.confidence, asked, known) >= self._bar
+                confidence = await asyncio.to_thread(look.confidence, asked, known)
+                return Verdict(same=confidence >= self._bar, confidence=confidence)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a ready answer for %r is not checked: %s", agent.reference, str(error) or "too slow")
         except Exception:  # the boundary of a check: the call goes upstream, with a hint
             _logger.exception("a ready answer for %r is not checked", agent.reference)
-        return False
+        return Verdict(same=False)
 
 
 class Same(BaseModel):
@@ -81,6 +100,10 @@ class NoCheck:
     async def same(self, agent: Agent, asked: str, known: str) -> bool:
         """Return that they do not."""
         return False
+
+    async def tried(self, agent: Agent, asked: str, known: str) -> Verdict:
+        """Return that they do not."""
+        return Verdict(same=False)
 
 
 class MindCheck:
@@ -115,6 +138,9 @@ class MindCheck:
         finally:  # who hangs up has been asked for all the same
             self._journal.put(self._ended(line, used, self._clock.monotonic() - began))
         return same
+
+    async def tried(self, agent: Agent, asked: str, known: str) -> None:
+        """Return nothing: the model is not asked."""
 
     def _ended(self, line: Call, used: Usage | None, seconds: float) -> Call:
         if used is None:

@@ -29,6 +29,7 @@ from circadia.gateway.headers import as_text, one
 from circadia.gateway.model_call import ModelCall
 from circadia.ids import AgentId, IdSource
 from circadia.memory.answers.lookup import Outcome, Way
+from circadia.memory.answers.repeating import one_sentence, only_asks
 from circadia.memory.answers.shelf import MISS, Ready, Shelves
 from circadia.memory.context import tokens
 from circadia.records.agent import AgentPolicy
@@ -115,11 +116,16 @@ class Lookup:
 
     def repeats(self, text: str) -> bool:
         """Return whether a text of the call is nothing but the very question of a ready answer, or that one, served."""
-        answer = self.ready.answer
-        if not self.sure or answer is None:
+        answer, match = self.ready.answer, self.ready.match
+        if not self.sure or answer is None or match is None:
             return False
-        served = self.outcome is Outcome.HIT and text.strip() == answer.text.strip()
-        return served or text.strip() == self.asked.framed.question.strip()
+        if self.outcome is Outcome.HIT and text.strip() == answer.text.strip():
+            return True
+        if text.strip() != self.asked.framed.question.strip():
+            return False
+        if match.way is Way.EXACT:
+            return True
+        return only_asks(text) if match.objections else one_sentence(text)  # what is said besides is news
 
     def hint(self, room: int) -> str:
         """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
@@ -165,7 +171,7 @@ class Answering:
         self._shelves = shelves
         self._trust = trust
         self._volatile = volatile
-        self._check = check
+        self.check: Final = check
         self._headers = frozenset(name.encode() for name in headers)
         self.histories: Final = Histories()
 
@@ -210,7 +216,7 @@ class Answering:
         except Exception:  # as above
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
             serves, ready = False, MISS
-        unchecked = serves and self._check is not None and ready.match is not None and ready.match.way is Way.MEANING
+        unchecked = serves and self.check is not None and ready.match is not None and ready.match.checkable
         outcome = Outcome.HINT if ready.outcome is Outcome.HIT and (unchecked or not serves) else ready.outcome
         return Lookup(
             asked=asked, bank=bank, ready=ready, outcome=outcome, sure=ready.outcome is Outcome.HIT,
@@ -220,9 +226,9 @@ class Answering:
     async def same(self, lookup: Lookup) -> bool:
         """Return whether a model says that what is asked is what the answer was made for; not, if it says nothing."""
         match, agent = lookup.ready.match, lookup.asked.call.agent
-        assert self._check is not None
+        assert self.check is not None
         assert match is not None
-        return await self._check.same(agent, lookup.asked.framed.question, match.phrasing)
+        return await self.check.same(agent, lookup.asked.framed.question, match.phrasing)
 
     def said(self, lookup: Lookup, body: bytes) -> bytes:
         """Return the ready answer as the provider would have sent it, whole or as a stream, as the body asks."""

@@ -192,7 +192,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-        memory=memory, sleeptime=dreams,
+        memory=memory, sleeptime=dreams, check=answers[0].check,
     )  # fmt: skip
     front = Front(_hosts(settings), {"llm": door, "mcp": tools}, create_api(parts), identity, metrics, store.ping)
     worker = wake_worker(

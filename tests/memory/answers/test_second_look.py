@@ -1,13 +1,14 @@
 """A second look at two questions: which it refuses, and that it is the same in either order."""
 
 import hashlib
+import math
 
 import numpy as np
 import pytest
 
 from circadia.llm.local_encoder import LocalEncoder
-from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.second_look import Looks, SecondLook, fitted
+from circadia.memory.answers.likeness import Likeness, Trees
+from circadia.memory.answers.second_look import Looks, Model, SecondLook, Weighed, fitted
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import WordTable
 from circadia.testing.minimal_edits import minimal_edits
@@ -62,6 +63,29 @@ def test_it_is_as_sure_in_either_order_and_sees_how_near_the_words_are(
 )  # fmt: skip
 def test_what_a_guard_forbids_it_refuses_however_near_it_is(look: SecondLook, asked: str) -> None:
     assert look.confidence(asked, "Which trains go from Rome to Milan on Friday?") == 0
+
+
+@pytest.mark.parametrize(
+    ("known", "asked", "sure"),
+    [
+        ("How can I teach chess?", "How can I learn chess?", 0.8),
+        ("Where can I push the cart?", "Where can I pull the cart?", 0.8),
+        ("How can I learn chess?", "How can I learn chess quickly?", 0.9),
+        ("How can I learn chess?", "How can somebody learn chess?", 0.9),
+    ],
+)
+def test_it_has_to_be_surer_where_one_word_stands_in_the_place_of_another(
+    words: WordTable, likeness: Likeness, known: str, asked: str, sure: float
+) -> None:
+    looked = Looks(words, likeness, Encoder())(asked, known)
+    assert looked is not None
+    nothing, told = [0.0] * len(looked.values), math.log(9)
+    trees = Trees(start=told, features=[[0]], cuts=[[0.0]], leaves=[[0.0, 0.0]])
+    of_all = Weighed(
+        intercept=told, means=nothing, scales=[1.0] * len(nothing), weights=nothing, along=[0.0] * 384,
+        apart=[0.0] * 384, trees=trees,
+    )  # fmt: skip
+    assert Model(of_all).confidence(looked) == pytest.approx(sure)
 
 
 def test_no_question_changed_in_one_small_thing_is_the_same(look: SecondLook) -> None:

@@ -82,6 +82,11 @@ class Match:
     open: bool = False
     """Whether it is no hit, and a check may make it one."""
 
+    @property
+    def checkable(self) -> bool:
+        """Whether a check, if there is one, decides whether it is a hit."""
+        return self.way is Way.MEANING and (self.outcome is Outcome.HIT or self.open)
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Found:

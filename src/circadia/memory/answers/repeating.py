@@ -46,7 +46,7 @@ class Repeating:
             return False
         said = meaning(words, self._vectors)
         asked = [meaning(each, self._vectors) for each in map(tokens, answer.phrasings) if each]
-        if _only_asks(text):
+        if only_asks(text):
             return any(self._same(said, each) for each in asked)
         # Without a mark, what begins as a question does may say it is so: `Is closed on Mondays.`
         if normal(words) in {normal(tokens(each)) for each in answer.phrasings}:
@@ -112,12 +112,14 @@ _ENDING: Final = classes.word_set(
 """What was, or will not be for long, or is not quite."""
 
 
-def _only_asks(text: str) -> bool:
+def only_asks(text: str) -> bool:
     """Return whether a text is one question, and nothing else."""
-    text = text.strip()
-    if _END.search(text[:-1]):
-        return False
-    return text.endswith(QUESTION_MARKS)
+    return one_sentence(text) and text.rstrip().endswith(QUESTION_MARKS)
+
+
+def one_sentence(text: str) -> bool:
+    """Return whether a text is one sentence, with a mark at its end or without."""
+    return not _END.search(text.strip()[:-1])
 
 
 _END: Final = re.compile(r"[.!?;。！？؟]\s|\n")

@@ -30,6 +30,11 @@ DATA: Final = "second_look.json"
 KEPT: Final = 64
 """Questions whose vectors stay at hand, about 150 KB each, or 1.3 MB of the longest."""
 
+DOUBTED: Final = "substitution, minimal"
+"""One word in the place of another, all else being the same: encoders see opposites as near, `learn` and `teach`."""
+DOUBT: Final = math.log(0.9 / 0.1) - math.log(0.8 / 0.2)
+"""How much surer it must be there, in log odds: what would be 0.9 is 0.8. So none of the fit part passes."""
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Weighed:
@@ -75,7 +80,7 @@ class Model:
         values = np.array([round(each, DIGITS) for each in looked.values.values()])
         told = self._weighed.intercept + float(((values - self._means) / self._scales) @ self._weights)
         told += float(looked.along @ self._along) + float(looked.apart @ self._apart)
-        told = (told + self._trees(values)) / 2
+        told = (told + self._trees(values)) / 2 - DOUBT * looked.values[DOUBTED]
         return 1 / (1 + math.exp(-max(min(told, 50.0), -50.0)))
 
 
