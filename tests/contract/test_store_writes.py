@@ -9,7 +9,6 @@ import pytest
 
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.stores.base import Store, Tx
-from circadia.stores.sql.database import SqlStore
 from tests.contract.conftest import Opener
 from tests.contract.rows import agent, at, event, sent, session, stored, tags
 from tests.contract.wake_rows import wake
@@ -48,41 +47,6 @@ async def taken_turn(store: Store) -> AsyncGenerator[asyncio.Task[None]]:
     yield task
     await asyncio.sleep(0)  # lets the tasks of the body begin, and so take their place
     go_on.set()
-
-
-class Disk:
-    """A disk that answers no sync until it may, and then perhaps not well."""
-
-    def __init__(self, store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-        assert isinstance(store, SqlStore)
-        link = store.writer.link
-        self._sync = link.sync
-        self.asked = 0
-        """How many syncs have begun."""
-        self.may_answer = asyncio.Event()
-        self.failure: Exception | None = None
-        self._begun = asyncio.Condition()
-        monkeypatch.setattr(link, "sync", self._answer)
-
-    async def _answer(self) -> None:
-        async with self._begun:
-            self.asked += 1
-            self._begun.notify_all()
-        await self.may_answer.wait()
-        if self.failure is not None:
-            raise self.failure
-        await self._sync()
-
-    async def begun(self, syncs: int) -> None:
-        """Return when so many syncs have begun."""
-        async with self._begun:
-            await self._begun.wait_for(lambda: self.asked >= syncs)
-
-
-@pytest.fixture
-def disk(store: Store, monkeypatch: pytest.MonkeyPatch) -> Disk:
-    """The disk of the store."""
-    return Disk(store, monkeypatch)
 
 
 async def test_a_block_sees_its_own_writes_and_others_see_them_after_it(store: Store) -> None:
@@ -142,72 +106,11 @@ async def test_a_first_block_that_raises_does_not_touch_those_that_wait(store: S
     assert await tags(store) == [2, 3]
 
 
-async def test_a_block_returns_no_sooner_than_the_disk_has_it_and_others_run_meanwhile(
-    store: Store, disk: Disk
-) -> None:
-    first = asyncio.create_task(put(store, 1))
-    await disk.begun(1)
-    others = [asyncio.create_task(put(store, n)) for n in (2, 3)]
-    async with asyncio.timeout(30):
-        while await tags(store) != [1, 2, 3]:
-            await asyncio.sleep(0)
-    assert disk.asked == 1
-    assert not any(task.done() for task in (first, *others))
-    disk.may_answer.set()
-    await asyncio.gather(first, *others)
-    assert disk.asked == 2  # those that were committed during the first share the second
-
-
-async def test_a_block_that_the_disk_may_not_have_fails_and_its_acts_do_not_run(store: Store, disk: Disk) -> None:
-    told: list[str] = []
-
-    async def block() -> None:
-        async with store.write() as tx:
-            await sent(tx, 1)
-            tx.after_commit(lambda: told.append("act"))
-
-    disk.may_answer.set()
-    disk.failure = StorageUnavailable("the disk is gone")
-    with pytest.raises(StorageUnavailable, match="may not be on the disk: the disk is gone"):
-        await block()
-    assert told == []
-    disk.failure = None
-    await block()
-    assert told == ["act"]
-
-
 async def test_blocks_run_first_come_first_served(store: Store) -> None:
     async with taken_turn(store) as first:
         others = [asyncio.create_task(put(store, n)) for n in range(300)]
     await asyncio.gather(first, *others)
     assert await tags(store) == ["first", *range(300)]
-
-
-async def test_acts_run_in_the_order_of_commits_once_the_disk_has_them(store: Store, disk: Disk) -> None:
-    told: list[tuple[object, ...]] = []
-
-    async def block(n: int, *, fails: bool = False) -> None:
-        async with store.write() as tx:
-            tx.after_commit(lambda: told.append(("act", n, "a")))
-            await sent(tx, n)
-            tx.after_commit(lambda: told.append(("act", n, "b")))
-            if fails:
-                raise Undone
-        told.append(("returned", n))
-
-    blocks = [asyncio.create_task(block(n, fails=n == 2)) for n in (1, 2, 3)]
-    await disk.begun(1)
-    async with asyncio.timeout(30):
-        while await tags(store) != [1, 3]:
-            await asyncio.sleep(0)
-    assert told == []
-    disk.may_answer.set()
-    await asyncio.gather(*blocks, return_exceptions=True)
-    assert [each for each in told if each[0] == "act"] == [
-        ("act", 1, "a"), ("act", 1, "b"), ("act", 3, "a"), ("act", 3, "b"),
-    ]  # fmt: skip
-    assert told.index(("act", 3, "b")) < told.index(("returned", 3))
-    assert ("returned", 2) not in told
 
 
 async def test_acts_of_a_block_that_wrote_nothing_run(store: Store) -> None:
@@ -271,28 +174,6 @@ async def test_blocks_all_cancelled_in_the_queue_do_not_keep_the_one_before_them
             other.cancel()
     await first
     assert await tags(store) == ["first"]
-
-
-async def test_a_block_cancelled_while_it_waits_for_the_disk_is_stored_and_its_acts_run(
-    store: Store, disk: Disk
-) -> None:
-    told: list[str] = []
-
-    async def block() -> None:
-        async with store.write() as tx:
-            await sent(tx, 1)
-            tx.after_commit(lambda: told.append("act"))
-
-    task = asyncio.create_task(block())
-    await disk.begun(1)
-    task.cancel()
-    await asyncio.wait([task])
-    assert task.cancelled()
-    assert told == []
-    disk.may_answer.set()
-    await put(store, 2)
-    assert told == ["act"]
-    assert await tags(store) == [1, 2]
 
 
 @pytest.mark.parametrize("seed", range(5))
