@@ -100,6 +100,8 @@ class Tier:
         async with asyncio.timeout(20):
             while not is_so(found := await self.passes()):
                 await asyncio.sleep(0)
+        async with self.stand.store.write() as tx:  # it returns after those committed before it: all have heard
+            await tx.events.last_number()
         return found
 
     async def ended(self, number: int = 1) -> Sequence[Pass]:

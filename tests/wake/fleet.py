@@ -227,13 +227,15 @@ class Fleet:
             await self.tier.sleep.set(tx, await self.row(agent), asleep=asleep, cause=Cause.OPERATOR, actor="operator")
 
     async def until(self, pulse_id: PulseId | None, *statuses: PulseStatus) -> Pulse:
-        """Return the pulse once it stands there; without statuses once it has ended."""
+        """Return the pulse once it stands there, and who heard of it has; without statuses once it has ended."""
         wanted = statuses or tuple(status for status in PulseStatus if not PULSE_MOVES[status])
         async with asyncio.timeout(20):
             while True:
                 self._changed.clear()
                 found = await self.pulse(pulse_id)
                 if found.status in wanted:
+                    async with self.store.write() as tx:  # it returns after those committed before it
+                        await tx.events.last_number()
                     return found
                 await self._changed.wait()
 
