@@ -45,6 +45,9 @@ class FakeLink:
         if self.fail_on == f"sync {self.sent.count('sync')}":
             raise StorageUnavailable("no sync")
 
+    def check(self) -> None:
+        pass
+
     def finish(self) -> None:
         self.sent.append("ROLLBACK")
 

@@ -74,7 +74,7 @@ async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wa
 
 
 async def test_a_sync_that_failed_fails_all_later_ones_until_a_new_start(
-    store: SqlStore, path: Path, monkeypatch: pytest.MonkeyPatch
+    store: SqlStore, path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     """The system may have forgotten what it did not write, and would say of the next one that all is well."""
 
@@ -82,12 +82,16 @@ async def test_a_sync_that_failed_fails_all_later_ones_until_a_new_start(
         raise OSError(errno.EIO, "Input/output error")
 
     await put(store, 1)
+    await store.ping()
     with monkeypatch.context() as patched:
         patched.setattr(os, "fsync", broken)
         with pytest.raises(StorageUnavailable, match="Input/output error"):
             await put(store, 2)
     with pytest.raises(StorageUnavailable, match="start the server again when the disk is well"):
         await put(store, 3)
+    with pytest.raises(StorageUnavailable, match="start the server again"):
+        await store.ping()  # so the server is not ready
+    assert caplog.text.count("the disk failed a sync") == 1
     again = await open_sqlite(path)
     await put(again, 4)
     await again.close()

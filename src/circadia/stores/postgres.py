@@ -365,6 +365,9 @@ class _WritingLink(_PostgresLink):
             for driver in unsynced:
                 await driver.execute(_SYNC)
 
+    def check(self) -> None:
+        """Return: a new connection is well again."""
+
     def _connected(self) -> tuple[Connection, _Driver]:
         connection, driver = super()._connected()
         try:

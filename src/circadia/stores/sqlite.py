@@ -240,11 +240,16 @@ class _WritingLink(_Link):
                     self._log_bytes = await self._syncing.do(lambda: _synced(self._path, first))
             except StorageUnavailable as error:
                 self._failure = StorageUnavailable(f"{error.message}; start the server again when the disk is well")
-        if self._failure is not None:
-            raise self._failure
+                _logger.exception("the disk failed a sync: no write is acknowledged until a new start")
+        self.check()
         if self._commits >= _COPY_COMMITS and (self._copying is None or self._copying.done()):
             self._commits = 0
             self._copying = asyncio.get_running_loop().create_task(_copy_log(self._copier))
+
+    def check(self) -> None:
+        """Raise StorageUnavailable if a sync has failed."""
+        if self._failure is not None:
+            raise self._failure
 
     async def drop(self) -> None:
         """Close the connection and end the threads."""

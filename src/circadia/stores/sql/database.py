@@ -111,7 +111,8 @@ class SqlStore:
             yield SqlTx(block, _refuse)
 
     async def ping(self) -> None:
-        """Return if the database answers. Raises StorageUnavailable."""
+        """Return if the database answers and can be written to, as far as is known. Raises StorageUnavailable."""
+        self.writer.link.check()
         async with ReadBlock(self.readers) as block:
             await block.run(_ping)
 

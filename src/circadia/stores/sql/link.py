@@ -49,6 +49,10 @@ class WritingLink(Link, Protocol):
         """
         ...
 
+    def check(self) -> None:
+        """Raise StorageUnavailable if no sync can end well until a new start."""
+        ...
+
 
 class Runner(Protocol):
     """Does work in a transaction; the nouns stand on it. Work that is one function is one trip."""
