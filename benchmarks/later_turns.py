@@ -12,9 +12,10 @@ import numpy as np
 
 from benchmarks.answers_fit import logistic
 from benchmarks.recall import Conversation
+from circadia.evaluation.conversations import Asked as Told
 from circadia.memory import touching
 from circadia.memory.answers.others import Others
-from circadia.memory.answers.reading import subjects
+from circadia.memory.answers.reading import named_besides, subjects
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.index import Index
@@ -79,19 +80,28 @@ async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequen
     for each in conversation.asked:
         (vector,) = await embedder.embed([each.question], question=True)
         question = Question(
-            terms=asked_terms(each.question), subjects=subjects(each.question), vectors={embedder.name: vector}
+            terms=asked_terms(each.question),
+            subjects=subjects(each.question),
+            answered=named_besides(each.answer, each.question),
+            vectors={embedder.name: vector},
         )
         both = index.beside(np.concatenate([every, every]), question, every)
         touched = [
             later.number
             for later in touching.touching(both, len(turns), keys)
             if not (later.elsewhere and others.tells(turns[later.number].text, each.question))
-            and (later.least is None or (later.akin and others.akin(turns[later.number].text, each.question)))
+            and (later.least is None or (later.akin and _akin(others, later, turns[later.number].text, each)))
         ]
         rows = touching.Rows(*(column[: len(turns)] for column in both))
         evidence = np.isin(every, list(each.evidence))
         found.append(Asked(rows=rows, evidence=evidence, touches=np.isin(every, touched)))
     return found
+
+
+def _akin(others: Others, later: touching.Later, text: str, asked: Told) -> bool:
+    if later.elsewhere:
+        return others.akin(text, asked.question)
+    return others.alters(text, asked.question, asked.answer)
 
 
 def shipped(given: Sequence[Asked]) -> Shares:

@@ -42,6 +42,8 @@ class Asked:
     question: str
     evidence: frozenset[int]
     """Places of turns."""
+    answer: str = ""
+    """What is true; empty if it is not said."""
     kind: str = ""
     """What is asked for, by LoCoMo's category; empty if it has none."""
 
@@ -100,5 +102,6 @@ def conversation_of(raw: Mapping[str, Any], name: str = "") -> Conversation:
         evidence = frozenset(places[place] for place in named if place in places)
         if evidence:
             kind = KINDS.get(each.get("category", 0), "")
-            asked.append(Asked(question=each["question"], evidence=evidence, kind=kind))
+            answer = str(each.get("answer", ""))
+            asked.append(Asked(question=each["question"], evidence=evidence, answer=answer, kind=kind))
     return Conversation(turns=turns, asked=asked, name=str(raw.get("sample_id", name)))

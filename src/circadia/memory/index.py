@@ -22,7 +22,7 @@ from numpy.typing import DTypeLike
 from circadia.memory.columns import Array, Column, highest, ranked
 from circadia.memory.question import Question, Scored
 from circadia.memory.terms import QUESTION, words
-from circadia.memory.touching import CHANGING, POINTING, SAMPLED, Later, Rows, rarity, touching
+from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, otherwise, rarity, touching
 from circadia.memory.vectors import Vectors
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
@@ -158,7 +158,12 @@ class Index:
         for term, weight in rare.items():
             words[self._having(term)] += weight / sum(rare.values())
         allowed = np.zeros(len(self) + 1, np.bool_)
+        told = otherwise(self._having, np.append(self._of("length"), 0), known, question)
+        heard = [before, np.append(self._of("before"), _NONE)[before]]
         allowed[rows] = allowed[before[asked]] = True
+        for each in heard:
+            allowed[each[told["alters"][rows]]] = True
+        allowed[_NONE] = False
         for embedder, vector in question.vectors.items():
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
                 found, cosines = held.nearest(vector, len(self), allowed)
@@ -169,13 +174,12 @@ class Index:
         speaks[rows] |= speaks[before]
         for term in POINTING if question.subjects else ():
             speaks[self._having(term)] = True
-        changes = np.zeros(len(self) + 1, np.bool_)
-        for term in CHANGING:
-            changes[self._having(term)] = True
         return Rows(
             words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
             lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._of("question")[rows],
-            elsewhere=~speaks[rows] & bool(question.subjects), changes=changes[rows],
+            elsewhere=~speaks[rows] & bool(question.subjects),
+            heard_words=np.maximum(*(words[each] for each in heard)),
+            heard_near=np.fmax(*(near[each] for each in heard)), **{name: by[rows] for name, by in told.items()},
         )  # fmt: skip
 
     def _having(self, term: int) -> Array:

@@ -24,6 +24,10 @@ class Question:
     """Its embedding by embedder, unit length."""
     subjects: Sequence[int] = ()
     """Hashes of names and numbers in it, to see what later row may be about it; none if it has none."""
+    answered: Sequence[int] = ()
+    """Hashes of what an answer of it names that it does not name itself, to see what later row may change that."""
+    common: Collection[int] = ()
+    """Hashes of the commonest words of its language: what has none may be in another; none if it is not known."""
     names: Collection[str] = ()
     """Its words, lower case, to see whom it names."""
     layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)

@@ -8,7 +8,9 @@ average and above the bar is told by the rows that the answer was made of: no ro
 touch, or not touch any more.
 
 A row that says that something is otherwise now (`moved`, `quit`) touches whatever it weighs: "I moved to Lisbon" has
-no word of "Where do I live?".
+no word of "Where do I live?". One that has words which often say so (`now`, `stopped`), or is too brief to say what it
+is about, touches if it names what the answer names, if it follows a row about the question in its conversation, or if
+its text tells that it is about the same; one in another language may be about anything (`answers/others.py`).
 
 A row that lacks each name and number of the question, as its speaker and the row before it do, and that has no word
 which may stand for one of them, such as `she` or `all`, may be about something else: banks are full of the same told of
@@ -18,12 +20,13 @@ Weights and bounds are those that `python -m benchmarks answers_stale --data PAT
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from circadia.memory.columns import Array
+from circadia.memory.question import Question
 from circadia.memory.terms import asked_terms
 from circadia.records.index_entry import Layer
 
@@ -44,6 +47,8 @@ FLOOR: Final = 1.1
 """No bar is lower."""
 CEILING: Final = 2.0
 """No bar is higher."""
+SURER: Final = 1.0
+"""How much above the bar a row is that one which says that something is otherwise is about, two rows later."""
 _POINTING: Final = """
 i me my mine we us our ours you your yours he him his she her hers they them their theirs it its this that these those
 myself yourself himself herself themselves user users customer client everybody everyone all both each every any
@@ -53,9 +58,30 @@ POINTING: Final = frozenset(term for word in _POINTING.split() for term in asked
 
 _CHANGING: Final = """
 moved relocated renamed rescheduled postponed cancelled canceled quit resigned divorced
+replaced swapped superseded reassigned separated dissolved decommissioned
 """
 CHANGING: Final = frozenset(term for word in _CHANGING.split() for term in asked_terms(word))
 """Words by which people say that something is otherwise now."""
+_ALTERING: Final = """
+now actually instead again anymore longer correction correct update change new henceforth
+leave left fire hire promote retire die dead switch migrate drop stop expire close shut extend delay slip
+cut raise increase double halve reduce split marry broke reset restore remove delete become became
+arrive deliver return refund sell sold transfer appoint succeed lost unemployed single settle
+"""
+ALTERING: Final = CHANGING | frozenset(term for word in _ALTERING.split() for term in asked_terms(word))
+"""Words by which they often do, and often do not: what has one is about a question a little sooner."""
+BRIEF: Final = 8
+"""Words of a row, its day and its speaker among them, that is too brief to say what it is about: `make that 500`."""
+ONE_THING: Final = 16
+"""Words of a row, these among them, up to which it may say but one thing."""
+RARELY: Final = 0.01
+"""Share of the rows that may have a word of an answer by which a row names what that names."""
+_COMMON: Final = "the and you your that this they have with from not it his she been what there their would about"
+COMMON: Final = frozenset(term for word in _COMMON.split() for term in asked_terms(word))
+"""Words that most English texts have one of, and few of other languages."""
+_DENYING: Final = "not never without cannot isn aren wasn weren doesn hasn"
+DENYING: Final = ALTERING | frozenset(term for word in _DENYING.split() for term in asked_terms(word))
+"""Words by which they do, or say that something is not so."""
 
 
 class Rows(NamedTuple):
@@ -77,6 +103,16 @@ class Rows(NamedTuple):
     """Whether they lack what the question names, and what may stand for it."""
     changes: Array
     """Whether they say that something is otherwise now."""
+    alters: Array
+    """Whether they may say so."""
+    foreign: Array
+    """Whether they may be in another language than the question."""
+    answered: Array
+    """Whether they name what the answer names, and say that something is otherwise, or not so."""
+    heard_words: Array
+    """The most words of the question that one of the two rows before them has, in their conversation; 0 without."""
+    heard_near: Array
+    """The greatest cosine of these; not a number without."""
 
 
 class Later(NamedTuple):
@@ -90,6 +126,28 @@ class Later(NamedTuple):
     """Whether it does not if it tells of somebody, or of something, else."""
     akin: bool
     """Whether it does, too, if it has a word that is akin to one of the question."""
+
+
+def otherwise(having: Callable[[int], Array], lengths: Array, known: Array, question: Question) -> Mapping[str, Array]:
+    """Return which rows say, or may say, that something is otherwise than in the rows `known`: columns of `Rows`.
+
+    `having` returns the rows that have a word. There is one row more than there are, of `lengths` and `known` too.
+    """
+    rare = max(2, RARELY * int(known.sum()))
+
+    def some(terms: Iterable[int]) -> Array:
+        found = np.zeros(len(lengths), np.bool_)
+        for term in terms:
+            found[having(term)] = True
+        return found
+
+    named = some(term for term in question.answered if known[having(term)].sum() <= rare)
+    return {
+        "changes": some(CHANGING),
+        "alters": (some(ALTERING) & (lengths <= ONE_THING)) | (lengths <= BRIEF),
+        "foreign": ~some(question.common) & bool(question.common),
+        "answered": named & some(DENYING),
+    }
 
 
 def rarity(rows: int, having: int) -> float:
@@ -115,9 +173,15 @@ def touching(rows: Rows, sampled: int, keys: Sequence[tuple[Layer, int]]) -> Seq
     weighed = features(rows, usual) @ np.array(WEIGHTS)
     before = np.where(rows.elsewhere, -np.inf, weighed)[:sampled]
     bar = min(max(float(np.quantile(before, SURVIVE, method="lower")), FLOOR), CEILING) if sampled else FLOOR
-    changes = rows.changes & ~rows.asks.astype(np.bool_)
-    weighed[changes & ~rows.elsewhere] = np.inf
-    weighed, elsewhere, akin = (each[sampled:] for each in (weighed, rows.elsewhere, changes & rows.elsewhere))
+    states = ~rows.asks.astype(np.bool_)
+    changes, alters = rows.changes & states, rows.alters & states
+    heard = WEIGHTS[0] * rows.heard_words + WEIGHTS[1] * np.nan_to_num(rows.heard_near - usual)
+    answered = rows.answered & states
+    weighed[(changes & ~rows.elsewhere) | answered | (alters & (heard > bar + SURER))] = np.inf
+    elsewhere = rows.elsewhere & ~answered
+    weighed, elsewhere, akin = (
+        each[sampled:] for each in (weighed, elsewhere, np.where(elsewhere, changes, alters) | (rows.foreign & states))
+    )
     least = np.where(np.isnan(rows.near[sampled:]), usual + (bar - weighed) / WEIGHTS[1], np.inf)
     touches = weighed > bar
     return [

@@ -106,3 +106,81 @@ async def test_an_answer_that_is_void_stays_so_when_what_made_it_so_is_taken_bac
     async with world.store.write() as tx:
         await world.episodes.restore(tx, world.bank, said.episode.id, evidence="e")
     assert "demoted" in await shop.why_not(answer)
+
+
+BANK = (
+    "The office has a kitchen on the second floor", "Ann likes long walks by the sea", "Lunch is served at noon",
+    "The garden needs water twice a week", "The printer on floor two jams a lot", "The lawn is mowed by Max",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("question", "answer", "text"),
+    [
+        ("Who chairs the board?", "Petra chairs the board.", "Petra retired in May."),
+        ("Who chairs the board?", "Petra chairs the board.", "Petra isn't with us any more."),
+        ("Who chairs the board?", "Petra chairs the board.", "Olaf has been promoted."),
+        ("When is choir practice?", "On Wednesday at 7.", "Make that 8."),
+        ("When is choir practice?", "On Wednesday at 7.", "It's on Friday now."),
+        ("When is choir practice?", "On Wednesday at 7.", "Wednesday does not work, let's see."),
+        ("Which mail server do we run?", "We run Exim.", "It's Postfix from now on."),
+        ("Which code opens the gate?", "The code is 4711.", "It's 9090."),
+        ("Which tea do I drink?", "You drink sencha.", "Ich trinke jetzt Kaffee."),
+        ("Which tea do I drink?", "You drink sencha.", "Ahora bebo café."),
+        ("Which tea do I drink?", "You drink sencha.", "我现在喝咖啡。"),
+    ],
+)
+async def test_what_says_that_something_is_otherwise_now_voids_what_it_may_be_about(
+    world: World, words: WordTable, question: str, answer: str, text: str
+) -> None:
+    shop = Shop(world=world, words=words)
+    for said in (*BANK, answer):
+        await world.remember(said)
+    await shop.ready(question, answer)
+    for said in ("Max repaired the fence by the garden.", "Eva plays the cello in the evening.", "The soup was salty."):
+        await world.remember(said)
+    assert await shop.told(question) == answer
+    await world.remember(text)
+    assert await shop.told(question) == ""
+
+
+async def test_what_follows_in_a_conversation_about_it_and_says_so_voids_it_and_elsewhere_not(
+    world: World, words: WordTable
+) -> None:
+    shop = Shop(world=world, words=words)
+    for said in BANK:
+        await world.remember(said)
+    await world.remember("The rent of the studio is paid by the theatre", session="a")
+    await shop.ready("Who pays the rent of the studio?", "It is paid by the theatre.")
+    await world.remember("They stop doing so in spring", session="b")
+    assert await shop.told("Who pays the rent of the studio?")
+    await world.remember("They stop doing so next year", session="a")
+    assert not await shop.told("Who pays the rent of the studio?")
+
+
+def test_a_text_alters_an_answer_if_it_is_brief_and_tells_a_value_of_its_kind_or_of_the_same(words: WordTable) -> None:
+    others, question, answer = Others(words), "What does the ferry cost?", "The ferry costs 12 euros."
+    assert others.alters("make that 15", question, answer)
+    assert others.alters("the price is lower now", question, answer), "about the same"
+    assert not others.alters("on Monday, then", question, answer), "another kind"
+    assert not others.alters("Olaf moved the bench, the lamp, the ladder and 15 chairs", question, answer), "not brief"
+    assert others.alters("it's Olaf now", "Who steers the ferry?", "Petra.")
+    assert not others.alters("Olaf laughed", "Who steers the ferry?", "Petra."), "most texts name somebody"
+
+
+@pytest.mark.parametrize(
+    ("text", "question", "foreign"),
+    [
+        ("Der Kurs ist jetzt im Saal", "Where is the course?", True),
+        ("Le cours est maintenant dans la salle", "Where is the course?", True),
+        ("Курс теперь в зале", "Where is the course?", True),
+        ("The course is in the hall", "Wo ist denn der Kurs?", True),
+        ("The course is in the hall", "Where is the course?", False),
+        ("ERROR 12:03 disk full /var/log", "Where is the course?", False),
+        ("Max repaired fences", "Where is the course?", False),
+    ],
+)
+def test_a_text_is_foreign_to_a_question_of_another_language(
+    words: WordTable, text: str, question: str, foreign: bool
+) -> None:
+    assert Others(words).foreign(text, question) is foreign

@@ -117,3 +117,8 @@ def test_what_the_question_or_the_answer_said_of_time_and_duty_may_be_said_again
     told: tuple[str, str], text: str, words: WordTable, likeness: Likeness
 ) -> None:
     assert repeats(told, text, words, likeness)
+
+
+@pytest.mark.parametrize("text", ["It's 9090.", "Not any more.", "On Friday now.", "It is > 5"])
+def test_what_tells_only_a_value_or_a_no_repeats_nothing(text: str, words: WordTable, likeness: Likeness) -> None:
+    assert not repeats(("Which port is it?", "It is port 8080."), text, words, likeness, Trust.PERSON)

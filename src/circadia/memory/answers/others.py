@@ -5,26 +5,46 @@ under the same preposition, as `Paris` for `in Rome`; another number after the s
 What names nobody may be about whom the question names.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.meaning import WordVectors
+from circadia.memory.answers.measures import NUMBER_WORDS
 from circadia.memory.answers.normal import LONGEST, Token, tokens
-from circadia.memory.answers.reading import ENGLISH, Reading, read
+from circadia.memory.answers.reading import ENGLISH, Reading, read, strange_letter
 from circadia.memory.terms import asked_terms
-from circadia.memory.touching import CHANGING
+from circadia.memory.touching import ALTERING, CHANGING
 
 AKIN: Final = 0.25
 """Cosine of two words that are about the same: names and what people do or have are hardly ever as near."""
+ALTERED: Final = 0.45
+"""The same where the text names nobody else: there it is looked at more often, by words that are more common."""
+NAME: Final = "name"
+"""A kind of value: most texts tell one, so that a text must say itself that something is otherwise."""
+BRIEF: Final = 4
+"""Telling words of a text that says one thing: a longer one has a word about the same as any."""
 SPELT: Final = 20.0
 """A word whose vector is as long is mostly one that is made of parts, as rare names are: some of them it shares with
 words about something else, and so it must be twice as near."""
 _BETWEEN: Final = """
 and or but because that if when while so then now today yesterday tomorrow
 """
+_WORDS_ABROAD: Final = """
+ich wir nicht kein keine das dem ein eine einen ist sind jetzt und oder aber mit für zum zur auf bei nach wird wurde
+mehr mein meine unser sich auch schon wieder erst
+je nous vous ils est sont les des une aux pas maintenant mais avec dans mes ses notre qui
+el los las una está están ahora ya pero con para mis nuestro vivo más yo ella
+gli è sono adesso che mio mia nostro del della nel nella
+não são agora mas meu minha seu nosso uma ele ela eu
+ik jij hij zij wij het een niet geen nu maar voor mijn zijn
+jag jeg hun hon vi det er är ikke inte och nå nå min mitt
+nie jest są teraz mój moja już ben biz şimdi değil artık minä hän nyt
+"""
+_ABROAD: Final = classes.word_set(_WORDS_ABROAD)
+"""Small words of other languages that are none of English."""
 _JOINING: Final = frozenset(_BETWEEN.split())
 """After these somebody may be named who does something."""
 _WHOSE: Final = frozenset(("", "of", "by", "for", "with"))
@@ -53,13 +73,46 @@ class Others:
 
     def akin(self, text: str, question: str) -> bool:
         """Return whether they have words that are about the same, names aside."""
-        telling = [word.word for word in read(tokens(text[:LONGEST])).telling if not word.name]
-        return any(self._about(word, _read(question)[1]) for word in telling)
+        return self._akin(read(tokens(text[:LONGEST])), _read(question)[1], AKIN)
 
-    def _about(self, word: str, asked: Reading) -> bool:
+    def alters(self, text: str, question: str, answer: str) -> bool:
+        """Return whether a text that may say that something is otherwise says it of an answer.
+
+        It is brief, and has a word about the same as one of the question or of the answer, or tells a value of the kind
+        that the answer tells: `make that 500` of `300`, `it is MySQL now` of `Postgres`.
+        """
+        found = tokens(text[:LONGEST])
+        said, asked, told = read(found), _read(question), _read(answer[:LONGEST])
+        if len(said.telling) > BRIEF:
+            return False
+        known = frozenset(token.word for token in asked[0])
+        values = _values(found) & _values(told[0], known)
+        if values - {NAME} or (values and not ALTERING.isdisjoint(asked_terms(text))):
+            return True
+        return any(self._akin(said, each[1], ALTERED) for each in (asked, told))
+
+    def english(self, question: str) -> bool:
+        """Return whether a question is English."""
+        return _read(question)[1].english
+
+    def foreign(self, text: str, question: str) -> bool:
+        """Return whether only one of them is English: what the one says of the other nobody knows here.
+
+        What has no small words of any language is none of either: a list, a log, a line of code.
+        """
+        found = tokens(text[:LONGEST])
+        if read(found).english:
+            return not self.english(question)
+        strange = any(map(strange_letter, text)) or any(token.word in _ABROAD for token in found)
+        return strange and self.english(question)
+
+    def _akin(self, said: Reading, other: Reading, least: float) -> bool:
+        return any(self._about(word.word, other, least) for word in said.telling if not word.name)
+
+    def _about(self, word: str, asked: Reading, least: float = AKIN) -> bool:
         vector, length = self._vectors(word)
         others = (self._vectors(each.word) for each in asked.telling if not each.name)
-        least = AKIN if length < SPELT else 2 * AKIN
+        least = least if length < SPELT else 2 * least
         return bool(length) and any(long and float(vector @ other) >= least for other, long in others)
 
     def _named(self, found: Sequence[Token], tokens_asked: Sequence[Token], asked: Reading) -> bool:
@@ -73,6 +126,23 @@ class Others:
 def _read(question: str) -> tuple[Sequence[Token], Reading]:
     found = tokens(question)
     return found, read(found)
+
+
+def _values(found: Sequence[Token], known: Collection[str] = ()) -> frozenset[str]:
+    """Return the kinds of values that a text tells, but for words that are known: names, numbers, times."""
+    kinds: set[str] = set()
+    for at, token in enumerate(found):
+        if token.word in known:
+            continue
+        if token.word in classes.DAYS_AND_TIMES:
+            kinds.add("time")
+        elif token.number or token.word in NUMBER_WORDS or any(map(str.isdigit, token.word)):
+            kinds.add("number")
+        elif token.capital and at and token.word not in classes.ENGLISH:
+            kinds.add(NAME)
+    if any(word not in known for word in _doers(found)):
+        kinds.add(NAME)
+    return frozenset(kinds)
 
 
 def _numbered(found: Sequence[Token], asked: Sequence[Token]) -> bool:

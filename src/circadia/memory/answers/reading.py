@@ -11,7 +11,7 @@ import Stemmer
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.deixis import stands_alone
 from circadia.memory.answers.measures import UNITS
-from circadia.memory.answers.normal import Token, tokens
+from circadia.memory.answers.normal import LONGEST, Token, tokens
 from circadia.memory.answers.quantities import Quantity, bound_before, quantities
 from circadia.memory.answers.verbs import participle, tenses
 from circadia.memory.terms import asked_terms
@@ -108,6 +108,24 @@ def subjects(text: str) -> Sequence[int]:
     """Return hashes of the names and numbers in a question, as memory keeps them."""
     found = tokens(text)
     return asked_terms(" ".join(word.word for at, word in enumerate(found) if word.number or (word.capital and at)))
+
+
+@lru_cache(maxsize=2_000)
+def named_besides(answer: str, question: str) -> Sequence[int]:
+    """Return hashes of the names and numbers in an answer that its question lacks; of a short one, of all words."""
+    found, asked = tokens(answer[:LONGEST]), set(asked_terms(question))
+    telling = [word.word for word in read(found).telling]
+    names = [
+        token.word for at, token in enumerate(found)
+        if token.number or (token.capital and (at or token.word not in classes.ENGLISH | _SAYING_SO))
+    ]  # fmt: skip
+    told = {*names, *(telling if len(telling) <= SHORT else ())}
+    return [term for word in sorted(told) for term in asked_terms(word) if term not in asked]
+
+
+SHORT: Final = 8
+"""Telling words of an answer each of which is what was asked for."""
+_SAYING_SO: Final = classes.word_set("yes no sorry sure there here according currently")
 
 
 _BE: Final = frozenset(("am", "is", "are", "was", "were", "be", "been", "being"))
@@ -237,7 +255,7 @@ def _english(found: Sequence[Token]) -> bool:
         token.word for at, token in enumerate(found)
         if not (token.number or token.sign or (token.capital and at and token.word not in classes.ENGLISH))
     ]  # fmt: skip
-    if any(not token.word.isascii() and any(map(_strange, token.word)) for token in found):
+    if any(not token.word.isascii() and any(map(strange_letter, token.word)) for token in found):
         return False
     known = [word for word in words if word in classes.ENGLISH]
     ambiguous = sum([word in classes.ABROAD for word in known])
@@ -255,7 +273,7 @@ _SURELY: Final = 4
 _LEADING: Final = frozenset(("has", "had", "was"))
 
 
-def _strange(letter: str) -> bool:
+def strange_letter(letter: str) -> bool:
     """Return whether it is a letter that no English word is written with."""
     return letter.isalpha() and letter > "\u024f"
 

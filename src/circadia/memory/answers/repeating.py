@@ -66,7 +66,7 @@ class Repeating:
         words = tokens(answer.text)
         telling = said.reading.telling
         if not words or not telling:
-            return not telling
+            return not telling and not _tells_value(said.reading)
         told = meaning(words, self._vectors)
         wording = compared(said, told)
         known = {_verb(word) for each in (told, *asked) for word in each.reading.telling}
@@ -83,6 +83,11 @@ class Repeating:
         if not all(map(times.issuperset, said.reading.tenses)) or not duties.issuperset(said.reading.modals):
             return False
         return not objections(said.reading, told.reading, wording)
+
+
+def _tells_value(said: Reading) -> bool:
+    """Return whether what has no telling word says something all the same: `it is 9090`, `not any more`."""
+    return bool(said.quantities or said.times or said.negations or said.signs)
 
 
 def _verb(word: Word) -> str:

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple, TypeVar
 from circadia.ids import AnswerId
 from circadia.memory.answers.meaning import WordVectors
 from circadia.memory.answers.others import Others
-from circadia.memory.answers.reading import subjects
+from circadia.memory.answers.reading import named_besides, subjects
 from circadia.memory.answers.repeating import Repeating
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
@@ -21,7 +21,7 @@ from circadia.memory.episodes import searched_text
 from circadia.memory.question import Question
 from circadia.memory.retrieval import Retrieval, Since
 from circadia.memory.terms import asked_terms
-from circadia.memory.touching import Later
+from circadia.memory.touching import COMMON, Later
 from circadia.records.answer import Answer, Rests
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -62,7 +62,7 @@ class Standing:
             return "something was forgotten since, or vectors were made anew"
         if not answer.phrasings:
             return "its question is gone"
-        question = self._question(answer.phrasings[0])
+        question = self._question(answer.phrasings[0], answer.text)
         shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
         seen = self._seen.get((answer.id, answer.phrasings[0]), rests.heads)
         since = await self._retrieval.since(tx, bank, shown, rests.heads, seen, question)
@@ -76,10 +76,11 @@ class Standing:
             _keep(self._void, answer.id, void)
         return void or lacks
 
-    def _question(self, text: str) -> Question:
+    def _question(self, text: str, answer: str) -> Question:
         vector, length = self._vectors(text[:MAX_CHARACTERS])
         return Question(
-            text=text, terms=asked_terms(text), subjects=subjects(text),
+            text=text, terms=asked_terms(text), subjects=subjects(text), answered=named_besides(answer, text),
+            common=COMMON if self._others.english(text) else (),
             vectors={self._embedder: vector} if length else {},
         )  # fmt: skip
 
@@ -116,7 +117,12 @@ class Standing:
             return False  # it was made of what the bank held before, and each row of that is looked at by itself
         if later.elsewhere and self._others.tells(row.text[:MAX_CHARACTERS], question.text):
             return False
-        akin = later.akin and self._others.akin(row.text[:MAX_CHARACTERS], question.text)
+        text = row.text[:MAX_CHARACTERS]
+        akin = later.akin and (
+            self._others.akin(text, question.text) if later.elsewhere
+            else self._others.alters(text, question.text, answer.text)
+        )  # fmt: skip
+        akin = akin or (later.akin and self._others.foreign(text, question.text))
         if not akin and later.least is not None and not self._nearer(row, later.least, question):
             return False
         return not self._repeating.repeats(row.text, row.trust, answer)
