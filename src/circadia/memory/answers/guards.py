@@ -7,6 +7,7 @@ the one for the other. It knows closed classes of words only: what it cannot nam
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from typing import Final
 
 from circadia.memory.answers import word_classes as classes
@@ -103,6 +104,12 @@ def _names(_: Reading, __: Reading, wording: Wording) -> str | None:
     return against(*strange) if all(strange) or (wording.minimal and any(strange)) else None
 
 
+def _codes(a: Reading, b: Reading, _: Wording) -> str | None:
+    """What stands for itself, letter by letter: `get_user`, `config.yml`, `--force`."""
+    ours, theirs = sorted(a.codes - {*b.words}), sorted(b.codes - {*a.words})
+    return against(ours, theirs) if ours and theirs else None
+
+
 def _negation(a: Reading, b: Reading, wording: Wording) -> str | None:
     if len(a.negations) != len(b.negations):
         return f"{'the first' if len(a.negations) > len(b.negations) else 'the second'} says no"
@@ -129,10 +136,30 @@ def _known(a: Reading, b: Reading) -> bool:
 
 def _opposites(_: Reading, __: Reading, wording: Wording) -> str | None:
     for one in wording.more:
-        for other in classes.OPPOSED.get(one, ()):
-            if other in wording.less:
+        for other in wording.less:
+            if other in classes.OPPOSED.get(one, ()) or _apart_by_affix(one, other) or _apart_by_affix(other, one):
                 return against([one], [other])
     return None
+
+
+def _apart_by_affix(one: str, other: str) -> bool:
+    """Return whether two words differ by the two sides of a pair of prefixes, or of suffixes, and else not."""
+    before = any(
+        one.startswith(left) and other.startswith(right) and _same(one[len(left) :], other[len(right) :])
+        for left, right in classes.OPPOSED_PREFIXES
+    )
+    return before or any(
+        one.endswith(left) and other.endswith(right) and _same(one[: -len(left)], other[: -len(right)])
+        for left, right in classes.OPPOSED_SUFFIXES
+    )
+
+
+def _same(one: str, other: str) -> bool:
+    return one == other and len(one) >= _REMAINDER
+
+
+_REMAINDER: Final = 3
+"""Letters of a word that stand beside an affix, at least."""
 
 
 def _quantifiers(a: Reading, b: Reading, wording: Wording) -> str | None:
@@ -219,10 +246,13 @@ def _advice(reading: Reading) -> bool:
     return doing and PAST not in reading.tenses[0]
 
 
-def _joining(_: Reading, __: Reading, wording: Wording) -> str | None:
-    """`and` against `or`, `if` against `when`."""
+def _joining(a: Reading, b: Reading, wording: Wording) -> str | None:
+    """`and` against `or`, `if` against `when` or `even if`."""
     if not wording.minimal:
         return None
+    even = [any(pair in _EVEN for pair in pairwise(each.words)) for each in (a, b)]
+    if even[0] != even[1]:
+        return f"{'the first' if even[0] else 'the second'} says even so"
     for words in (_BOTH_OR_ONE, classes.CONJUNCTIONS):
         joined = [[each for each in mine if each in words] for mine in (wording.more, wording.less)]
         if all(joined):
@@ -230,6 +260,7 @@ def _joining(_: Reading, __: Reading, wording: Wording) -> str | None:
     return None
 
 
+_EVEN: Final = frozenset(("even", each) for each in classes.CONJUNCTIONS)
 _BOTH_OR_ONE: Final = frozenset(("and", "or"))
 
 
@@ -335,6 +366,7 @@ GUARDS: Final[Mapping[str, Guard]] = {
     "units": _units,
     "times": _times,
     "names": _names,
+    "codes": _codes,
     "negation": _negation,
     "opposites": _opposites,
     "direction": direction,

@@ -31,6 +31,11 @@ _SILENT: Final = frozenset(".,;:!?¿¡'\"“”„«»()[]{}-–—…*_`~|。�
 _BETWEEN: Final = frozenset("-–—*_~|':!^")
 """Those that say something between two numbers or letters."""
 _CLOSING: Final = frozenset(".;:!?,。，！？")
+_ATTACHED: Final = re.compile(r"(?<!\S)(?P<sign>[!*~_]+)(?=[^\W\d_]|/)|(?<![\w*-])(?P<grade>[A-Z]{1,2}[-*])(?![\w*-])")
+"""Signs before a word, or after a grade, that say something if they are no emphasis: `!ready`, `~/bin`, `_id`, `A-`."""
+_SAYING: Final = str.maketrans({"!": "¬", "*": "⋆", "~": "≈", "_": "∘", "-": "∓"})
+"""The same signs, as ones that are never silent."""
+_CODE: Final = re.compile(r"_|\w[.@]\w|^-|^[a-z]{2,}[A-Z]")
 _BRACKETS: Final = frozenset("()[]{}|")
 _OPERATORS: Final = frozenset("+*/=<>^×÷%")
 _NAMED: Final = {name: f"{'.'.join(name.lower())}." for name in ("US", "IT", "WHO", "AM", "OR", "IN", "IS")}
@@ -188,6 +193,8 @@ class Token:
     """Whether it begins with a digit or a minus."""
     sign: bool = False
     """Whether it is a sign, neither number nor word."""
+    code: bool = False
+    """Whether it was written as names in programs, files and options are, each letter of which counts."""
     closes: bool = False
     """Whether a sentence or a part of one ends with it."""
 
@@ -202,7 +209,7 @@ def tokens(text: str) -> Sequence[Token]:
         plain = unicodedata.normalize("NFKC", whole.translate(_QUOTES)).translate(_QUOTES)
         if len(plain) > LONGEST:  # one character may stand for eighteen
             return ()
-    plain = _MINUS.sub("-", plain)
+    plain = _ATTACHED.sub(_attached, _MINUS.sub("-", plain))
     if 2 * sum(map(str.isupper, plain)) > len(plain) and " " in plain.strip():
         plain = plain.casefold()  # shouted: no word stands out
     found: list[Token] = []
@@ -216,6 +223,14 @@ def tokens(text: str) -> Sequence[Token]:
         else:
             found.extend(_worded(match[0]))
     return _bare(_spoken(found))
+
+
+def _attached(found: re.Match[str]) -> str:
+    if found["grade"]:
+        return found["grade"][:-1] + found["grade"][-1].translate(_SAYING)
+    sign = found["sign"]
+    closed = re.search(rf"(?<=[^\s\w]|\w){re.escape(sign)}(?!\w)", found.string[found.end() :])
+    return sign if closed else sign.translate(_SAYING)
 
 
 def normal(found: Sequence[Token]) -> str:
@@ -274,6 +289,8 @@ def _measured(written: str) -> tuple[Token, ...]:
     return _worded(word) if word in _SLOPPY and written not in _BITS else (Token(word=written, capital=True),)
 
 
+_OPTION: Final = re.compile(r"-[A-Za-z]")
+"""An option of one letter, whose capital is another option."""
 _BITS: Final = frozenset(("Kb", "Mb", "Gb", "Tb"))
 
 
@@ -290,7 +307,9 @@ def _worded(written: str) -> tuple[Token, ...]:
         return (Token(word=_NAMED[written], capital=True),)
     if written in ("R", "U"):
         return (Token(word=written, capital=True),)  # a language, a level: no `are`, no `you`
-    word = written.casefold()
+    if _OPTION.fullmatch(written):
+        return (Token(word=written, capital=True, code=True),)
+    word, code = written.lower(), _CODE.search(written) is not None
     if word in _WHOLE:
         return tuple(Token(word=each) for each in _WHOLE[word])
     capital = written != word or any(each.isdigit() for each in word)
@@ -301,8 +320,8 @@ def _worded(written: str) -> tuple[Token, ...]:
             return Token(word=word[: -len(end)], capital=capital), Token(word=full)
     if word.endswith("'s"):
         owner = word[:-2]
-        return Token(word=owner, capital=capital), Token(word="is" if owner in _IS_AFTER else "'s")
-    return (Token(word=word, capital=capital),)
+        return Token(word=owner, capital=capital, code=code), Token(word="is" if owner in _IS_AFTER else "'s")
+    return (Token(word=word, capital=capital, code=code),)
 
 
 def _bare(found: list[Token]) -> list[Token]:

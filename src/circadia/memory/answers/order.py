@@ -5,7 +5,8 @@ from collections.abc import Mapping, Sequence
 from itertools import combinations
 
 from circadia.memory.answers import word_classes as classes
-from circadia.memory.answers.reading import Reading, Word
+from circadia.memory.answers.reading import Reading, Word, stem_of
+from circadia.memory.answers.verbs import base_form
 from circadia.memory.answers.wording import MINIMAL, Wording, against
 
 
@@ -81,7 +82,9 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
         return None  # said in other words, so order tells little
     if a.passive != b.passive:
         return _done_by(*((a, b) if a.passive else (b, a)))
-    if wording.only_a and wording.only_b:
+    bases = [{_base(word) for word in each.telling} for each in (a, b)]
+    own = [word for word in wording.only_a if _base(word) not in bases[1]]
+    if own and any(_base(word) not in bases[0] for word in wording.only_b):
         return None
     swapped = _swapped(a, b)
     if swapped is not None:
@@ -148,10 +151,15 @@ def _owns(reading: Reading, word: Word) -> bool:
     return reading.words[word.at + 1 : word.at + 2] == ["'s"]
 
 
+def _base(word: Word) -> str:
+    """Return the stem of a word, or of the verb that it is an irregular form of: `taught`, `teach`."""
+    return stem_of(base_form(word.word))
+
+
 def _once(reading: Reading) -> Mapping[str, Word]:
     found: dict[str, Word] = {}
     for word in reading.telling:
-        found.setdefault(word.stem, word)
+        found.setdefault(_base(word), word)
     return found
 
 

@@ -65,6 +65,8 @@ class Reading:
     """The times that each of its clauses speaks of, in order."""
     persons: Sequence[tuple[str, bool]]
     """Who is spoken of by pronoun, in order: i, you, he, she, they; and whether by a possessive."""
+    codes: frozenset[str]
+    """Words that stand for themselves, letter by letter: names in programs, files, options."""
     signs: Sequence[str]
     """Signs and emoji, in order, but those of units."""
     passive: bool
@@ -97,6 +99,7 @@ def read(found: Sequence[Token]) -> Reading:
         persons=[
             (_PERSONS[each], each in classes.POSSESSIVES) for each in words if each in _PERSONS
         ],
+        codes=frozenset(token.word for token in found if token.code),
         signs=[token.word for token in found if token.sign and token.word not in UNITS and token.word != "/"],
         passive="by" in known and not known.isdisjoint(_BE),
         english=_english(found),
@@ -181,11 +184,11 @@ def _times(read: Sequence[Token], words: Sequence[str]) -> frozenset[tuple[str, 
             found.add((before, ""))
             at -= 1
         bound = bound_before(words, at)
-        found.add((time, bound if bound in _TIME_BOUNDS else ""))
+        found.add((time, _TIME_BOUNDS.get(bound, "")))
     for at, (before, after) in enumerate(itertools.pairwise(words)):
         if before in _RELATIVE and after in UNITS:
             bound = bound_before(words, at)
-            found.add((f"{before} {UNITS[after]}", bound if bound in _TIME_BOUNDS else ""))
+            found.add((f"{before} {UNITS[after]}", _TIME_BOUNDS.get(bound, "")))
     return frozenset(found)
 
 
@@ -205,7 +208,10 @@ _OF_DAYS: Final = classes.word_set(
 )
 """Before `may` these make it a month."""
 _RELATIVE: Final = frozenset(("this", "last", "next", "past", "previous", "coming"))
-_TIME_BOUNDS: Final = frozenset(("before", "after", "since", "until", "by", "except", "every"))
+_TIME_BOUNDS: Final = {
+    **{each: each for each in ("before", "after", "since", "until", "by", "except", "every")}, "at most": "until",
+}  # fmt: skip
+"""What bounds a time: `up to May` is `until May`."""
 
 
 def _negations(words: Sequence[str]) -> Sequence[tuple[str, str]]:

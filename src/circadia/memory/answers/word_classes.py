@@ -41,6 +41,7 @@ partly partially half
 QUANTIFIERS: Final = by_class("""
 all every each everyone everybody everything always whole entire
 both
+either
 only just solely exclusively sole alone merely
 any anyone anybody anything
 some someone somebody something several sometimes
@@ -60,10 +61,11 @@ CLASHING: Final = frozenset(
     for pair in (
         "all some", "all few", "all most", "all half", "all least", "most few", "most least", "many few", "first last",
         "only also", "both half", "all only", "both only",
+        "both either", "all either",
     )
 )  # fmt: skip
 """Of which a question may not say the one where another says the other, in whatever words."""
-LOOSE_QUANTIFIERS: Final = word_set("some any many other few most least same just")
+LOOSE_QUANTIFIERS: Final = word_set("some any many other few most least same just either")
 """What one question may say and the other leave out; against another quantifier it counts."""
 OPPOSITES: Final = tuple(
     (word_set(left), word_set(right))
@@ -124,6 +126,10 @@ host|guest
 client|server
 major senior|minor junior
 ancient|modern
+quiet quieter quietest|loud louder loudest noisy
+remember|forget
+latitude|longitude
+vegan|vegetarian
 """.strip().splitlines()
     )
 )
@@ -135,6 +141,13 @@ OPPOSED: Final[Mapping[str, frozenset[str]]] = {
     for word in left
 }
 """For each such word all of those on the other side."""
+OPPOSED_PREFIXES: Final = (
+    ("up", "down"), ("over", "under"), ("in", "out"), ("in", "ex"), ("im", "ex"), ("im", "e"), ("in", "de"),
+    ("en", "de"), ("en", "dis"), ("inter", "intra"), ("pre", "post"), ("pro", "anti"), ("mini", "maxi"),
+    ("hyper", "hypo"), ("macro", "micro"), ("mono", "poly"),
+)  # fmt: skip
+OPPOSED_SUFFIXES: Final = (("ful", "less"), ("er", "ee"), ("or", "ee"))
+"""Two words that differ by one of a pair only are opposites: `upstream` and `downstream`, `payer` and `payee`."""
 OPPOSING_PREFIXES: Final = ("un", "in", "im", "il", "ir", "non", "dis", "mis", "anti", "a")
 """What makes a word its opposite."""
 
