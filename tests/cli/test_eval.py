@@ -35,6 +35,14 @@ async def test_tables_bars_and_the_break_even_are_printed(home: Path) -> None:
     assert "$ circadia eval stateful --model scripted --seed 1 --contexts 2 --questions 1,3 --expected 4" in page
 
 
+async def test_a_folder_that_cannot_be_written_is_told_before_a_model_is_asked(home: Path) -> None:
+    (home / "taken").write_text("a file", "utf-8")
+    for words in (SMALL, ("eval", "locomo", "none.json")):
+        told = await run(*words, "--out", "taken")
+        assert "cannot be written" in told.err
+        assert not told.out, "nothing was measured, nor was a file of talks looked for"
+
+
 @pytest.mark.parametrize(
     "words", [("--contexts", "1", "--questions", "1,2,5"), ("--contexts", "3", "--questions", "1"), ("--seed", "4")]
 )

@@ -6,6 +6,7 @@ import os
 import shlex
 from collections.abc import Coroutine
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
@@ -79,6 +80,7 @@ def stateful(
 
     Ctrl-C ends it; what was measured until then is told and written.
     """
+    _writable(out)
     run, around = _loaded(config)
     stand = run.Stateful(
         _chosen(model, upstream), around, data=data, contexts_wanted=contexts, questions=questions, arms=arms,
@@ -113,6 +115,7 @@ def locomo(
 
     Ctrl-C ends it; what was measured until then is told and written.
     """
+    _writable(out)
     run, around = _loaded(config)
     found = importlib.import_module("circadia.evaluation.conversations").load(path)[:talks]
     named = SCRIPTED if model == NOTHING and upstream is not None else model
@@ -155,6 +158,20 @@ def to_end(run: Coroutine[Any, Any, None]) -> tuple[bool, CircadiaError | None]:
     return True, None
 
 
+def _writable(out: Path | None) -> None:
+    """Make the folder for the results. Raises StartError: it cannot be written, told before a model is asked."""
+    try:
+        if out is not None:
+            out.mkdir(parents=True, exist_ok=True)
+            TemporaryFile(dir=out).close()
+    except OSError as error:
+        raise _unwritable(out, error) from error
+
+
+def _unwritable(out: Path | None, error: OSError) -> StartError:
+    return StartError(f"{str(out)!r} cannot be written: {error}; name another folder with --out")
+
+
 def _tell(
     found: "Findings | None", out: Path | None, as_json: bool, ended: bool, failure: CircadiaError | None
 ) -> None:  # fmt: skip
@@ -169,7 +186,7 @@ def _tell(
             try:
                 paths: list[Path] = report.save(found, out)
             except OSError as error:
-                raise StartError(f"{str(out)!r} cannot be written: {error}; name another folder with --out") from error
+                raise _unwritable(out, error) from error
             note(f"Written: {', '.join(map(str, paths))}")
             if not any(path.suffix == ".png" for path in paths):
                 note(INSTALL_HINT)
