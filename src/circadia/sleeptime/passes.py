@@ -45,6 +45,8 @@ _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
+KNOWN: Final = 4 * PAGE
+"""Episodes that are kept while a page is worked through, since several steps read them."""
 BEYOND: Final = 4
 """How many times more is searched for than is wanted, since what is found may be new."""
 
@@ -217,7 +219,7 @@ class Running:
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
             raise _Away(self._silent)
-        wrong = await self._judged(bank, view.proposed)
+        wrong = await self._judged(view)
         async with self._store.write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
@@ -228,12 +230,11 @@ class Running:
             done = Page(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
             return await self._publisher.publish(tx, run, bank, view.proposed, done, wrong)
 
-    async def _judged(self, bank: Bank, changes: Sequence[Change]) -> Sequence[str]:
-        """Return what the rules find wrong with each of these."""
+    async def _judged(self, view: View) -> Sequence[str]:
+        """Return what the rules find wrong with each change that is proposed."""
         wrong: list[str] = []
-        for part in parted(changes) if self._rules else ():
-            async with self._store.read() as tx:
-                rows = await tx.episodes.identified(bank.id, {key for each in part for key in resting_on(each)})
+        for part in parted(view.proposed) if self._rules else ():
+            rows = await view.look.episodes({key for each in part for key in resting_on(each)})
             wrong += await self._apart.judged(part, rows, self._rules)
             await self._go_on()
         return wrong
@@ -248,7 +249,7 @@ class Running:
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
         view = View(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
-            look=_Looking(self._store, bank, self._retrieval),
+            look=_Looking(self._store, bank, self._retrieval, page),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(repeated, reasons))),
             edited=() if present.edited_at == state.edited_at else _edited(blocks, state.edited_at),
         )  # fmt: skip
@@ -341,17 +342,27 @@ def _about(operation: Operation, step: Step, cause: str) -> str:
 
 
 class _Looking:
-    """Reads episodes of a bank, in transactions of its own."""
+    """Reads episodes of a bank, in transactions of its own, each once for a page."""
 
-    def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None) -> None:
+    def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None, page: Sequence[Episode]) -> None:
         self._store = store
         self._bank = bank
         self._retrieval = retrieval
+        self._page = page
+        self._known = {each.id: each for each in page}
+
+    @property
+    def known(self) -> Mapping[EpisodeId, Episode]:
+        return self._known
 
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        async with self._store.read() as tx:
-            found = await tx.episodes.identified(self._bank.id, ids)
-        return {each: found[each] for each in ids if each in found}
+        known = self._known
+        strangers = [each for each in ids if each not in known]
+        if strangers:
+            async with self._store.read() as tx:
+                known = {**known, **await tx.episodes.identified(self._bank.id, strangers)}
+            self._keep(known)
+        return {each: known[each] for each in ids if each in known}
 
     async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         found: list[Sequence[Scored]] = []
@@ -359,12 +370,16 @@ class _Looking:
             bank = await tx.banks.get(self._bank.id)
             if bank is None or self._retrieval is None:
                 return [()] * len(texts)
-            for text in texts:
-                scored = (await self._retrieval.look(tx, bank, _by_words(text, limit * BEYOND))).scored
+            async for scored in self._retrieval.looks(tx, bank, [_by_words(each, limit * BEYOND) for each in texts]):
                 found.append([each for each in scored if each.number < before][:limit])
                 await asyncio.sleep(0)  # a search may be done in the event loop, and others want it, too
             rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
+        self._keep({**self._known, **{each.id: each for each in rows.values()}})
         return [[rows[each.number] for each in some if each.number in rows] for some in found]
+
+    def _keep(self, known: dict[EpisodeId, Episode]) -> None:
+        """Keep what is known, or only the page if that is too much; who reads what there was meanwhile goes on."""
+        self._known = known if len(known) <= KNOWN else {each.id: each for each in self._page}
 
 
 def _by_words(text: str, limit: int) -> Question:

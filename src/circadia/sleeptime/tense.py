@@ -68,7 +68,7 @@ def _past(sentence: str) -> bool:
     perfect = {match.start(1) for match in _PERFECT.finditer(sentence)}
     if any(match.start() not in perfect for match in _PAST.finditer(sentence)):
         return True
-    return any(
+    return "ed" in sentence.lower() and any(  # or there is no such word
         word[2].lower() not in _NOT_PAST and (word[1] or "").lower().replace("’", "'") not in _AFTER_THESE
         for word in _ED.finditer(sentence)
     )
