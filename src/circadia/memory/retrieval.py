@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -157,7 +157,7 @@ class Retrieval:
         seen = await self._seen(tx, bank, question if ready is None else None)
         return seen if ready is None else replace(seen, scored=ready)
 
-    async def looks(self, tx: Tx, bank: Bank, questions: Sequence[Question]) -> AsyncIterator[Sequence[Scored]]:
+    async def looks(self, tx: Tx, bank: Bank, questions: Iterable[Question]) -> AsyncIterator[Sequence[Scored]]:
         """Yield what each of these finds as `look` does, in one reading transaction: what is new is read once."""
         seen: _Held | None = None
         for question in questions:

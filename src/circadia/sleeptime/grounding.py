@@ -196,6 +196,8 @@ def _names(text: str, known: Sources) -> Iterator[str]:
     german = _german(text)
     for match in _TOKEN.finditer(text):
         token = match[0]
+        if token.isalpha() and token.islower() and not german:
+            continue  # as the two below, but at once: most words are no names
         mixed = _DIGIT.search(token, 1) is not None and not token[0].isdigit()
         if not mixed and (german or token.lower() == token):
             continue

@@ -6,9 +6,8 @@ A run keeps nothing in memory that matters: killed, pre-empted or taken over, it
 stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -17,22 +16,19 @@ from opentelemetry.trace import Span
 
 from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
-from circadia.ids import EpisodeId
 from circadia.llm.mind import Mind, Prompt, Unusable
-from circadia.memory.question import Question, Scored
 from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.apart import Apart
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
 from circadia.sleeptime.effects import BY
+from circadia.sleeptime.looking import Looking
 from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, View
 from circadia.sleeptime.operations.dedupe import repeated
@@ -45,12 +41,6 @@ _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
-KNOWN: Final = 4 * PAGE
-"""Episodes that are kept while a page is worked through, since several steps read them."""
-BEYOND: Final = 4
-"""How many times more is searched for than is wanted, since what is found may be new."""
-
-
 NOT_DONE: Final = ("refused", "staged", FULL)
 """Counts of a pass that change nothing."""
 KEPT_UP: Final = ("vectors", "views", "answers", "answers_dropped", "answers_judged")
@@ -249,7 +239,7 @@ class Running:
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
         view = View(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
-            look=_Looking(self._store, bank, self._retrieval, page),
+            look=Looking(self._store, bank, self._retrieval, page),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(repeated, reasons))),
             edited=() if present.edited_at == state.edited_at else _edited(blocks, state.edited_at),
         )  # fmt: skip
@@ -339,54 +329,6 @@ def _about(operation: Operation, step: Step, cause: str) -> str:
     if not step.episodes:
         return f"{operation.name}: {cause}"
     return f"{operation.name}: episodes {step.episodes[0].number} to {step.episodes[-1].number}: {cause}"
-
-
-class _Looking:
-    """Reads episodes of a bank, in transactions of its own, each once for a page."""
-
-    def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None, page: Sequence[Episode]) -> None:
-        self._store = store
-        self._bank = bank
-        self._retrieval = retrieval
-        self._page = page
-        self._known = {each.id: each for each in page}
-
-    @property
-    def known(self) -> Mapping[EpisodeId, Episode]:
-        return self._known
-
-    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        known = self._known
-        strangers = [each for each in ids if each not in known]
-        if strangers:
-            async with self._store.read() as tx:
-                known = {**known, **await tx.episodes.identified(self._bank.id, strangers)}
-            self._keep(known)
-        return {each: known[each] for each in ids if each in known}
-
-    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
-        found: list[Sequence[Scored]] = []
-        async with self._store.read() as tx:
-            bank = await tx.banks.get(self._bank.id)
-            if bank is None or self._retrieval is None:
-                return [()] * len(texts)
-            async for scored in self._retrieval.looks(tx, bank, [_by_words(each, limit * BEYOND) for each in texts]):
-                found.append([each for each in scored if each.number < before][:limit])
-                await asyncio.sleep(0)  # a search may be done in the event loop, and others want it, too
-            rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
-        self._keep({**self._known, **{each.id: each for each in rows.values()}})
-        return [[rows[each.number] for each in some if each.number in rows] for some in found]
-
-    def _keep(self, known: dict[EpisodeId, Episode]) -> None:
-        """Keep what is known, or only the page if that is too much; who reads what there was meanwhile goes on."""
-        self._known = known if len(known) <= KNOWN else {each.id: each for each in self._page}
-
-
-def _by_words(text: str, limit: int) -> Question:
-    """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
-    return Question(
-        terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit, explained=False
-    )
 
 
 class _Bound:
