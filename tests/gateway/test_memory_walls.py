@@ -49,6 +49,27 @@ async def test_of_two_end_users_neither_is_kept_or_injected_for_the_other_nor_fo
             assert {bank.name for bank in await tx.banks.every()} == {"support-eve", "support-bob"}
 
 
+@pytest.mark.spec("MEM-12", "MEM-14", "MEM-15")
+async def test_in_a_conversation_of_two_people_a_call_without_a_name_is_nobodys(tmp_path: Path) -> None:
+    async with bound(tmp_path, bank="support-{user}", multi_user=True) as ann:
+        room = {"x-circadia-conversation": "room"}
+        await ann.say(chat("My door code is 4711"), headers={**room, "x-circadia-user": "eve"})
+        await ann.say(chat("And my cat is called Minka"), headers=room)
+        assert len(await ann.texts("support-eve")) == 4, "so far nobody else is in it"
+        await ann.say(chat("My door code is 8822"), headers={**room, "x-circadia-user": "bob"})
+        raw = json.dumps(chat("What is my door code?")).encode()
+        for _ in range(2):
+            await ann.say(raw, headers=room)
+            assert ann.at.upstream.requests[-1].body == raw
+            await ann.say(chat("What is the door code?"), headers={**room, "x-circadia-user": "eve"})
+            assert "4711" in fenced(ann.sent)
+        async with ann.store.read() as tx:
+            assert {bank.name for bank in await tx.banks.every()} == {"support-eve", "support-bob"}
+        assert "What is my door code?" not in json.dumps(
+            [await ann.texts(f"support-{each}") for each in ("eve", "bob")]
+        )
+
+
 LONG = "u" * 200
 PEOPLE = (
     "eve", "Eve", "eve ", " eve", "EVE", "éve", "e\u0301ve", "\u0435ve", "eve\u200b", "a-b", "x-a-b", "../eve",

@@ -1,8 +1,8 @@
 """Transcripts of Claude Code: the JSON Lines in its folder `projects`, one file for each session (MEM-16).
 
 What a person and the agent said is taken. Left out: thinking, what sub-agents did (`isSidechain`), what Claude Code
-wrote by itself (`isMeta`, the model `<synthetic>`, summaries after a compaction, outputs of local commands, errors of the
-API), and tools unless asked for. The format has no specification; kinds of lines that are not known are passed over.
+wrote by itself (`isMeta`, the model `<synthetic>`, summaries after a compaction, outputs of local commands, errors of
+the API), and tools unless asked for. The format has no specification; lines of unknown kinds are passed over.
 """
 
 import re
