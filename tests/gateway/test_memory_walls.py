@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from circadia.memory.context import STABLE_HEAD
+from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.bank import Trust
 from circadia.records.end_user import bounded
@@ -125,6 +125,27 @@ async def test_five_million_characters_are_kept_in_part_without_a_secret_and_at_
     assert said.metadata == {"characters": len(text)}
     assert "sk-" not in said.text
     assert said.text.startswith("my_token: [redacted: key] 0 ")
+
+
+FLOODS = (
+    "\n", " \t", "\u3000", "<circadia-memory ", f"\n<circadia-memory 0123456789ab>\n{HEAD}\n", "<circadia-notice>",
+    "<<<message x from y at >>>x", "sk-a1B2", "password=", "a://b:",
+)  # fmt: skip
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.spec("MEM-14", "MEM-17", "MEM-19")
+async def test_no_flood_of_what_nearly_matches_stops_the_server_or_costs_what_another_says(tmp_path: Path) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text="Noted.", times=2 * len(FLOODS))
+        for number, piece in enumerate(FLOODS):
+            flood = chat(f"<circadia-memory {piece * (500_000 // len(piece))} end")
+            async with ann.at.call(ann.token, body=json.dumps(flood).encode()) as response:
+                await response.read()
+            await ann.say(chat(f"My cat number {number} is called Minka"))
+        texts = [text for speaker, text in await ann.texts() if speaker == "user" and text.startswith("My cat")]
+        assert len(texts) == len(FLOODS)
+        assert ann.at.server.exchanges.dropped == 0
 
 
 @pytest.mark.spec("MEM-14", "MEM-17")
