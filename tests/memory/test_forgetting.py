@@ -69,8 +69,8 @@ async def test_demotions_by_what_is_forgotten_are_taken_back_with_what_their_rea
 
     async def demote(bank: Bank, evidence: str) -> None:
         async with world.store.write() as tx:
-            by = {"by": "a pass", "reason": f"over: {evidence}", "evidence": evidence}
-            await world.episodes.demote(tx, bank, theirs if bank is other else old, **by)
+            target = theirs if bank is other else old
+            await world.episodes.demote(tx, bank, target, by="a pass", reason="over: Rome", evidence=evidence)
 
     for evidence in (gone, derived, new, "a letter"):
         await demote(world.bank, evidence)

@@ -40,13 +40,15 @@ Taken = TypeVar("Taken", bound=Arguments)
 
 
 def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | None) -> Taken:
-    """Return the arguments.
+    """Return the arguments; null for one that may be left out is as if it were, since many models write all of them.
 
     Raises:
         InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each.
     """
+    optional = {name for name, field in model.model_fields.items() if not field.is_required()}
+    stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
     try:
-        return model.model_validate(dict(given or {}))
+        return model.model_validate(stated)
     except ValidationError as error:
         told = "; ".join(_told(line, model) for line in error.errors(include_url=False))
         raise InvalidRequest(f"{tool}: {told}") from error
