@@ -106,7 +106,7 @@ def refusal(path: str, stream: bool) -> bytes:
         said = {"role": "assistant", "content": None, "refusal": "I cannot say."}
         return json.dumps({**head, "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}).encode()
     deltas = [{"role": "assistant", "content": None, "refusal": ""}, {"refusal": "I cannot "}, {"refusal": "say."}]
-    choices = [{"index": 0, "delta": each, "finish_reason": None} for each in deltas]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": each, "finish_reason": None} for each in deltas]
     choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
     return b"".join(event({**head, "choices": [each]}) for each in choices) + b"data: [DONE]\n\n"
 
