@@ -2,12 +2,13 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
+from circadia.llm.schemas import bare
 
 
 class Arguments(BaseModel):
@@ -68,30 +69,9 @@ def _told(line: Any, model: type[Arguments]) -> str:
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments."""
-    return _bare(model.model_json_schema())
+    return bare(model.model_json_schema())
 
 
 def output_schema(model: type[Answer]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's structured answer."""
-    return _bare(model.model_json_schema(by_alias=True, mode="serialization"))
-
-
-def _bare(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the titles and class descriptions that pydantic adds: each costs its readers tokens."""
-    return {
-        key: _parts(value) if key in ("properties", "$defs") else _within(value)
-        for key, value in schema.items()
-        if key != "title" and not (key == "description" and schema.get("type") == "object")
-    }
-
-
-def _parts(named: dict[str, Any]) -> dict[str, Any]:
-    return {name: _bare(part) for name, part in named.items()}
-
-
-def _within(value: object) -> object:
-    if isinstance(value, dict):
-        return _bare(cast("dict[str, Any]", value))
-    if isinstance(value, list):
-        return [_within(each) for each in cast("list[object]", value)]
-    return value
+    return bare(model.model_json_schema(by_alias=True, mode="serialization"))
