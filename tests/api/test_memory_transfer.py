@@ -139,6 +139,32 @@ async def test_lines_without_id_and_key_are_known_again_by_what_they_say(service
     assert {each["trust"] for each in page["episodes"]} == {"external"}
 
 
+@pytest.mark.spec("MEM-14", "MEM-16")
+async def test_secrets_are_taken_out_of_lines_that_are_of_no_export(service: Service) -> None:
+    secret = "my key is sk-" + "a1B2" * 8
+    lines = [FIRST, said(secret), said(secret, key="k"), said(secret, id="epi_1")]
+    for known in (0, 3):
+        assert (await bring(service, "away", lines)).body["known"] == known
+    page = await service.ok("GET", "/banks/away/episodes")
+    assert [each["text"] for each in page["episodes"]] == ["my key is [redacted: key]"] * 2 + [secret]
+
+
+@pytest.mark.spec("MEM-03", "MEM-16")
+async def test_a_demotion_of_a_copy_rests_on_the_copy_of_what_shows_it(service: Service) -> None:
+    await filled(service)
+    old, new = [each["id"] for each in (await service.ok("GET", "/banks/home/episodes"))["episodes"]]
+    for evidence in (new, "note_1"):
+        await service.ok("POST", f"/banks/home/episodes/{old}/stale", {"evidence": evidence, "reason": "newer"})
+    await bring(service, "away", await export(service, "home"))
+    copy, theirs = (await service.ok("GET", "/banks/away/episodes"))["episodes"]
+    shown = [each["evidence"] for each in copy["stale"]]
+    notes = [each["id"] for each in await export(service, "away") if each["type"] == "note"]
+    assert shown[1:] == [theirs["id"], notes[0]]
+    await service.ok("POST", "/banks/away/forget", {"ids": [theirs["id"]]})
+    left = await service.ok("GET", f"/banks/away/episodes/{copy['id']}")
+    assert [each["evidence"] for each in left["stale"]] == ["later"]
+
+
 @pytest.mark.spec("MEM-16", "MEM-17")
 async def test_a_line_that_cannot_be_taken_is_told_by_its_number_and_nothing_of_the_call_is_written(
     service: Service,

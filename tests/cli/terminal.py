@@ -47,11 +47,18 @@ def refused(result: Result, status: int, *words: str) -> None:
         assert word in result.err
 
 
-async def run(*words: str) -> Result:
-    """Run a command in this process, in a thread with a loop of its own."""
+class Screen(io.StringIO):
+    """Standard output that a person looks at; the environment's COLUMNS say how wide it is."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+async def run(*words: str, watched: bool = False) -> Result:
+    """Run a command in this process, in a thread with a loop of its own; `watched` by a person at a terminal."""
 
     def command() -> Result:
-        out, err = io.StringIO(), io.StringIO()
+        out, err = Screen() if watched else io.StringIO(), io.StringIO()
         status = 0
         with redirect_stdout(out), redirect_stderr(err):
             try:

@@ -1,6 +1,7 @@
 """`circadia memory`: banks, episodes, searches that say why, blocks with their history, contexts, and forgetting."""
 
 import io
+import re
 import sys
 from collections.abc import Callable
 from typing import Any
@@ -102,6 +103,23 @@ async def test_a_bar_is_as_long_as_the_score_beside_the_best_with_a_colour_for_e
     assert len(made.plain) == BAR // 2
     assert [str(span.style) for span in made.spans] == ["green", "cyan"]
     assert bar({}, 1.0).plain == ""
+
+
+async def test_on_a_narrow_terminal_ids_and_texts_are_in_one_piece(
+    operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await memory("create", "narrow")
+    text = "Ann has moved to Porto in the summer."
+    made = await memory("add", "narrow", text, "--speaker", "ann-of-the-long-name", "--session", "s" * 40)
+    monkeypatch.setenv("NO_COLOR", "1")
+    for words in (("search", "narrow", "moved to Porto"), ("show", "narrow")):
+        for columns in ("80", "200"):
+            monkeypatch.setenv("COLUMNS", columns)
+            out = (await run("memory", *words, watched=True)).out
+            lines = re.sub(r"\x1b\[[0-9;]*m", "", out).splitlines()
+            assert max(map(len, lines)) <= int(columns)
+            assert [line for line in lines if made["id"] in line], words
+            assert [line for line in lines if text in line], words
 
 
 async def test_an_episode_is_shown_with_all_that_is_known_of_it(operator: CircadiaProcess) -> None:

@@ -86,6 +86,10 @@ async def test_bad_files_are_told_with_file_and_line(service: Service, home: Pat
         refused(await run("memory", "import", name), 2, name, told)
     (home / "bytes.jsonl").write_bytes(b'{"type":"bank","version":1,"name":"bad"}\n{"type":"episode","text":"\xff"}')
     refused(await run("memory", "import", "bytes.jsonl"), 2, "line 2 is not JSON in UTF-8")
+    (home / "part.json").write_text('[{"id": "1", "memory": "a"}, {"id": "2"}]')
+    refused(await run("memory", "import", "part.json", "--bank", "part"), 2, "entry 2", "what came before is imported")
+    shown = await run("memory", "show", "part", "--json")
+    assert [each["text"] for each in shown.json["episodes"]] == ["a"], shown
     (home / "mem0.json").write_text('[{"id": "1", "memory": "a"}]')
     refused(await run("memory", "import", "mem0.json"), 2, "--bank")
     refused(await run("memory", "import", "nowhere.json"), 2, "nowhere.json")

@@ -94,7 +94,10 @@ async def test_an_episode_is_kept_as_it_was_given_and_found_by_key_and_by_what_w
         assert list(await tx.episodes.identified(OTHER.id, many)) == ["e2"]
         assert await tx.episodes.identified(BANK.id, []) == {}
         assert await tx.episodes.weights(BANK.id, after=0) == {number: 0.3}
+        assert await tx.episodes.demoted(BANK.id) == {one.id: stale}
+        assert await tx.episodes.demoted(OTHER.id) == {}
         await tx.episodes.demote(one.id, ())
+        assert await tx.episodes.demoted(BANK.id) == {}
         assert await tx.episodes.weights(BANK.id, after=1) == {number: 1.0}
         assert await tx.episodes.weights(BANK.id, after=2) == await tx.episodes.weights(OTHER.id, after=0) == {}
         assert [each.demotions for each in await tx.banks.every()] == [2, 0]

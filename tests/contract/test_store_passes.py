@@ -139,6 +139,9 @@ async def test_changes_are_kept_in_order_and_move_by_their_number(store: Store) 
     async with store.read() as tx:
         assert await tx.passes.changes(PassId("p1")) == [published, change("p1", 2)]
         assert await tx.passes.changes(PassId("p1"), state=ChangeState.STAGED) == [change("p1", 2)]
+        assert await tx.passes.changes(PassId("p1"), kind=ChangeKind.FLAG) == []
+        assert await tx.passes.changes(PassId("p1"), kind=change("p1", 2).kind, state=ChangeState.STAGED)
+        assert [await tx.passes.last_change(PassId(each)) for each in ("p1", "p9")] == [2, 0]
         assert await tx.passes.changes_of(team, "human") == [published]
 
 

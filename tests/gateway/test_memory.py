@@ -14,6 +14,7 @@ import pytest
 from circadia.errors import StorageUnavailable
 from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.records.bank import BankPolicy, Capture, Trust
+from circadia.testing.upstream_script import event
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, token_of
 from tests.interaction.live import live
 
@@ -90,6 +91,40 @@ async def test_an_answer_that_broke_off_is_kept_as_such_and_its_retry_as_whole(t
     assert [(each.speaker, each.incomplete) for each in broken] == [("user", False), ("ann", True)]
     assert "It stands in the garden behind the house".startswith(broken[1].text)
     assert texts == [("user", "Where is my bike?"), ("ann", broken[1].text), ("ann", "Where is my bike?")]
+
+
+def refusal(path: str, stream: bool) -> bytes:
+    """Return a provider's answer that refuses."""
+    if path == RESPONSES:
+        part = {"type": "refusal", "refusal": "I cannot say."}
+        output = [{"type": "message", "id": "m", "role": "assistant", "status": "completed", "content": [part]}]
+        whole = {"id": "resp_9", "object": "response", "status": "completed", "model": "m", "output": output}
+        done = {"type": "response.completed", "sequence_number": 0, "response": whole}
+        return event(done, "response.completed") if stream else json.dumps(whole).encode()
+    head = {"id": "c", "model": "m", "created": 1}
+    if not stream:
+        said = {"role": "assistant", "content": None, "refusal": "I cannot say."}
+        return json.dumps({**head, "choices": [{"index": 0, "message": said, "finish_reason": "stop"}]}).encode()
+    deltas = [{"role": "assistant", "content": None, "refusal": ""}, {"refusal": "I cannot "}, {"refusal": "say."}]
+    choices: list[dict[str, Any]] = [{"index": 0, "delta": each, "finish_reason": None} for each in deltas]
+    choices.append({"index": 0, "delta": {}, "finish_reason": "stop"})
+    return b"".join(event({**head, "choices": [each]}) for each in choices) + b"data: [DONE]\n\n"
+
+
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("stream", [False, True])
+@pytest.mark.parametrize("path", [CHAT, RESPONSES])
+async def test_a_refusal_is_the_answer_and_the_conversation_goes_on(tmp_path: Path, path: str, stream: bool) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        kind = "text/event-stream" if stream else "application/json"
+        ann.at.upstream.next(body=refusal(path, stream), headers={"content-type": kind})
+        await ann.say(asking(path, "What is the secret of Nora?", stream=stream), path=path)
+        assert await ann.texts() == [("user", "What is the secret of Nora?"), ("ann", "I cannot say.")]
+        if path == CHAT:
+            told = chat("What is the secret of Nora?", "", "Why not, then?")
+            told["messages"][1] |= {"content": None, "refusal": "I cannot say."}
+            await ann.say(told)
+            assert len({each.session for each in await ann.episodes()}) == 1
 
 
 @pytest.mark.spec("MEM-15")

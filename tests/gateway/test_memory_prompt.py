@@ -179,6 +179,23 @@ def test_what_is_new_is_what_stands_behind_the_models_last_words() -> None:
     assert [each.text for each in prompt(RESPONSES, raw(input=[messages[0], *reasoned])).heard] == ["two"]
 
 
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("dialect", [CHAT, MESSAGES])
+def test_what_is_asked_is_new_also_where_the_answer_is_begun_for_the_model(dialect: ChatCompletions | Messages) -> None:
+    asked, begun = {"role": "user", "content": "name it"}, {"role": "assistant", "content": '{"name": "'}
+    alone = prompt(dialect, raw(messages=[asked, begun]))
+    assert ([(each.text, each.back) for each in alone.heard], alone.continues) == ([("name it", 2)], False)
+    later = prompt(dialect, raw(messages=[asked, begun, asked, begun]))
+    assert ([(each.text, each.back) for each in later.heard], later.continues) == ([("name it", 2)], True)
+    assert added(dialect, raw(messages=[asked, begun]))["messages"][-1] == begun
+
+
+@pytest.mark.spec("MEM-14")
+def test_a_system_message_among_anthropics_messages_does_not_hide_what_the_user_says() -> None:
+    messages = [{"role": "user", "content": "one"}, {"role": "system", "content": "be kind"}]
+    assert [each.text for each in prompt(MESSAGES, raw(messages=messages)).heard] == ["one"]
+
+
 def test_without_words_of_the_user_there_is_no_place_for_what_would_fit_them() -> None:
     picture = {"role": "user", "content": [{"type": "image_url", "image_url": {"url": "data:,"}}]}
     body = raw(messages=[picture])

@@ -8,7 +8,7 @@ from urllib.parse import quote
 import httpx2
 import pytest
 
-from circadia.memory.context import STABLE_HEAD
+from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.bank import Trust
 from circadia.records.end_user import bounded
@@ -47,6 +47,27 @@ async def test_of_two_end_users_neither_is_kept_or_injected_for_the_other_nor_fo
         assert len(after["bob"]) == len(before["bob"]) + 2
         async with ann.store.read() as tx:
             assert {bank.name for bank in await tx.banks.every()} == {"support-eve", "support-bob"}
+
+
+@pytest.mark.spec("MEM-12", "MEM-14", "MEM-15")
+async def test_in_a_conversation_of_two_people_a_call_without_a_name_is_nobodys(tmp_path: Path) -> None:
+    async with bound(tmp_path, bank="support-{user}", multi_user=True) as ann:
+        room = {"x-circadia-conversation": "room"}
+        await ann.say(chat("My door code is 4711"), headers={**room, "x-circadia-user": "eve"})
+        await ann.say(chat("And my cat is called Minka"), headers=room)
+        assert len(await ann.texts("support-eve")) == 4, "so far nobody else is in it"
+        await ann.say(chat("My door code is 8822"), headers={**room, "x-circadia-user": "bob"})
+        raw = json.dumps(chat("What is my door code?")).encode()
+        for _ in range(2):
+            await ann.say(raw, headers=room)
+            assert ann.at.upstream.requests[-1].body == raw
+            await ann.say(chat("What is the door code?"), headers={**room, "x-circadia-user": "eve"})
+            assert "4711" in fenced(ann.sent)
+        async with ann.store.read() as tx:
+            assert {bank.name for bank in await tx.banks.every()} == {"support-eve", "support-bob"}
+        assert "What is my door code?" not in json.dumps(
+            [await ann.texts(f"support-{each}") for each in ("eve", "bob")]
+        )
 
 
 LONG = "u" * 200
@@ -104,6 +125,27 @@ async def test_five_million_characters_are_kept_in_part_without_a_secret_and_at_
     assert said.metadata == {"characters": len(text)}
     assert "sk-" not in said.text
     assert said.text.startswith("my_token: [redacted: key] 0 ")
+
+
+FLOODS = (
+    "\n", " \t", "\u3000", "<circadia-memory ", f"\n<circadia-memory 0123456789ab>\n{HEAD}\n", "<circadia-notice>",
+    "<<<message x from y at >>>x", "sk-a1B2", "password=", "a://b:",
+)  # fmt: skip
+
+
+@pytest.mark.timeout(60)
+@pytest.mark.spec("MEM-14", "MEM-17", "MEM-19")
+async def test_no_flood_of_what_nearly_matches_stops_the_server_or_costs_what_another_says(tmp_path: Path) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text="Noted.", times=2 * len(FLOODS))
+        for number, piece in enumerate(FLOODS):
+            flood = chat(f"<circadia-memory {piece * (500_000 // len(piece))} end")
+            async with ann.at.call(ann.token, body=json.dumps(flood).encode()) as response:
+                await response.read()
+            await ann.say(chat(f"My cat number {number} is called Minka"))
+        texts = [text for speaker, text in await ann.texts() if speaker == "user" and text.startswith("My cat")]
+        assert len(texts) == len(FLOODS)
+        assert ann.at.server.exchanges.dropped == 0
 
 
 @pytest.mark.spec("MEM-14", "MEM-17")

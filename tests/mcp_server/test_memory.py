@@ -51,6 +51,23 @@ async def test_what_an_agent_remembers_it_recalls_at_once_as_data(tmp_path: Path
             assert hit["trust"] == "external"
 
 
+@pytest.mark.spec("MEM-14")
+async def test_secrets_are_taken_out_of_what_an_agent_writes(tmp_path: Path) -> None:
+    key, gone = "sk-" + "a1B2" * 8, "[redacted: key]"
+    async with stand(tmp_path) as at:
+        await at.agent("ann", policy={"bank": "own"})
+        kept = f"a person's {key} on purpose"
+        await at.bank("own", hot_edits=True, human=kept)
+        async with at.client("ann") as ann:
+            first = await did(ann, "remember", text=f"use {key}", key="k")
+            assert await did(ann, "remember", text=f"use {key}", key="k") == {**first, "new": False}
+            assert await texts(ann, "use") == [f"use {gone}"]
+            made = await did(ann, "memory_insert", label="human", text=f"one {key}")
+            assert made["value"] == f"{kept}\none {gone}", "what a person has written down stays"
+            made = await did(ann, "memory_replace", label="human", old=kept, new=f"two {key}")
+            assert made["value"] == f"two {gone}\none {gone}"
+
+
 @pytest.mark.spec("MEM-05")
 async def test_a_recall_keeps_to_its_filters(tmp_path: Path) -> None:
     async with stand(tmp_path) as at:

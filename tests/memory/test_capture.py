@@ -96,6 +96,15 @@ async def test_an_overlong_text_is_cut_and_says_how_long_it_was(world: World) ->
     assert made.metadata == {"characters": 150_000}
 
 
+@pytest.mark.spec("MEM-14", "MEM-17")
+async def test_of_a_long_text_that_is_a_secret_nothing_or_little_is_left_and_the_rest_is_kept(world: World) -> None:
+    secret, blank = "sk-" + "a1B2" * 50_000, "\n" * 200_000 + "end"
+    made = await kept(world, said(world, secret), said(world, blank, key="b"), said(world, "Tea is nice"))
+    assert [each.text for each in made] == ["Tea is nice"]
+    made = await kept(world, said(world, "x" * 50_000 + f" {secret}", key="c"))
+    assert made[-1].text == ("x" * 50_000 + " [redacted: key]")[:-5_000]
+
+
 @pytest.mark.spec("MEM-18", "MEM-14")
 async def test_the_policy_of_the_bank_decides_and_what_it_leaves_out_is_counted(world: World) -> None:
     tool = said(world, "look(where)", tool=True, key="t")

@@ -61,6 +61,29 @@ async def test_all_that_rests_on_an_episode_goes_in_every_version_and_nothing_el
 
 
 @pytest.mark.spec("MEM-03")
+async def test_demotions_by_what_is_forgotten_are_taken_back_with_what_their_reasons_say(world: World) -> None:
+    other = await world.add_bank("bob")
+    old, gone, new = [(await world.remember(text)).episode.id for text in ("in Porto", "in Rome", "in Lund")]
+    theirs = (await world.remember("in Oslo", bank=other)).episode.id
+    derived = await world.note("moved to Rome", [gone])
+
+    async def demote(bank: Bank, evidence: str) -> None:
+        async with world.store.write() as tx:
+            target = theirs if bank is other else old
+            await world.episodes.demote(tx, bank, target, by="a pass", reason="over: Rome", evidence=evidence)
+
+    for evidence in (gone, derived, new, "a letter"):
+        await demote(world.bank, evidence)
+    await demote(other, gone)
+    await forgotten(world, [gone])
+    left, ours = [(await all_there_is(world, each))["episodes"] for each in (other, world.bank)]
+    assert [[stale.evidence for stale in each.stale] for each in ours] == [[new, "a letter"], []]
+    assert [stale.evidence for each in left for stale in each.stale] == [gone], "another bank is left as it is"
+    hits = [each for each in await world.find("Porto") if each.item.id == old]
+    assert hits[0].scored.parts["weight"] == pytest.approx(0.09), "the index has heard of it"
+
+
+@pytest.mark.spec("MEM-03")
 async def test_what_remains_of_a_block_is_forgotten_later_too(world: World) -> None:
     ids = [(await world.remember(f"fact {at}")).episode.id for at in range(4)]
     value = "zero one two three"

@@ -5,6 +5,7 @@ import threading
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -308,3 +309,26 @@ async def test_a_bank_that_was_deleted_and_made_again_starts_empty(world: World)
 
 def _new(text: str) -> NewEpisode:
     return NewEpisode(text=text, speaker="Ann", trust=Trust.PERSON)
+
+
+async def test_looks_of_one_transaction_find_what_each_finds_and_read_what_is_new_once(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for text in ("the cat sat down", "a dog ran off", "the cat and the dog"):
+        await world.remember(text)
+    asked = [Question(terms=asked_terms(each), explained=False) for each in ("cat", "dog", "nothing of it")]
+    async with world.store.read() as tx:
+        bank = await tx.banks.get(world.bank.id)
+        assert bank is not None
+        alone = [(await world.retrieval.look(tx, bank, each)).scored for each in asked]
+        await world.remember("another cat")  # later than the transaction
+        read, news = list[object](), type(tx.banks).news
+
+        async def counted(self: Any, *args: Any, **more: Any) -> Any:
+            read.append(args)
+            return await news(self, *args, **more)
+
+        monkeypatch.setattr(type(tx.banks), "news", counted)
+        assert [each async for each in world.retrieval.looks(tx, bank, asked)] == alone
+    assert len(read) == 1
+    assert [len(each) for each in alone] == [2, 2, 0]

@@ -49,7 +49,7 @@ AWAITED: Final = 10_000
 """Answers from the background whose conversation is remembered, about 300 bytes each."""
 _BATCH: Final = 16
 """Exchanges in one transaction: a few milliseconds of the event loop."""
-_FROM_AGENTS: Final = re.compile(r"^<<<message \S+ from .* at .*>>>$", re.M)
+_FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 """Marks of messages that Circadia delivers in the prompt of a pulse; who writes them himself is trusted less for it."""
 
 

@@ -26,6 +26,8 @@ from circadia.stores.base import Store
 
 REMEMBERED = 20_000
 """Conversations that are found by their messages, about 1 KB each; an older one is found by its name only."""
+SEVERAL: Final = ""
+"""The end user of a conversation that more than one have named: a call in it that names none is nobody's."""
 
 
 @per_call
@@ -140,7 +142,7 @@ class Turns:
         if found is None:
             key = name or continued or self._ids.new("cnv")
             found = Conversation(id=ConversationId(key), agent_id=agent.id, at=self._clock.now())
-        if end_user and end_user != found.end_user:
+        if end_user or found.end_user == SEVERAL:
             found = replace(found, end_user=end_user)
         # Whoever repeats the words of another's conversation must not be taken for that other.
         user = found.end_user if end_user or name or request.conversation else None
@@ -161,7 +163,7 @@ class Turns:
         moved = Conversation(
             id=latest.id,
             agent_id=latest.agent_id,
-            end_user=turn.conversation.end_user or latest.end_user,
+            end_user=_whose(latest.end_user, turn.conversation.end_user),
             turns=latest.turns + int(turn.counted),
             version=latest.version + 1,
             head=heads[0] if heads else "",
@@ -183,7 +185,7 @@ class Turns:
             known = self._by_head.get((agent.id, head))
             if known is not None:
                 found = self._by_id[(agent.id, known)]
-                others = end_user and found.end_user and found.end_user != end_user
+                others = end_user and found.end_user is not None and found.end_user != end_user
                 return None if others and not request.conversation else found
         return None
 
@@ -202,3 +204,8 @@ class Turns:
         for head in self._heads.pop(key, ()):
             if self._by_head.get((key[0], head)) == key[1]:
                 del self._by_head[(key[0], head)]
+
+
+def _whose(before: str | None, now: str | None) -> str | None:
+    """Return whose conversation it is after a call of one of them, or of somebody without a name."""
+    return SEVERAL if before is not None and now is not None and before != now else before if now is None else now

@@ -10,6 +10,7 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import EpisodeId
 from circadia.memory.episodes import is_text
+from circadia.memory.redaction import redacted
 from circadia.records.bank import Bank
 from circadia.records.block import Block, Span
 from circadia.records.event import Event, EventType
@@ -74,7 +75,7 @@ class Blocks:
         self._clock = clock
 
     async def write(self, tx: Tx, bank: Bank, label: str, edit: Edit, *, writer: Writer, by: str) -> Block:
-        """Make a version, the first one too.
+        """Make a version, the first one too; without the secrets that a writer who is no person brings in.
 
         Raises:
             Conflict: somebody has written meanwhile; nothing is changed. Forbidden: the writer may not.
@@ -86,6 +87,8 @@ class Blocks:
         _require_version(label, found, edit.expected_version)
         _require_writer(bank, label, latest, edit, writer)  # what a person has set outlives a deletion
         value = edit.value if edit.value is not None else found.value if found else ""
+        if writer is not Writer.PERSON and edit.spans is None:
+            value = _without_secrets(value, found.value if found else "")
         limit = _or(edit.limit, latest.limit if latest else LIMIT)
         _require_fit(label, value, limit, edit.spans)
         _require_text(value=value, description=edit.description, why=edit.why)
@@ -302,6 +305,14 @@ def _before(history: Sequence[Block]) -> Block | None:
     while at is not None and _shown(at) == _shown(history[-1]):
         at = None if at.parent is None else versions.get(at.parent)
     return at
+
+
+def _without_secrets(value: str, before: str) -> str:
+    """Return a value without the secrets that came in with it; what a person has written down on purpose stays."""
+    if redacted(before) == before:
+        return redacted(value)
+    kept = set(before.split("\n"))
+    return "\n".join(line if line in kept else redacted(line) for line in value.split("\n"))
 
 
 def _or(value: T | None, other: T) -> T:

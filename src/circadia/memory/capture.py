@@ -26,7 +26,7 @@ _BETWEEN: Final = 50
 """Episodes, the newest, in which what was said meanwhile is looked for."""
 _MARGIN: Final = 10_000
 """Characters that are read beyond those that are kept, for what is taken out of them."""
-_NOTICE: Final = re.compile(r"\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
+_NOTICE: Final = re.compile(r"(?<!\s)\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -85,6 +85,7 @@ class _Wanted(NamedTuple):
     said: Utterance
     under: _UnderWay
     text: str
+    """What is kept of it."""
     score: float
     keys: Sequence[str]
     """The key to write it under, and others that it may be there under."""
@@ -123,7 +124,7 @@ class Capturing:
 
     async def _take(self, tx: Tx, bank: Bank, said: Utterance, under: _UnderWay, takes: list[_Wanted]) -> None:
         """Add it to what the bank takes, or count why not."""
-        text = _clean(said.text[: MAX_CHARACTERS + _MARGIN])
+        text = _kept(said.text)
         score = importance(text)
         skipped = _why_not(bank, text, score)
         if skipped is not None:
@@ -145,14 +146,11 @@ class Capturing:
             if key is None:
                 continue
             now = self._clock.now()
-            # What is taken out moves up what follows; at the end may stand half of a secret, which no pattern finds.
-            whole = len(said.text)
-            cut = text[: min(MAX_CHARACTERS, len(text) - _MARGIN // 2)] if whole > MAX_CHARACTERS + _MARGIN else text
-            cut = cut[:MAX_CHARACTERS]
             episode = NewEpisode(
-                text=cut, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
+                text=text, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
                 kind=_kind(said), session=_name(under.session) or None,
-                importance=each.score, metadata={} if cut == text else {"characters": whole},
+                importance=each.score,
+                metadata={"characters": len(said.text)} if len(said.text) > MAX_CHARACTERS else {},
                 incomplete=said.incomplete, key=key,
             )  # fmt: skip
             under.written.append((await self._episodes.bring(tx, bank, episode)).id)
@@ -203,6 +201,15 @@ def _kind(said: Utterance) -> EpisodeKind:
     if said.tool:
         return EpisodeKind.TOOL
     return EpisodeKind.READY if said.ready else EpisodeKind.TURN
+
+
+def _kept(said: str) -> str:
+    """Return what may be written of a text, and is not too long for an episode."""
+    text = _clean(said[: MAX_CHARACTERS + _MARGIN])
+    if len(said) > MAX_CHARACTERS + _MARGIN:
+        # What is taken out moves up what follows; at the end may stand half of a secret, which no pattern finds.
+        text = text[: -_MARGIN // 2]
+    return text[:MAX_CHARACTERS].strip()
 
 
 def _clean(text: str) -> str:

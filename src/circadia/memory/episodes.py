@@ -12,6 +12,7 @@ import orjson
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId, IdSource
+from circadia.memory.redaction import redacted
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.episode import Episode, EpisodeKind, Stale
@@ -81,6 +82,8 @@ class Episodes:
     async def remember(self, tx: Tx, bank: Bank, new: NewEpisode) -> Remembered:
         """Append an episode, or return the one of the same key, or of the same speaker and text a short time ago.
 
+        What looks like a secret is taken out, but of what a person has written down.
+
         Raises:
             InvalidRequest: no text, a time in the future, an importance that is no number from 0 to 1, a kind that only
                 Circadia itself gives.
@@ -89,6 +92,8 @@ class Episodes:
         now = self._clock.now()
         if new.kind is EpisodeKind.READY:
             raise InvalidRequest("kind 'ready' is given where ready answers are served; use another kind")
+        if new.trust is not Trust.PERSON:
+            new = replace(new, text=redacted(new.text))
         _require_sound(new, now)
         digest = _digest(new)
         found = await self._again(tx, bank, new, digest, now)

@@ -29,7 +29,8 @@ class Forgotten:
 async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = False) -> Forgotten:
     """Delete these episodes of the bank, notes that rest on them, and what rests on them in any version of a block.
 
-    All questions and answers that are kept for the bank go, too, whether an episode is found or not.
+    Demotions of other episodes by them, or by such a note, are taken back. All questions and answers that are kept for
+    the bank go, too, whether an episode is found or not.
 
     An id may also be a note's, which goes alone. `dry_run` only counts what would go.
     """
@@ -61,8 +62,18 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         for part in parts:
             await tx.episodes.remove(part)
             await asyncio.sleep(0)
+        await _lift(tx, bank, gone | notes)
         await tx.passes.blank(bank.id, gone | notes)
     return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
+
+
+async def _lift(tx: Tx, bank: Bank, gone: Collection[str]) -> None:
+    """Take back demotions whose evidence is gone: they rest on it, and their reasons tell what it said."""
+    for episode_id, stale in (await tx.episodes.demoted(bank.id)).items():
+        kept = [each for each in stale if each.evidence not in gone]
+        if len(kept) < len(stale):
+            await tx.episodes.demote(episode_id, kept)
+            await asyncio.sleep(0)
 
 
 def _parts(ids: Sequence[str]) -> Iterator[Sequence[str]]:

@@ -379,7 +379,7 @@ class Index:
 
     def _is(self, name: str, values: Collection[str]) -> Array:
         codes = [self._codes.get(name, {}).get(value, _NONE - 1) for value in values]
-        return np.isin(self._of(name), codes)
+        return self._of(name) == codes[0] if len(codes) == 1 else np.isin(self._of(name), codes)
 
     def _of(self, name: str) -> Array:
         return self._columns[name].values

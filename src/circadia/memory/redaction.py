@@ -13,12 +13,16 @@ from typing import Final
 _KEYS: Final = "|".join(
     (
         r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter
-        r"(?:gsk|hf|npm|dop_v1|glsa|lin_api)_[A-Za-z0-9_]{24,}",
-        r"xai-[A-Za-z0-9]{24,}",
+        # By the word that their makers put before; what follows has no word of its own.
+        r"(?:gsk|hf|npm|fw|r8|ntn|secret|figd|shp(?:at|ca|pa|ss)|sb[ap]|sb_secret|sntry[su]|dckr_[op]at|gl(?:c|sa)|do[opr]_v1"
+        r"|lin_(?:api|oauth)|tgp_v1|lsv2_(?:pt|sk)|pscale_(?:tkn|pw|oauth))_[A-Za-z0-9]{20,}(?:[_-][A-Za-z0-9]{1,99}){0,9}",
+        r"(?:xai|pplx|csk|tvly(?:-[a-z]{3,4})?)-[A-Za-z0-9]{24,}",
+        r"(?:GOCSPX|NRAK|PMAK|nvapi|sq0[a-z]{3})-[A-Za-z0-9_-]{22,}",
+        r"(?:hv[bsr]|dp\.(?:st|ct|pt|sa|scim|audit)(?:\.[a-z0-9_-]{2,35})?)\.[A-Za-z0-9_-]{24,}",  # Vault, Doppler
         r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",  # AWS
         r"gh[pousr]_[A-Za-z0-9]{30,}",
         r"github_pat_[A-Za-z0-9_]{30,}",
-        r"glpat-[A-Za-z0-9_-]{20,}",
+        r"(?:gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-|GR1348941)[A-Za-z0-9_-]{20,}",  # GitLab
         r"(?:xox[abeprs]|xapp)-[A-Za-z0-9-]{10,}",  # Slack
         r"AIza[A-Za-z0-9_-]{35}",  # Google
         r"ya29\.[A-Za-z0-9_-]{20,}",
@@ -26,13 +30,33 @@ _KEYS: Final = "|".join(
         r"whsec_[A-Za-z0-9]{16,}",
         r"pypi-[A-Za-z0-9_-]{50,}",
         r"SG\.[A-Za-z0-9_-]{16,}\.[A-Za-z0-9_-]{16,}",  # SendGrid
+        r"AT(?:ATT|CTT|BB)[A-Za-z0-9_=-]{28,}",  # Atlassian
+        r"EAA[A-Za-z0-9]{60,}",  # Meta
+        r"(?:dapi|SK|key-)[0-9a-f]{32}",  # Databricks, Twilio, Mailgun
+        r"AGE-SECRET-KEY-1[A-Z0-9]{50,}",
+        r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}",  # Terraform
+        r"\d{8,10}:AA[A-Za-z0-9_-]{32,}",  # Telegram
         r"circadia-[a-z]{1,20}-[A-Za-z0-9_-]{40,}",
     )
 )
-_NAMES: Final = (
-    r"pass(?:word|wd|phrase|code)|pwd|secret|api[_-]?key|(?:access|secret|private|account|encryption)[_-]?key"
-    r"|(?<=[a-z])[_-]token"
+_ABROAD: Final = (
+    "passwort|kennwort|mot de passe|contrase\u00f1a|contrasena|senha|wachtwoord|l\u00f6senord"
+    "|adgangskode|has\u0142o|heslo|salasana|\u015fifre|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc"
+    "|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638"
 )
+"""What a password is called in German, French, Spanish, Portuguese, Dutch, Swedish, Danish, Polish, Czech, Finnish,
+Turkish, Russian, Chinese, Japanese and Korean."""
+_NAMES: Final = (
+    r"pass(?:word|wd|phrase|code)|pwd|secret|api[_-]?key"
+    r"|(?:access|secret|private|account|encryption)[_-]?key|(?<=[a-z])[_-]token"
+)
+_SAID: Final = r"\s{1,3}(?:is|was)\s{1,3}"
+_SAID_ABROAD: Final = (
+    "\\s{1,3}(?:ist|lautet|est|es|\u00e9|\u00e4r|er|to|on|je)\\s{1,3}"
+    "|\\s?(?:\u2014|\u044d\u0442\u043e|\u662f|\u306f|\ub294)\\s?"
+)
+_MARKS: Final = r"[\"'`*\\]{0,4}"
+"""What stands around names and values: quotes, also within quotes, and what sets them in bold or as code."""
 _VALUE: Final = r"""(?!\[redacted)(?:"[^"\n]{3,}"|'[^'\n]{3,}'|[^\s"',;(){}\[\]]{4,})"""
 
 
@@ -42,20 +66,57 @@ def _card(match: re.Match[str]) -> str:
     return "[redacted: card number]" if sum(doubled) % 10 == 0 else match[0]  # Luhn: ISO/IEC 7812-1, annex B
 
 
+def _written(names: str) -> re.Pattern[str]:
+    """Return what finds `name: value` and its like."""
+    return re.compile(
+        rf"((?:{names})[\w-]{{0,20}}{_MARKS}\s{{0,3}}(?::=|=>|[:=\uff1a])(?:[*`\\]{{1,3}}(?=\s))?\s{{0,3}}"
+        rf"[*`\\]{{0,3}}){_VALUE}",
+        re.I,
+    )
+
+
+def _told(names: str, said: str) -> re.Pattern[str]:
+    """Return what finds `name is value`, where the value has a digit or a sign."""
+    return re.compile(
+        rf"((?:{names})(?:{said}))(?=\S{{0,60}}[\d!#$%&*?@^_])(?!\[redacted)\S{{3,}}",
+        re.I,
+    )
+
+
 _ALIKE: Final = str.maketrans("\u017f\u0130\u0131\u212a", "siik")
 """What a pattern that ignores case takes for an ASCII letter, beside its capital."""
-_PATTERNS: Final[Sequence[tuple[Sequence[str], re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = (
+_LONG: Final = re.compile(r"[A-Za-z0-9_.:-]{15}")
+"""What each key of `_KEYS` has, and few other texts: to look for it takes a tenth of what it takes to look for them."""
+_PATTERNS: Final[
+    Sequence[tuple[Sequence[str] | re.Pattern[str], re.Pattern[str], str | Callable[[re.Match[str]], str]]]
+] = (
     (
         ("-----begin ",),
-        re.compile(r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY-----.*?(?:-----END [A-Z ]{0,40}PRIVATE KEY-----|\Z)", re.S),
+        re.compile(
+            r"-----BEGIN [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+            r".*?(?:-----END [A-Z ]{0,40}PRIVATE KEY(?: BLOCK)?-----|\Z)",
+            re.S,
+        ),
         "[redacted: private key]",
     ),
     (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[redacted: token]"),
-    ((), re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
+    (_LONG, re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
+    (
+        ("hooks",),
+        re.compile(
+            r"(hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/\d{5,25}/)[A-Za-z0-9/_-]{20,}", re.I
+        ),
+        r"\1[redacted: key]",
+    ),
     (
         ("://",),
-        re.compile(r"(?<=[a-z0-9+.-])(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I),
+        re.compile(r"(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I),
         r"\1[redacted: password]@",
+    ),
+    (
+        ("sig", "token", "auth"),
+        re.compile(r"([?&](?:x-(?:amz|goog)-)?(?:sig|signature|security-token|token|auth)=)[^\s&#\"'<>]{16,}", re.I),
+        r"\1[redacted: token]",
     ),
     (
         ("bearer",),
@@ -64,23 +125,55 @@ _PATTERNS: Final[Sequence[tuple[Sequence[str], re.Pattern[str], str | Callable[[
     ),
     (
         ("authorization",),
-        re.compile(r"(authorization\"?\s{0,3}:\s{0,3}\"?basic\s{1,3})[A-Za-z0-9+/=]{8,}", re.I),
+        re.compile(
+            rf"(authorization{_MARKS}\s{{0,3}}[:=]\s{{0,3}}{_MARKS}(?:(?:basic|token|ssws|api-?key)\s{{1,3}}"
+            r"|(?=\S{0,60}\d)(?=\S{16})))[A-Za-z0-9._~+/=-]{8,}",
+            re.I,
+        ),
         r"\1[redacted: token]",
     ),
     (
-        ("pass", "pwd", "secret", "key", "token"),
-        re.compile(rf"((?:{_NAMES})[\w-]{{0,20}}[\"']?\s{{0,3}}(?::=|=>|[:=])\s{{0,3}}){_VALUE}", re.I),
-        r"\1[redacted: secret]",
-    ),
-    (
-        ("pass", "pwd", "pin"),
+        ("token",),
         re.compile(
-            r"(\b(?:password|passphrase|passcode|pin|pwd)\s{1,3}(?:is|was)\s{1,3})(?=\S{0,60}[\d!#$%&*?@^_])(?!\[redacted)\S{3,}",
+            rf"(\btoken{_MARKS}\s{{0,3}}[:=]\s{{0,3}}{_MARKS})(?=\S{{0,60}}\d)(?=\S{{0,60}}[a-z])[\w.~+/=-]{{20,}}",
             re.I,
         ),
+        r"\1[redacted: token]",
+    ),
+    (
+        ("cookie",),
+        re.compile(rf"(\bcookie{_MARKS}\s{{0,3}}:\s{{0,3}}{_MARKS})(?=[\w.-]{{1,60}}=)[^\r\n\"'`]{{8,}}", re.I),
+        r"\1[redacted: cookie]",
+    ),
+    (("pass", "pwd", "secret", "key", "token"), _written(_NAMES), r"\1[redacted: secret]"),
+    (_ABROAD.split("|"), _written(_ABROAD), r"\1[redacted: secret]"),
+    (
+        ("</",),
+        re.compile(rf"(<[\w.:-]{{0,30}}(?:{_NAMES}|token)>)(?!\[redacted)[^<>\s]{{3,200}}(?=</)", re.I),
         r"\1[redacted: secret]",
     ),
-    ((), re.compile(r"(?<![\d.])[3-6](?:[ -]?\d){12,18}(?![\d.]?\d)"), _card),
+    (("pass", "pwd", "pin"), _told(r"\b(?:password|passphrase|passcode|pin|pwd)", _SAID), r"\1[redacted: secret]"),
+    (_ABROAD.split("|"), _told(_ABROAD, _SAID_ABROAD), r"\1[redacted: secret]"),
+    (("pin",), re.compile(r"(\bpin(?:[ -]?code)?\s{0,3}[:=]\s{0,3})\d{4,8}\b", re.I), r"\1[redacted: secret]"),
+    (
+        ("curl",),
+        re.compile(
+            r"(\bcurl\b[^\n]{0,300}?\s(?:-u|--user)[ =]?[\"']?[^\s:\"']{1,100}:)(?!\[redacted)[^\s\"']{1,200}", re.I
+        ),
+        r"\1[redacted: password]",
+    ),
+    (
+        ("login",),
+        re.compile(
+            r"(\blogin\s{1,3}\S{1,100}\s{1,3}password\s{1,3})(?=\S{0,60}[\d!#$%&*?@^_])(?!\[redacted)\S{3,}", re.I
+        ),
+        r"\1[redacted: password]",
+    ),
+    (
+        (),
+        re.compile(r"[3-6](?<![\d.][3-6])(?:(?:[ \u00a0\u2009\u202f-]?\d){12,18}|\d{3}(?:\.\d{4}){3})(?![\d.]?\d)"),
+        _card,
+    ),
 )
 """Signs of which any text with such a secret has one, in small letters, its pattern, and what stands in its place.
 
@@ -92,7 +185,7 @@ def redacted(text: str) -> str:
     """Return the text with `[redacted: kind]` in place of each secret that a pattern finds."""
     small = _small(text)
     for signs, pattern, instead in _PATTERNS:
-        if not signs or any(sign in small for sign in signs):
+        if signs.search(text) if isinstance(signs, re.Pattern) else not signs or any(sign in small for sign in signs):
             now = pattern.sub(instead, text)
             if now != text:
                 text, small = now, _small(now)

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -157,6 +157,14 @@ class Retrieval:
         seen = await self._seen(tx, bank, question if ready is None else None)
         return seen if ready is None else replace(seen, scored=ready)
 
+    async def looks(self, tx: Tx, bank: Bank, questions: Iterable[Question]) -> AsyncIterator[Sequence[Scored]]:
+        """Yield what each of these finds as `look` does, in one reading transaction: what is new is read once."""
+        seen: _Held | None = None
+        for question in questions:
+            held = self._of(bank)
+            scored, seen = (await self._seen(tx, bank, question, fresh=held is seen)).scored, held
+            yield scored
+
     async def stamp(self, tx: Tx, bank: Bank) -> str | None:
         """Return the state of the bank that searches see now; none if it cannot be told yet."""
         embedders = self._questions.embedders()
@@ -209,11 +217,13 @@ class Retrieval:
         held = self._held.get(bank.id)
         return held is None or held.generation != bank.generation or not len(held.index)
 
-    async def _seen(self, tx: Tx, bank: Bank, question: Question | None) -> Seen:
+    async def _seen(self, tx: Tx, bank: Bank, question: Question | None, *, fresh: bool = False) -> Seen:
+        """Return what a look shows; if the index is `fresh` it has all that the transaction sees."""
         held = self._of(bank)
         scored: Sequence[Scored] = ()
         async with held.lock:
-            if held.generation == bank.generation:  # else the transaction is older and shows what is gone by now
+            # If the bank has another generation the transaction is older and shows what is gone by now.
+            if held.generation == bank.generation and not fresh:
                 await self._keep_up(tx, bank, held, searched=question is not None)
             if question is not None:
                 apart = len(held.index) > APART

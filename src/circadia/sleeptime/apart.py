@@ -110,8 +110,15 @@ class _LookThere:
         self._here = here
         self._look = look
 
+    @property
+    def known(self) -> Mapping[EpisodeId, Episode]:
+        return self._look.known
+
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        return await self._here.done(self._look.episodes(ids)) if ids else {}
+        known = self.known
+        if all(each in known for each in ids):
+            return {each: known[each] for each in ids}
+        return await self._here.done(self._look.episodes(ids))
 
     async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         return await self._here.done(self._look.about(texts, before=before, limit=limit)) if texts else []

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta, timezone, tzinfo
+from functools import lru_cache
 from itertools import islice
 from typing import Final
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
@@ -31,6 +32,8 @@ READ: Final = 20_000
 """Characters of a text that are looked at."""
 MOST: Final = 200
 """Dates of one kind in a text that are looked at."""
+REMEMBERED: Final = 2_000
+"""Texts of which is remembered what they tell: several operations of a page ask the same."""
 LONGEST_AGO: Final = 100
 """Years, months, weeks or days that are counted from a message at most."""
 
@@ -123,8 +126,12 @@ def relative(text: str, at: datetime) -> Sequence[Told]:
 
     `at` is in the zone of whoever said it. Those that have the date beside them already are left out.
     """
+    return _relative(text[:READ], at.date())
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _relative(text: str, today: date) -> Sequence[Told]:
     found: list[Told] = []
-    text = text[:READ]
     lower = text.lower()
     for needed, pattern, resolve in _RULES:
         if not any(map(lower.__contains__, needed)):
@@ -133,12 +140,12 @@ def relative(text: str, at: datetime) -> Sequence[Told]:
             if _quoted(text, match) or _BESIDE.match(text, match.end()):
                 continue
             try:
-                days = resolve(text, match, at.date())
+                days = resolve(text, match, today)
             except (ValueError, OverflowError):  # no such day, or outside of the calendar
                 continue
             if days is not None:
                 found.append(Told(start=match.start(), end=match.end(), first=days[0], last=days[1]))
-    return list(_apart(found))
+    return tuple(_apart(found))
 
 
 Days = tuple[date, date] | None

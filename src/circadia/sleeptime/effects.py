@@ -19,12 +19,12 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError, Conflict
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.blocks import Edit, Writer
-from circadia.memory.terms import stored_terms
 from circadia.memory.tier import Memory
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Span
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime import standing
 from circadia.sleeptime.merge import merged
 from circadia.sleeptime.rules import resting_on
 from circadia.stores.base import Tx
@@ -127,7 +127,7 @@ class Effects:
             id=NoteId(str(after["id"])), number=0, bank_id=bank.id, kind=NoteKind(str(after["kind"])),
             text=str(after["text"]), evidence=evidence, trust=Trust(str(after["trust"])), at=at,
             importance=cast("float | None", after.get("importance")), pass_id=change.pass_id,
-            operation=change.operation, created_at=self._clock.now(), terms=stored_terms(str(after["text"])),
+            operation=change.operation, created_at=self._clock.now(), terms=standing.terms(str(after["text"])),
         )  # fmt: skip
         footing.there.add(note.id)
         footing.new[note.id] = note

@@ -35,6 +35,8 @@ REMEMBERED: Final = 1_000
 _ADDRESS: Final = re.compile(
     r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|[\w.+-]+@[\w-]+\.[\w.-]+|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}/[^\s<>\"'()]*"
 )
+_SIGNS: Final = ("/", "@", "www.")
+"""Any address has one."""
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*['’]?")
 _BEGINS: Final = re.compile(r"(?:[.!?…]['\"”’)]*\s|\n)[\s>*•\"'“‘(\[-]*$")
 _NOTHING: Final = re.compile(r"[\s>*•\"'“‘(\[-]*")
@@ -160,7 +162,7 @@ def ungrounded(text: str, known: Sources) -> str:
 def _strange(text: str, known: Sources) -> Iterator[str]:
     """Return the claims of a text that are in no source: each kind is looked for in what the ones before leave."""
     rest = text
-    for match in _ADDRESS.finditer(text):
+    for match in _ADDRESS.finditer(text) if any(each in text for each in _SIGNS) else ():
         rest = _without(rest, match.start(), match.end())
         if _plain(match[0]).rstrip(".,;:!?/") not in known.text:
             yield match[0].rstrip(".,;:!?")
@@ -196,6 +198,8 @@ def _names(text: str, known: Sources) -> Iterator[str]:
     german = _german(text)
     for match in _TOKEN.finditer(text):
         token = match[0]
+        if token.isalpha() and token.islower() and not german:
+            continue  # as the two below, but at once: most words are no names
         mixed = _DIGIT.search(token, 1) is not None and not token[0].isdigit()
         if not mixed and (german or token.lower() == token):
             continue

@@ -26,6 +26,11 @@ T = TypeVar("T", bound=BaseModel)
 class Look(Protocol):
     """Reads what a view does not hold: what notes rest on. Episodes never change, so a replay reads the same."""
 
+    @property
+    def known(self) -> Mapping[EpisodeId, Episode]:
+        """Return what was read for the page already, and the page itself: nobody has to wait for it."""
+        ...
+
     async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return these episodes of the bank, of those that are there."""
         ...

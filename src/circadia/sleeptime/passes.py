@@ -6,9 +6,8 @@ A run keeps nothing in memory that matters: killed, pre-empted or taken over, it
 stands, and what was asked of the model for the page that was cut short is found in the journal (`ask.py`).
 """
 
-import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
@@ -17,22 +16,19 @@ from opentelemetry.trace import Span
 
 from circadia.clock import Clock
 from circadia.errors import Conflict, StorageUnavailable
-from circadia.ids import EpisodeId
 from circadia.llm.mind import Mind, Prompt, Unusable
-from circadia.memory.question import Question, Scored
 from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import asked_terms, words
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.change import Change
 from circadia.records.episode import Episode
-from circadia.records.index_entry import Layer
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.apart import Apart
 from circadia.sleeptime.ask import Asking, OverBudget, Yielded
 from circadia.sleeptime.effects import BY
+from circadia.sleeptime.looking import Looking
 from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, View
 from circadia.sleeptime.operations.dedupe import repeated
@@ -45,10 +41,6 @@ _logger = logging.getLogger(__name__)
 
 PAGE: Final = 500
 """Episodes that are read and published together."""
-BEYOND: Final = 4
-"""How many times more is searched for than is wanted, since what is found may be new."""
-
-
 NOT_DONE: Final = ("refused", "staged", FULL)
 """Counts of a pass that change nothing."""
 KEPT_UP: Final = ("vectors", "views", "answers", "answers_dropped", "answers_judged")
@@ -217,7 +209,7 @@ class Running:
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
             raise _Away(self._silent)
-        wrong = await self._judged(bank, view.proposed)
+        wrong = await self._judged(view)
         async with self._store.write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
@@ -228,12 +220,11 @@ class Running:
             done = Page(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
             return await self._publisher.publish(tx, run, bank, view.proposed, done, wrong)
 
-    async def _judged(self, bank: Bank, changes: Sequence[Change]) -> Sequence[str]:
-        """Return what the rules find wrong with each of these."""
+    async def _judged(self, view: View) -> Sequence[str]:
+        """Return what the rules find wrong with each change that is proposed."""
         wrong: list[str] = []
-        for part in parted(changes) if self._rules else ():
-            async with self._store.read() as tx:
-                rows = await tx.episodes.identified(bank.id, {key for each in part for key in resting_on(each)})
+        for part in parted(view.proposed) if self._rules else ():
+            rows = await view.look.episodes({key for each in part for key in resting_on(each)})
             wrong += await self._apart.judged(part, rows, self._rules)
             await self._go_on()
         return wrong
@@ -248,7 +239,7 @@ class Running:
         now = page[-1].stored_at if page else run.created_at  # the same whenever the page is worked through
         view = View(
             bank=bank, now=now, page=page, notes=notes, blocks=blocks, instructions=run.instructions, full=full,
-            look=_Looking(self._store, bank, self._retrieval),
+            look=Looking(self._store, bank, self._retrieval, page),
             stale=frozenset(key for key, reasons in stale.items() if not all(map(repeated, reasons))),
             edited=() if present.edited_at == state.edited_at else _edited(blocks, state.edited_at),
         )  # fmt: skip
@@ -338,40 +329,6 @@ def _about(operation: Operation, step: Step, cause: str) -> str:
     if not step.episodes:
         return f"{operation.name}: {cause}"
     return f"{operation.name}: episodes {step.episodes[0].number} to {step.episodes[-1].number}: {cause}"
-
-
-class _Looking:
-    """Reads episodes of a bank, in transactions of its own."""
-
-    def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None) -> None:
-        self._store = store
-        self._bank = bank
-        self._retrieval = retrieval
-
-    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
-        async with self._store.read() as tx:
-            found = await tx.episodes.identified(self._bank.id, ids)
-        return {each: found[each] for each in ids if each in found}
-
-    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
-        found: list[Sequence[Scored]] = []
-        async with self._store.read() as tx:
-            bank = await tx.banks.get(self._bank.id)
-            if bank is None or self._retrieval is None:
-                return [()] * len(texts)
-            for text in texts:
-                scored = (await self._retrieval.look(tx, bank, _by_words(text, limit * BEYOND))).scored
-                found.append([each for each in scored if each.number < before][:limit])
-                await asyncio.sleep(0)  # a search may be done in the event loop, and others want it, too
-            rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
-        return [[rows[each.number] for each in some if each.number in rows] for some in found]
-
-
-def _by_words(text: str, limit: int) -> Question:
-    """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
-    return Question(
-        terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit, explained=False
-    )
 
 
 class _Bound:

@@ -79,9 +79,10 @@ class Publisher:
         if present is None or replace(present, lease_until=run.lease_until) != run:
             raise Conflict(f"pass {run.id!r} is no longer this process'")
         before = await _demotions(tx, bank)
-        first = len(await tx.passes.changes(run.id)) + 1
+        first = await tx.passes.last_change(run.id) + 1
         numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
-        removed = sum(_removes(each) for each in await tx.passes.changes(run.id, state=ChangeState.PUBLISHED))
+        retired = await tx.passes.changes(run.id, state=ChangeState.PUBLISHED, kind=ChangeKind.RETIRE_NOTE)
+        removed = sum(map(_removes, retired))
         ceiling = await self._ceiling(tx, bank, run)
         footing = await self._effects.footing(tx, numbered)
         written: list[Change] = []

@@ -1,7 +1,9 @@
 """Finds what is about the same subject as something else, by the words that they share, the rare ones most."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import lru_cache
+from itertools import pairwise
+from operator import is_
 from typing import Final, Generic, TypeVar
 
 import numpy as np
@@ -22,15 +24,24 @@ REMEMBERED: Final = 8_000
 """Notes whose words are remembered: each step of a pass looks among the same ones."""
 
 
+CELLS: Final = 500_000
+"""Rows times asked ones that are compared at once."""
+
+
 class Related(Generic[Row]):
     """Rows that can be looked for. It takes time once, in the number of their words."""
 
-    def __init__(self, rows: Sequence[Row]) -> None:
+    def __init__(self, rows: Sequence[Row], known: "Related[Row] | None" = None) -> None:
+        """Time is spared where `known` has the first of these rows, and no others."""
         self._rows = rows
-        of_each = [_subject(each) for each in rows]
-        terms = np.concatenate(of_each) if of_each else np.zeros(0, np.uint32)
-        places = np.repeat(np.arange(len(rows), dtype=np.uint64), [len(each) for each in of_each])
-        pairs = np.sort((terms.astype(np.uint64) << _HALF) | places)  # many times as fast as by terms alone
+        same = known is not None and len(known._rows) <= len(rows) and all(map(is_, known._rows, rows))
+        pairs, first = (known._pairs, len(known._rows)) if known is not None and same else (_NO_PAIRS, 0)
+        of_each = [_subject(each) for each in rows[first:]]
+        if of_each:
+            places = np.repeat(np.arange(first, len(rows), dtype=np.uint64), [len(each) for each in of_each])
+            new = (np.concatenate(of_each).astype(np.uint64) << _HALF) | places
+            pairs = np.sort(np.concatenate((pairs, new)), kind="stable")  # quick where the first of them are in order
+        self._pairs = pairs
         terms = (pairs >> _HALF).astype(np.uint32)
         self._having = (pairs & _PLACE).astype(np.intp)
         """Rows that have a term, term after term."""
@@ -47,29 +58,35 @@ class Related(Generic[Row]):
         """
         asked = list(asked)
         best = np.zeros(len(self._rows))
-        for each in asked if self._rows else ():
-            best = np.maximum(best, self._scores(_subject(each)))
+        at_once = max(1, CELLS // max(1, len(self._rows)))
+        for at in range(0, len(asked) if self._rows else 0, at_once):
+            best = np.maximum(best, self._scores([_subject(each) for each in asked[at : at + at_once]]))
         same = {each.id for each in asked}
         near_enough = np.flatnonzero((best > 0) & (best >= least))
         found: list[int] = near_enough[np.argsort(-best[near_enough], kind="stable")].tolist()
         near = (at for at in found if self._rows[at].id not in same)
         return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
 
-    def _scores(self, terms: Array) -> Array:
-        """Return the cosine of each row with what has these terms."""
+    def _scores(self, asked: Sequence[Array]) -> Array:
+        """Return the cosine of each row with the one that is nearest to it of those that have these terms."""
+        terms, rows = np.concatenate(asked), len(self._rows)
+        whose = np.repeat(np.arange(len(asked)), [len(each) for each in asked])
         at = np.searchsorted(self._terms, terms)
         known = at < len(self._terms)
         known[known] = self._terms[at[known]] == terms[known]
-        at = at[known]
-        strangers = np.count_nonzero(~known)
-        length = np.sqrt(self._weight[at].sum() + strangers * self._squared_rarity(np.zeros(1))[0])
-        if not length:
-            return np.zeros(len(self._rows))
+        strangers = np.bincount(whose[~known], minlength=len(asked)) * self._squared_rarity(np.zeros(1))[0]
+        at, whose = at[known], whose[known]
+        squares = list(_sums(self._weight[at], np.searchsorted(whose, np.arange(len(asked) + 1))))
+        lengths = np.sqrt(squares + strangers)
+        telling = self._weight[at] > 0
+        at, whose = at[telling], whose[telling]
         count = self._count[at]
         ends = np.cumsum(count)
         having = self._having[np.arange(count.sum()) + np.repeat(self._begin[at] - (ends - count), count)]
-        shared = np.bincount(having, weights=np.repeat(self._weight[at], count), minlength=len(self._rows))
-        return shared / (length * np.where(self._lengths > 0, self._lengths, 1))
+        cells = having + np.repeat(whose * rows, count)
+        shared = np.bincount(cells, weights=np.repeat(self._weight[at], count), minlength=len(asked) * rows)
+        by_length = np.outer(np.where(lengths > 0, lengths, 1), np.where(self._lengths > 0, self._lengths, 1))
+        return (shared.reshape(len(asked), rows) / by_length).max(axis=0)
 
     def _squared_rarity(self, having: Array) -> Array:
         """Return how much words tell that so many rows have, squared."""
@@ -90,6 +107,12 @@ def _of_note(terms: bytes) -> Array:
     return np.setdiff1d(np.frombuffer(terms, np.uint32)[:READ], _STOPS)
 
 
+def _sums(values: Array, bounds: Array) -> Iterator[float]:
+    for begin, end in pairwise(bounds.tolist()):
+        yield values[begin:end].sum()
+
+
+_NO_PAIRS: Final = np.zeros(0, np.uint64)
 _HALF: Final = np.uint64(32)
 _PLACE: Final = np.uint64(2**32 - 1)
 _STOPS: Final = np.array([QUESTION, *np.frombuffer(stored_terms(" ".join(sorted(STOP_WORDS))), np.uint32)], np.uint32)

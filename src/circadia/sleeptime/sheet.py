@@ -3,6 +3,8 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from datetime import datetime
+from functools import lru_cache
 from typing import Final
 
 from circadia.ids import EpisodeId
@@ -18,6 +20,8 @@ from circadia.sleeptime.wording import one_line, plain
 LONGEST: Final = 800
 """Characters of an episode that a model reads; what is longer is mostly pasted."""
 LONGEST_NAME: Final = 60
+REMEMBERED: Final = 2_000
+"""Texts that are remembered as a sheet has them: several sheets of a page show the same rows."""
 _NAMED: Final = re.compile(r"[a-z]\d{1,5}")
 _MARKED: Final = (Trust.TOOL, Trust.EXTERNAL)
 """The trust that is told; a line without it is of somebody in the conversation."""
@@ -75,7 +79,7 @@ class Sheet:
                 rests = [self._ids[each] for each in row.evidence if each in evidence and each in self._ids]
                 on = f" [{' '.join(rests)}]" if rests else ""
                 key = self._id("b" if row.kind is NoteKind.BELIEF else "n", row)
-                self._lines.append(f"{key}{trust}{on} {one_line(redacted(row.text))}")
+                self._lines.append(f"{key}{trust}{on} {_noted(row.text)}")
 
     def id_of(self, row: Episode | Note) -> str:
         """Return the id of a row that is on the sheet."""
@@ -104,12 +108,11 @@ class Sheet:
         So a text that comes from a tool or from outside is trusted no more because it names somebody else.
         """
         sources = [*named.episodes, *named.notes]
+        others = [row for row in self._rows.values() if row.trust in _MARKED and row not in sources]
+        if not others:
+            return named
         loose = set(asked_terms(text)).difference(*(asked_terms(f"{who(row)} {row.text}") for row in sources))
-        more = [
-            row
-            for row in self._rows.values()
-            if row.trust in _MARKED and row not in sources and not loose.isdisjoint(asked_terms(row.text))
-        ]
+        more = [row for row in others if not loose.isdisjoint(asked_terms(row.text))]
         return Named(
             episodes=[*named.episodes, *(each for each in more if isinstance(each, Episode))],
             notes=[*named.notes, *(each for each in more if isinstance(each, Note))],
@@ -138,8 +141,18 @@ def who(row: Episode | Note) -> str:
 
 def said(row: Episode, longest: int = LONGEST) -> str:
     """Return what was said in one line: without what nobody sees and without secrets, with days told as dates."""
-    text = redacted(dated(one_line(row.text), local(row)))
+    text = _said(row.text, local(row).replace(tzinfo=None))
     return text if len(text) <= longest else f"{text[:longest]} […]"
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _said(text: str, at: datetime) -> str:
+    return redacted(dated(one_line(text), at))
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _noted(text: str) -> str:
+    return one_line(redacted(text))
 
 
 def size(rows: Iterable[Episode]) -> int:

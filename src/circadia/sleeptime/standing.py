@@ -77,5 +77,11 @@ def _note(
     return Note(
         id=NoteId(key), number=0, bank_id=bank_id, kind=NoteKind(kind), text=text,
         evidence=tuple(EpisodeId(each) for each in evidence), trust=Trust(trust), at=datetime.fromisoformat(at),
-        importance=importance, created_at=now, terms=stored_terms(text),
+        importance=importance, created_at=now, terms=terms(text),
     )  # fmt: skip
+
+
+@lru_cache(maxsize=REMEMBERED)
+def terms(text: str) -> bytes:
+    """Return what a note is found by, as `stored_terms` does: the same when it is proposed and when it is written."""
+    return stored_terms(text)

@@ -33,6 +33,7 @@ _AFTER_THESE: Final = frozenset(_FORMS.split())
 """After one of these a word in `-ed` is no verb that tells of the past by itself."""
 _PAST: Final = re.compile(rf"\b(?:{_IRREGULAR})\b", re.I)
 _ED: Final = re.compile(r"(?:\b([\w'’]+) )?\b(\w{2,}ed)\b", re.I)
+_ENDS_IN_ED: Final = re.compile(r"ed\b")
 _PERFECT: Final = re.compile(r"(?:\b(?:have|has|had)|['’](?:ve|s|d)) (?:\w+ly |just |already |never )?(\w+)\b", re.I)
 _FUTURE: Final = re.compile(
     r"\b(?:will|won['’]t|shall|gonna|going to|see you|due|deadline|expires?|let['’]s)\b"
@@ -68,7 +69,7 @@ def _past(sentence: str) -> bool:
     perfect = {match.start(1) for match in _PERFECT.finditer(sentence)}
     if any(match.start() not in perfect for match in _PAST.finditer(sentence)):
         return True
-    return any(
+    return _ENDS_IN_ED.search(sentence.lower()) is not None and any(  # or there is no such word
         word[2].lower() not in _NOT_PAST and (word[1] or "").lower().replace("’", "'") not in _AFTER_THESE
         for word in _ED.finditer(sentence)
     )

@@ -15,7 +15,6 @@ from circadia.records.episode import Episode
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 """Unicode's categories of what nobody sees: controls, zero widths, direction marks, tags, private and unassigned."""
-_ENDS: Final = {ord("\n"): None, ord("\t"): None}
 _POSES: Final = re.compile(
     r"(?im)"
     r"^[\s>*#_\-|]{0,20}(?:system|assistant|developer|tool)[\s*_]{0,5}:"
@@ -31,8 +30,8 @@ _LONG_WORD: Final = re.compile(r"[A-Za-z0-9+/=_-]{80,}")
 
 def plain(text: str) -> str:
     """Return a text without what nobody sees; the ends of its lines stay."""
-    if text.translate(_ENDS).isprintable():  # Unicode's `Other` is not, which is all that is hidden
-        return text
+    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
+        return text  # Unicode's `Other` is not printable, which is all that is hidden
     kept = (each if each in "\n\t" or unicodedata.category(each) not in _HIDDEN else "" for each in text)
     return "".join(kept)
 

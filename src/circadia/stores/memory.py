@@ -187,6 +187,10 @@ class Episodes(Protocol):
         """Return the weights by number of those whose demotions have changed since the bank counted so many."""
         ...
 
+    async def demoted(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Stale]]:
+        """Return the demotions by id of those that have any."""
+        ...
+
     async def remove(self, ids: Collection[EpisodeId]) -> None:
         """Delete them, and the links of notes to them."""
         ...

@@ -6,7 +6,7 @@ from typing import Protocol
 
 from circadia.ids import BankId, EpisodeId, PassId
 from circadia.records.benefit import Benefit
-from circadia.records.change import Change, ChangeState
+from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.episode import Stale
 from circadia.records.sleep_call import SleepCall, SleepDay, SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus
@@ -65,8 +65,14 @@ class Passes(Protocol):
         """Store changes, or overwrite those of the same pass and number."""
         ...
 
-    async def changes(self, pass_id: PassId, *, state: ChangeState | None = None) -> Sequence[Change]:
-        """Return a pass' changes in order, all or those in this state."""
+    async def changes(
+        self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None
+    ) -> Sequence[Change]:
+        """Return a pass' changes in order, all or those in this state and of this kind."""
+        ...
+
+    async def last_change(self, pass_id: PassId) -> int:
+        """Return the number of a pass' last change; 0 if it has none."""
         ...
 
     async def purge(self, before: datetime) -> int:

@@ -131,16 +131,23 @@ async def _sent(client: Client, bank: str, lines: Iterator[bytes], total: dict[s
 
 
 def _batches(lines: Iterator[bytes]) -> Iterator[Sequence[bytes]]:
+    """Yield what goes into one call each; before the error of a line that cannot be read, what came before it."""
     batch: list[bytes] = []
     size = 0
-    for line in lines:
-        if batch and (len(batch) == BATCH_LINES or size + len(line) > BATCH_BYTES):
-            yield batch
-            batch, size = [], 0
-        batch.append(line if line.endswith(b"\n") else line + b"\n")
-        size += len(line)
+    failed: CircadiaError | None = None
+    try:
+        for line in lines:
+            if batch and (len(batch) == BATCH_LINES or size + len(line) > BATCH_BYTES):
+                yield batch
+                batch, size = [], 0
+            batch.append(line if line.endswith(b"\n") else line + b"\n")
+            size += len(line)
+    except CircadiaError as error:
+        failed = error
     if batch:
         yield batch
+    if failed is not None:
+        raise failed
 
 
 class _Whole:

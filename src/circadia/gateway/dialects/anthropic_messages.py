@@ -224,7 +224,8 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
         content = message.get("content")
         said = texts(content)
         if message.get("role") != "user":
-            messages.append(Message(side=Side.MODEL, said=said))
+            side = Side.OPERATOR if message.get("role") == "system" else Side.MODEL
+            messages.append(Message(side=side, said=said))
             continue
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]

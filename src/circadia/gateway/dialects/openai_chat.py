@@ -165,6 +165,7 @@ class _Choice:
 
     def __init__(self) -> None:
         self.text: list[str] = []
+        self.refused: list[str] = []
         self.calls: dict[int, tuple[list[str], list[str], list[str]]] = {}
         self.finished: object = None
 
@@ -175,6 +176,10 @@ class _Choice:
         if isinstance(content, str):
             self.text.append(content)
             kept += len(content)
+        refusal = delta.get("refusal")
+        if refusal and isinstance(refusal, str):
+            self.refused.append(refusal)
+            kept += len(refusal)
         if "tool_calls" in delta:
             for part in fields.as_list(delta["tool_calls"]):
                 kept += self._add_call(fields.as_object(part))
@@ -186,7 +191,8 @@ class _Choice:
             {"id": "".join(ids), "function": {"name": "".join(names), "arguments": "".join(arguments)}}
             for _, (ids, names, arguments) in sorted(self.calls.items())
         ]
-        return {"role": "assistant", "content": "".join(self.text), "tool_calls": calls}
+        said = {"content": "".join(self.text), "refusal": "".join(self.refused)}
+        return {"role": "assistant", **said, "tool_calls": calls}
 
     def _add_call(self, part: dict[str, object]) -> int:
         index = fields.as_count(part.get("index")) or 0
@@ -229,7 +235,7 @@ def _said(message: dict[str, object], finished: object) -> Said | None:
     calls = [fields.as_object(call) for call in fields.as_list(message.get("tool_calls"))]
     if not calls and message.get("function_call"):
         calls = [{"function": message["function_call"]}]
-    text = texts(message.get("content"))
+    text = texts(message.get("content")) or fields.as_text(message.get("refusal")) or ""
     if not text and not calls:
         return None
     return Said(text=text, calls=tuple(map(_shown, calls)), cut=finished in _CUT)

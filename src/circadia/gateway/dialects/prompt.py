@@ -11,7 +11,6 @@ from circadia.gateway.splice import Place, Slot
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 """Types of part that are text."""
-"""Types of part that are text."""
 BETWEEN: Final = "\n\n"
 """What sets an addition off from what a text says."""
 
@@ -89,9 +88,15 @@ class Prompt:
 
 
 def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues: bool = False) -> Prompt:
-    """Return the prompt that these messages are."""
+    """Return the prompt that these messages are.
+
+    A last message that begins the model's answer for it is no answer yet: what stands before it is new.
+    """
     heard: list[Heard] = []
-    for back, message in enumerate(reversed(messages), 1):
+    begun = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].said)
+    begun = begun and messages[-2].side is Side.USER
+    spoken = messages[:-1] if begun else messages
+    for back, message in enumerate(reversed(spoken), 1 + int(begun)):
         if message.side is Side.MODEL:
             break
         if message.side is Side.USER and message.said:
@@ -103,18 +108,21 @@ def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues
         question="" if last is None else last.said,
         texts=frozenset(each.said.strip() for each in messages),
         heard=heard[::-1],
-        continues=continues or any(each.side is Side.MODEL for each in messages),
+        continues=continues or any(each.side is Side.MODEL for each in spoken),
         system=system,
         user=None if last is None or last.slot is None else last.slot(),
     )
 
 
 def texts(content: object) -> str:
-    """Return what the text parts of a content say."""
+    """Return what the text parts of a content say, and what refuses."""
     if isinstance(content, str):
         return content
-    parts = [as_object(part) for part in as_list(content)]
-    return "\n".join([str(part.get("text")) for part in parts if part.get("type") in TEXTS and part.get("text")])
+    found: list[object] = []
+    for part in map(as_object, as_list(content)):
+        kind = part.get("type")
+        found.append(part.get("text") if kind in TEXTS else part.get("refusal") if kind == "refusal" else None)
+    return "\n".join([str(each) for each in found if each])
 
 
 def end_inside(text: str, start: int, part_type: str) -> Slot | None:

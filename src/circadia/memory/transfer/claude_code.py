@@ -1,8 +1,8 @@
 """Transcripts of Claude Code: the JSON Lines in its folder `projects`, one file for each session (MEM-16).
 
 What a person and the agent said is taken. Left out: thinking, what sub-agents did (`isSidechain`), what Claude Code
-wrote by itself (`isMeta`, summaries after a compaction, outputs of local commands, errors of the API), and tools unless
-asked for. The format has no specification; kinds of lines that are not known are passed over.
+wrote by itself (`isMeta`, the model `<synthetic>`, summaries after a compaction, outputs of local commands, errors of
+the API), and tools unless asked for. The format has no specification; lines of unknown kinds are passed over.
 """
 
 import re
@@ -19,7 +19,10 @@ from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 
 _NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-_OWN_WORDS: Final = ("<command-", "<local-command-", "<bash-", "[Request interrupted")
+_OWN_WORDS: Final = (
+    "<command-", "<local-command-", "<bash-", "<task-notification", "<ide_opened_file", "<ide_selection",
+    "<user-prompt-submit-hook", "[Request interrupted",
+)  # fmt: skip
 """How texts begin that stand as a person's and are the program's."""
 _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
 """What the program adds to what a person wrote."""
@@ -27,6 +30,8 @@ _REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", 
 
 def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: bool) -> Iterator[NewEpisode]:
     """Yield what numbered lines of transcripts say; `person` is the speaker of what a person wrote.
+
+    A last line that has not come to its end is left out: the session goes on, or broke off there.
 
     Raises:
         InvalidRequest: a line is not JSON, with its number.
@@ -37,6 +42,8 @@ def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: 
         try:
             line = mapping(orjson.loads(raw))
         except ValueError as error:
+            if raw.startswith(b"{") and not raw.endswith(b"\n"):
+                return
             raise InvalidRequest(f"line {number} is not JSON in UTF-8: {error}") from error
         if line.get("type") in ("user", "assistant") and not any(line.get(flag) is True for flag in _NOT_SAID):
             yield from _episodes(line, number, person=person, tools=tools)
@@ -44,6 +51,8 @@ def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: 
 
 def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool) -> Iterator[NewEpisode]:
     message = mapping(line.get("message"))
+    if message.get("model") == "<synthetic>":
+        return
     agent = line["type"] == "assistant"
     uuid = line.get("uuid")
     if not isinstance(uuid, str) or not 0 < len(uuid) <= 100:

@@ -1,6 +1,6 @@
 """Which format a file has, and what it says as lines of an import (MEM-16)."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from enum import StrEnum
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -16,6 +16,10 @@ from circadia.memory.transfer.reading import mapping
 
 LONGEST_LINE: Final = 64 * 2**20
 """Bytes of a line of a transcript, which may hold pictures; and of a whole document of mem0 or LangMem, four times."""
+_LOOKED_AT: Final = 20
+"""Lines that may tell the format."""
+_TRANSCRIBED: Final = frozenset({"sessionId", "uuid", "leafUuid"})
+"""Keys of which lines of transcripts have one."""
 _LONGEST_OWN_LINE: Final = 900_000
 """Bytes of a line of our own format: it must fit into a call."""
 
@@ -39,18 +43,16 @@ def detected(file: Path) -> Format:
     Raises:
         InvalidRequest: none of them, or it cannot be read.
     """
-    with _opened(file) as opened:
-        first = opened.readline(LONGEST_LINE).strip() or opened.readline(LONGEST_LINE).strip()
+    for line in _first_lines(file):
+        if line.get("type") in ("bank", "episode", "note", "block"):
+            return Format.JSONL
+        if not _TRANSCRIBED.isdisjoint(line):
+            return Format.CLAUDE_CODE
     try:
-        line = mapping(orjson.loads(first))
-    except ValueError:
-        line = mapping(None)
-    if line.get("type") in ("bank", "episode", "note", "block"):
-        return Format.JSONL
-    if "sessionId" in line or "uuid" in line or "leafUuid" in line:
-        return Format.CLAUDE_CODE
-    document = _document(file)
-    if mem0_entries(document) is not None:
+        document = _document(file)
+    except InvalidRequest:
+        document = None
+    if _is_mem0(document):
         return Format.MEM0
     if langmem_entries(document) is not None:
         return Format.LANGMEM
@@ -82,8 +84,24 @@ def import_lines(
     yield from map(new_episode_line, found)
 
 
+def _first_lines(file: Path) -> Iterator[Mapping[str, object]]:
+    """Yield the objects that the first lines are; transcripts begin with lines of many kinds."""
+    with _opened(file) as opened:
+        for _ in range(_LOOKED_AT):
+            try:
+                yield mapping(orjson.loads(opened.readline(LONGEST_LINE)))
+            except ValueError:
+                continue
+
+
+def _is_mem0(document: object) -> bool:
+    """Return whether it holds memories, or is what mem0 answers if there are none."""
+    return mem0_entries(document) is not None or mapping(document).get("results") == []
+
+
 def _none(file: Path, kind: Format) -> list[object]:
-    if _document(file) in ([], {"results": []}, {"items": []}):
+    document = _document(file)
+    if [] in (document, mapping(document).get("results"), mapping(document).get("items")):
         return []
     raise InvalidRequest(f"{str(file)!r} is no export of {kind}")
 

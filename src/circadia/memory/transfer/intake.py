@@ -12,6 +12,7 @@ from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.blocks import require_sound
 from circadia.memory.episodes import AHEAD, MAX_CHARACTERS, Episodes, NewEpisode, is_text, searched_text
+from circadia.memory.redaction import redacted
 from circadia.memory.terms import stored_terms
 from circadia.memory.transfer.lines import AnyLine, BankLine, BlockLine, EndLine, EpisodeLine, NoteLine, read_line
 from circadia.records.bank import Bank, BankPolicy
@@ -117,8 +118,9 @@ class Intake:
 
     async def _episode(self, tx: Tx, bank: Bank, line: EpisodeLine, ids: "_Ids", taken: Taken) -> None:
         key = line.key if line.key is not None or line.id is not None else _key(line)
+        text = redacted(line.text) if line.id is None else line.text  # what has no id was no episode yet
         new = NewEpisode(
-            text=line.text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind, session=line.session,
+            text=text, speaker=line.speaker, trust=line.trust, at=line.at, kind=line.kind, session=line.session,
             importance=line.importance, metadata=line.metadata, incomplete=line.incomplete, key=key,
         )  # fmt: skip
         episode_id = None if line.id is None else EpisodeId(ids.of(line.id))
@@ -128,9 +130,11 @@ class Intake:
         if there is not None or (key is not None and await tx.episodes.by_key(bank.id, key) is not None):
             taken.known += 1
             return
-        stale = [Stale(**{name: getattr(each, name) for name in type(each).model_fields}) for each in line.stale]
-        for each in stale:
+        stale: list[Stale] = []
+        for each in line.stale:
             _require_text(by=each.by, reason=each.reason, evidence=each.evidence)
+            evidence = ids.of(each.evidence)
+            stale.append(Stale(by=each.by, reason=each.reason, evidence=evidence, at=each.at, weight=each.weight))
         made = await self._episodes.bring(tx, bank, new, episode_id=episode_id, repeats=line.repeats, stale=stale)
         ids.add(made.id)
         taken.episodes += 1
@@ -211,7 +215,9 @@ class _Ids:
         for _, line in lines:
             match line:
                 case EpisodeLine() if line.id is not None:
-                    episodes.add(line.id)
+                    shown = {each.evidence for each in line.stale}
+                    episodes |= {line.id} | shown
+                    notes |= shown
                 case NoteLine():
                     notes.add(line.id)
                     episodes.update(line.evidence)

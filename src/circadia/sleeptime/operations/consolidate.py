@@ -4,6 +4,7 @@ The model reads each new episode once, with the few notes and earlier episodes t
 """
 
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from typing import Annotated, Final, cast
 
 from pydantic import BaseModel, Field
@@ -39,6 +40,8 @@ ASKED: Final = 2_000
 """Characters of a segment that what was said earlier is looked for with."""
 SHORT: Final = 4
 """Tokens of something said earlier that says nothing, such as a thank-you."""
+REMEMBERED: Final = 500
+"""Notes whose words are remembered: several segments of a page are about the same ones."""
 LEAST_KEPT: Final = 0.6
 """A note that is shorter than this share of the note that it is to replace has lost something."""
 
@@ -66,6 +69,9 @@ class Consolidate:
     name = "consolidate"
     asks = True
 
+    def __init__(self) -> None:
+        self._near: Related[Note] | None = None  # of the step before: each adds a few notes
+
     def plan(self, view: View) -> Sequence[Step]:
         """Return the segments, as many in a step as one question can hold; without what is in a note already."""
         notes = [each for each in standing.notes(view) if each.kind is not NoteKind.SUMMARY]
@@ -76,10 +82,12 @@ class Consolidate:
     async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
         """Return the notes that the model writes of a step, and the end of those that they replace."""
         parts = cast("Sequence[Segment]", step.data["segments"])
-        kept = [each for each in standing.notes(view) if each.kind is NoteKind.CONSOLIDATION]
+        there = standing.notes(view)
+        kept = [each for each in there if each.kind is NoteKind.CONSOLIDATION]
         shown = max(FEWEST_SHOWN, min(SHOWN, len(step.episodes) // 2))
         least = ALIKE if len(kept) > SHOWN else 0.0
-        notes = Related(kept).to(step.episodes, shown, least=least)
+        self._near = Related(kept, self._near)
+        notes = self._near.to(step.episodes, shown, least=least)
         sheet = Sheet()
         if notes:
             sheet.head("Earlier notes")
@@ -95,11 +103,12 @@ class Consolidate:
             sheet.episodes(part.episodes)
         most = max(400, ANSWER_TOKENS * len(step.episodes))
         answer = await ask(prompt(self.name, view, sheet.text), Consolidated, most_tokens=most)
-        return await self._made(view, parts, sheet, answer)
+        return await self._made(view, parts, sheet, answer, {each.text for each in there})
 
-    async def _made(self, view: View, parts: Sequence[Segment], sheet: Sheet, answer: Consolidated) -> Sequence[Change]:
+    async def _made(
+        self, view: View, parts: Sequence[Segment], sheet: Sheet, answer: Consolidated, there: set[str]
+    ) -> Sequence[Change]:
         said = {each.id for part in parts for each in part.episodes}
-        there = {each.text for each in standing.notes(view)}
         retired: set[str] = set()
         changes: list[Change] = []
         for written in answer.notes:
@@ -154,17 +163,22 @@ async def _earlier(view: View, parts: Sequence[Segment], notes: Sequence[Note], 
     noted = {key for note in notes for key in note.evidence}
     before = view.page[0].number
     found: dict[str, Episode] = {}
-    told_of = set[int]().union(*(asked_terms(note.text) for note in notes))
     texts = [" ".join(each.text for each in part.episodes)[:ASKED] for part in parts]
     for words, rows in zip(
         texts, await view.look.about(texts, before=before, limit=max(2, most // len(parts))), strict=True
     ):
-        unnoted = set(asked_terms(words)) - told_of
+        shown = [each for each in rows if each.id in noted]
+        unnoted = set(asked_terms(words)).difference(*(_terms(note.text) for note in notes)) if shown else set[int]()
+        told = {each.id for each in shown if unnoted.isdisjoint(asked_terms(each.text))}
         for each in rows:
-            told = each.id in noted and unnoted.isdisjoint(asked_terms(each.text))
-            if not told and not each.stale and tokens(each.text) > SHORT:
+            if each.id not in told and not each.stale and tokens(each.text) > SHORT:
                 found[each.id] = each
     return sorted(found.values(), key=lambda each: each.number)[:most]
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _terms(text: str) -> Sequence[int]:
+    return asked_terms(text)
 
 
 def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episode]:

@@ -7,7 +7,7 @@ from operator import attrgetter
 from typing import Any, Final
 
 from pydantic import TypeAdapter
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, Text, bindparam, cast, delete, func, insert, literal_column, select, update
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
@@ -72,6 +72,11 @@ _DEMOTE = (
 _WEIGHTS = Statement(
     select(episodes.c.number, episodes.c.stale).where(
         episodes.c.bank_id == bindparam("bank"), episodes.c.demotion > bindparam("after")
+    )
+)
+_DEMOTED = Statement(
+    select(episodes.c.id, episodes.c.stale).where(
+        episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
     )
 )
 _STRANGERS = strangers(episodes)
@@ -233,6 +238,11 @@ class SqlEpisodes:
         values = {"bank": bank_id, "after": after}
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
         return {row.number: weight(row.stale) for row in rows}
+
+    async def demoted(self, bank_id: BankId) -> Mapping[EpisodeId, Sequence[Stale]]:
+        """Return the demotions by id of those that have any."""
+        rows = await self._run(lambda connection: _DEMOTED.all(connection, {"bank": bank_id}))
+        return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
     async def remove(self, ids: Collection[EpisodeId]) -> None:
         """Delete them, and the links of notes to them."""

@@ -71,6 +71,9 @@ _BEAT = Statement(
 )
 _CHANGE_FIELDS: Final = tuple(field.name for field in fields(Change))
 _CHANGE_ROW = attrgetter(*_CHANGE_FIELDS)
+_LAST_CHANGE = Statement(
+    select(func.max(pass_changes.c.number).label("last")).where(pass_changes.c.pass_id == bindparam("of"))
+)
 _PUT_CHANGES = Statement(
     Upsert(pass_changes, keys=("pass_id", "number"), new=[name for name in _CHANGE_FIELDS if name != "pass_id"]),
     _CHANGE_FIELDS,
@@ -157,13 +160,21 @@ class SqlPasses:
         if changes:
             await self._run(lambda connection: _PUT_CHANGES.many(connection, [_CHANGE_ROW(each) for each in changes]))
 
-    async def changes(self, pass_id: PassId, *, state: ChangeState | None = None) -> Sequence[Change]:
-        """Return a pass' changes in order, all or those in this state."""
+    async def changes(
+        self, pass_id: PassId, *, state: ChangeState | None = None, kind: ChangeKind | None = None
+    ) -> Sequence[Change]:
+        """Return a pass' changes in order, all or those in this state and of this kind."""
         statement = select(pass_changes).where(pass_changes.c.pass_id == pass_id).order_by(pass_changes.c.number)
         if state is not None:
             statement = statement.where(pass_changes.c.state == state.value)
+        if kind is not None:
+            statement = statement.where(pass_changes.c.kind == kind.value)
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_change(row) for row in rows]
+
+    async def last_change(self, pass_id: PassId) -> int:
+        """Return the number of a pass' last change; 0 if it has none."""
+        return int(await self._run(lambda connection: _LAST_CHANGE.scalar(connection, {"of": pass_id})) or 0)
 
     async def purge(self, before: datetime) -> int:
         """Delete passes that ended earlier, with their changes; return how many."""

@@ -12,6 +12,7 @@ from circadia.records.sleep_call import FORGOTTEN, SleepCall, SleepDay, SleepLin
 from circadia.stores.sql.benefits import day_of
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import calls
+from circadia.stores.sql.short import Short
 from circadia.stores.sql.sleep_tables import sleep_calls
 from circadia.stores.sql.statement import Statement
 
@@ -90,13 +91,14 @@ class SqlSleepCalls:
 
     async def answered(self, bank_id: BankId, key: str) -> SleepCall | None:
         """Return the bank's call of this key that has an answer."""
-        row = await self._run(lambda connection: _ANSWERED.first(connection, {"bank": bank_id, "asked": key}))
+        values = {"bank": bank_id, "asked": key}
+        row = await self._run(Short(lambda connection: _ANSWERED.first(connection, values)))
         return None if row is None else _call(row)
 
     async def cut_short(self, bank_id: BankId, key: str, *, before: datetime) -> int:
         """Return how many of the bank's calls of this key, asked before then, have neither answer nor error."""
         values = {"bank": bank_id, "asked": key, "before": before}
-        row = await self._run(lambda connection: _CUT_SHORT.first(connection, values))
+        row = await self._run(Short(lambda connection: _CUT_SHORT.first(connection, values)))
         return 0 if row is None else int(row.calls)
 
     async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:

@@ -1,0 +1,71 @@
+"""What a page of a pass reads of its bank beyond what its view holds: each episode once."""
+
+import asyncio
+from collections.abc import Collection, Mapping, Sequence
+from typing import Final
+
+from circadia.ids import EpisodeId
+from circadia.memory.question import Question, Scored
+from circadia.memory.retrieval import Retrieval
+from circadia.memory.terms import asked_terms, words
+from circadia.records.bank import Bank
+from circadia.records.episode import Episode
+from circadia.records.index_entry import Layer
+from circadia.stores.base import Store
+
+KNOWN: Final = 2_000
+"""Episodes that are kept while a page is worked through, since several steps read them; beyond it the page alone is."""
+BEYOND: Final = 4
+"""How many times more is searched for than is wanted, since what is found may be new."""
+
+
+class Looking:
+    """Reads episodes of a bank, in transactions of its own, each once for a page."""
+
+    def __init__(self, store: Store, bank: Bank, retrieval: Retrieval | None, page: Sequence[Episode]) -> None:
+        self._store = store
+        self._bank = bank
+        self._retrieval = retrieval
+        self._page = page
+        self._known = {each.id: each for each in page}
+
+    @property
+    def known(self) -> Mapping[EpisodeId, Episode]:
+        """Return what was read already."""
+        return self._known
+
+    async def episodes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
+        """Return these, as `Look` tells."""
+        known = self._known
+        strangers = [each for each in ids if each not in known]
+        if strangers:
+            async with self._store.read() as tx:
+                known = {**known, **await tx.episodes.identified(self._bank.id, strangers)}
+            self._keep(known)
+        return {each: known[each] for each in ids if each in known}
+
+    async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
+        """Return what is about each text, as `Look` tells; nothing without searches."""
+        found: list[Sequence[Scored]] = []
+        async with self._store.read() as tx:
+            bank = await tx.banks.get(self._bank.id)
+            if bank is None or self._retrieval is None:
+                return [()] * len(texts)
+            questions = (_by_words(each, limit * BEYOND) for each in texts)
+            async for scored in self._retrieval.looks(tx, bank, questions):
+                found.append([each for each in scored if each.number < before][:limit])
+                await asyncio.sleep(0)  # a search may be done in the event loop, and others want it, too
+            rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
+        self._keep({**self._known, **{each.id: each for each in rows.values()}})
+        return [[rows[each.number] for each in some if each.number in rows] for some in found]
+
+    def _keep(self, known: dict[EpisodeId, Episode]) -> None:
+        """Keep what is known, or only the page if that is too much; who reads what there was meanwhile goes on."""
+        self._known = known if len(known) <= KNOWN else {each.id: each for each in self._page}
+
+
+def _by_words(text: str, limit: int) -> Question:
+    """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
+    return Question(
+        terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit, explained=False
+    )

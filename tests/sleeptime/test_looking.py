@@ -1,0 +1,63 @@
+"""What a page of a pass reads of its bank: each episode once, however many steps look at it."""
+
+import contextlib
+from collections.abc import AsyncGenerator
+from pathlib import Path
+
+import pytest
+
+from circadia.ids import EpisodeId
+from circadia.sleeptime import looking
+from circadia.sleeptime.looking import Looking
+from circadia.stores.base import Store, Tx
+from tests.sleeptime.stand import Stand
+
+
+@pytest.fixture
+async def stand(tmp_path: Path) -> AsyncGenerator[Stand]:
+    made = await Stand.made(tmp_path)
+    yield made
+    await made.store.close()
+
+
+class Counted:
+    """A store of which is counted how often it is read."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.reads = 0
+
+    @contextlib.asynccontextmanager
+    async def read(self) -> AsyncGenerator[Tx]:
+        self.reads += 1
+        async with self._store.read() as tx:
+            yield tx
+
+
+@pytest.mark.spec("SLEEP-43")
+async def test_steps_of_a_page_read_each_episode_once(stand: Stand) -> None:
+    before = await stand.said("I live in Porto.", "I like figs.")
+    page = await stand.said("I moved to Faro.")
+    store = Counted(stand.store)
+    look = Looking(store, stand.bank, None, page)  # pyright: ignore[reportArgumentType] # it only reads
+    ids = [each.id for each in (*page, *before)]
+    assert list(await look.episodes(ids[:1])) == ids[:1]
+    assert store.reads == 0
+    for wanted in (ids, ids[::-1], [*ids[1:], EpisodeId("epi_none")]):
+        assert await look.episodes(wanted) == {each.id: each for each in (*page, *before) if each.id in wanted}
+        assert list(await look.episodes(wanted)) == [each for each in wanted if each in ids]
+    assert store.reads == 3  # once for all that there are; what there is not may have come meanwhile
+
+
+async def test_what_is_kept_for_a_page_is_bounded_and_the_page_always_is(
+    stand: Stand, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(looking, "KNOWN", 2)
+    before = await stand.said("I live in Porto.", "I like figs.")
+    page = await stand.said("I moved to Faro.")
+    look = Looking(stand.store, stand.bank, None, page)
+    for _ in range(2):
+        assert len(await look.episodes([each.id for each in (*before, *page)])) == 3
+        assert set(look.known) == {page[0].id}
+    assert len(await look.episodes([before[0].id])) == 1
+    assert set(look.known) == {page[0].id, before[0].id}

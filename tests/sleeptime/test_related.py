@@ -1,0 +1,59 @@
+"""What is about the same: the same rows are found however the look was put together."""
+
+import random
+
+import pytest
+
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.memory.terms import stored_terms
+from circadia.records.bank import Trust
+from circadia.records.episode import Episode
+from circadia.records.note import Note, NoteKind
+from circadia.sleeptime import related
+from circadia.sleeptime.related import Related
+from circadia.testing import ManualClock
+
+TEXT = "harbour kettle violin garden tunnel pepper ladder marble quartz saddle lantern anchor basket copper"
+WORDS = TEXT.split()
+NOW = ManualClock().now()
+
+
+def note(number: int, text: str) -> Note:
+    return Note(
+        id=NoteId(f"not_{number}"), number=number, bank_id=BankId("b"), kind=NoteKind.CONSOLIDATION, text=text, at=NOW,
+        created_at=NOW, trust=Trust.PERSON, terms=stored_terms(text), evidence=(),
+    )  # fmt: skip
+
+
+def said(number: int, text: str) -> Episode:
+    return Episode(
+        id=EpisodeId(f"epi_{number}"), number=number, bank_id=BankId("b"), text=text, at=NOW, stored_at=NOW,
+        trust=Trust.PERSON, terms=stored_terms(text), speaker="", digest="",
+    )  # fmt: skip
+
+
+def some(seed: int, count: int) -> list[str]:
+    draw = random.Random(seed)
+    return [" ".join(draw.choices(WORDS, k=draw.randint(1, 6))) for _ in range(count)]
+
+
+@pytest.mark.parametrize("most_cells", [1, 70, 500_000])
+@pytest.mark.parametrize("many", [0, 5, 60])
+def test_what_is_near_to_several_is_what_is_near_to_any_of_them(
+    monkeypatch: pytest.MonkeyPatch, many: int, most_cells: int
+) -> None:
+    monkeypatch.setattr(related, "CELLS", most_cells)
+    there = Related([note(at, text) for at, text in enumerate(some(1, many))])
+    asked = [said(at, text) for at, text in enumerate([*some(2, 4), "", "nobody knows zebras"])]
+    for least in (0.0, 0.2, 0.5):
+        alone = {row.id for each in asked for row in there.to([each], many, least=least)}
+        assert {row.id for row in there.to(asked, many, least=least)} == alone
+
+
+def test_rows_that_came_since_are_found_as_if_all_were_looked_at_anew() -> None:
+    notes = [note(at, text) for at, text in enumerate(some(3, 60))]
+    asked = [said(at, text) for at, text in enumerate(some(4, 5))]
+    grown = None
+    for there in (notes[:0], notes[:20], notes[:20], notes[:45], [*notes[:10], *notes[12:50]], notes):
+        grown = Related(there, grown)
+        assert [row.id for row in grown.to(asked, 10)] == [row.id for row in Related(there).to(asked, 10)]
