@@ -5,7 +5,7 @@ from typing import Final
 import httpx2
 
 LARGEST_BYTES: Final = 4_000_000
-"""Of an answer, unpacked: many times what the longest one has that is asked for, what was thought before it included."""
+"""Of an answer, unpacked: many times what the longest has that is asked for, what was thought before it included."""
 _OF_THE_WIRE: Final = frozenset(("content-encoding", "content-length", "transfer-encoding"))
 
 
@@ -32,9 +32,7 @@ class Bounded(httpx2.AsyncBaseTransport):
         finally:
             await answer.aclose()
         headers = [(name, value) for name, value in answer.headers.multi_items() if name not in _OF_THE_WIRE]
-        return httpx2.Response(
-            answer.status_code, headers=headers, content=bytes(read), extensions=answer.extensions
-        )
+        return httpx2.Response(answer.status_code, headers=headers, content=bytes(read), extensions=answer.extensions)
 
     async def aclose(self) -> None:
         """Close all connections."""

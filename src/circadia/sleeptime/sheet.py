@@ -52,12 +52,18 @@ class Sheet:
 
     def head(self, text: str) -> None:
         """Begin a part."""
-        self._lines.append(f"## {text}")
+        self._lines.append(f"## {_shown(text)}")
         self._day = ""
 
     def line(self, text: str) -> None:
         """Add a line that is no row."""
-        self._lines.append(one_line(text))
+        self._lines.append(_shown(text))
+
+    def block(self, head: str, value: str, longest: int | None = None) -> None:
+        """Begin a part with the lines of a block."""
+        self.head(head)
+        for line in redacted(plain(value))[:longest].split("\n") if value else ():  # a secret may have several lines
+            self.line(f"| {line}")
 
     def episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
         """Add lines of what was said, but of what is there already."""
@@ -75,7 +81,7 @@ class Sheet:
                 rests = [self._ids[each] for each in row.evidence if each in evidence and each in self._ids]
                 on = f" [{' '.join(rests)}]" if rests else ""
                 key = self._id("b" if row.kind is NoteKind.BELIEF else "n", row)
-                self._lines.append(f"{key}{trust}{on} {one_line(redacted(row.text))}")
+                self._lines.append(f"{key}{trust}{on} {_shown(row.text)}")
 
     def id_of(self, row: Episode | Note) -> str:
         """Return the id of a row that is on the sheet."""
@@ -132,7 +138,7 @@ def who(row: Episode | Note) -> str:
     """Return who said it, in a form that cannot pass for anything else on a line; nobody in particular for a note."""
     if isinstance(row, Note):
         return ""
-    name = " ".join("".join(each for each in plain(row.speaker) if each not in ":()[]<>#").split())[:LONGEST_NAME]
+    name = " ".join("".join(each for each in _shown(row.speaker) if each not in ":()[]<>#").split())[:LONGEST_NAME]
     return f"{name or 'somebody'} ({row.trust})" if row.trust in _MARKED else name or "somebody"
 
 
@@ -140,6 +146,11 @@ def said(row: Episode, longest: int = LONGEST) -> str:
     """Return what was said in one line: without what nobody sees and without secrets, with days told as dates."""
     text = redacted(dated(one_line(row.text), local(row)))
     return text if len(text) <= longest else f"{text[:longest]} […]"
+
+
+def _shown(text: str) -> str:
+    """Return a text in one line, without secrets."""
+    return redacted(one_line(text))
 
 
 def size(rows: Iterable[Episode]) -> int:
