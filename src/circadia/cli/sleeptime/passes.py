@@ -2,11 +2,12 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -15,7 +16,6 @@ from circadia.cli.output import (
     AsJson,
     compact,
     console,
-    dollars,
     instant,
     lasted,
     local_time,
@@ -26,7 +26,7 @@ from circadia.cli.output import (
 )
 from circadia.cli.paging import gathered
 from circadia.cli.sleeptime.changes import changes_of, newest, print_changes
-from circadia.cli.sleeptime.stand import Bank, User
+from circadia.cli.sleeptime.stand import Bank, User, price
 from circadia.client import Client
 from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassShownAnswer
 from circadia.clock import SystemClock
@@ -41,6 +41,8 @@ COLOURS: Final = {
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
+_ANY: Final = 10_000
+"""Wider than any terminal."""
 
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
 """The pass that a command is about."""
@@ -71,8 +73,7 @@ def passes(
     if as_json:
         print_json(found)
     elif found["passes"]:
-        rows = [_row(each) for each in found["passes"]]
-        console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
+        _show_list(found["passes"])
         if found["before"] is not None:
             note(f"more than {limit}; --limit shows them")
     else:
@@ -215,7 +216,23 @@ def _progress(found: PassAnswer) -> str:
         f"{spent['calls']} calls",
         f"{spent['tokens']} tokens",
     ]
-    return " · ".join(each for each in [*words, dollars(spent["usd"]), _counts(found["counts"])] if each)
+    return " · ".join(each for each in [*words, price(spent), _counts(found["counts"])] if each)
+
+
+def _show_list(found: Sequence[PassAnswer]) -> None:
+    """Print a line for each, or some lines where the terminal has no room for that: keys are there to be copied."""
+    screen = console()
+    lines = table(_COLUMNS, [_row(each) for each in found], numbers=("calls", "tokens", "cost"))
+    if screen.measure(lines, options=screen.options.update(width=_ANY)).maximum <= screen.width:
+        screen.print(lines)
+        return
+    for each in found:
+        key, asked, trigger, by, status, changes, calls, tokens, cost, ran, detail = _row(each)
+        screen.print(Text.assemble(str(key), "  ", str(asked), "  ", status if isinstance(status, Text) else ""))
+        asker = f", asked by {by}" if by else ""
+        for line in (f"for {trigger}{asker}; {calls} calls, {tokens} tokens, {cost}; ran {ran}", changes, detail):
+            if line:
+                screen.print(Padding(Text(shown(line)), (0, 0, 0, 4)))
 
 
 def _show(found: PassShownAnswer) -> None:
@@ -233,13 +250,13 @@ def _show(found: PassShownAnswer) -> None:
         ("detail", found["detail"] or None),
         ("changes", _counts(found["counts"]) or "none"),
         ("generation", f"{found['generation_before']} → {found['generation_after'] or found['generation_before']}"),
-        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {dollars(spent['usd'])}"),
+        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {price(spent)}"),
     ]
     console().print(table((found["id"], shown(found["bank"])), rows))
     if found["ledger"]:
         columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
         lines = [
-            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], dollars(each["usd"]),
+            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], price(each),
              f"{each['seconds']:.1f}")
             for each in found["ledger"]
         ]  # fmt: skip
@@ -260,7 +277,7 @@ def _row(each: PassAnswer) -> tuple[object, ...]:
         _counts(each["counts"]),
         spent["calls"],
         f"{spent['tokens']:,}",
-        dollars(spent["usd"]),
+        price(spent),
         lasted(_ran(each)),
         each["detail"],
     )
