@@ -22,6 +22,10 @@ TEXTS = st.lists(st.sampled_from("abcd"), max_size=6).map("\n".join)
         (BASE + "\ncar: none", BASE.replace("name: Ann", "name: Anna"),
          BASE.replace("name: Ann", "name: Anna") + "\ncar: none", ()),
         ("name: Ann", BASE + "\ncar: none", BASE + "\ncar: none", ("",)),
+        (BASE.replace("pet: cat\n", ""), BASE.replace("Lisbon", "Faro").replace("fish", "fish\nmore: rice"),
+         BASE.replace("pet: cat\n", "").replace("Lisbon", "Faro").replace("fish", "fish\nmore: rice"), ()),
+        (BASE.replace("\njob: nurse", ""), BASE + "\ncar: none", BASE.replace("job: nurse", "car: none"), ()),
+        (BASE.replace("\njob: nurse", ""), BASE.replace("nurse", "doctor"), BASE.replace("nurse", "doctor"), ("",)),
         ("", "", "", ()),
     ],
 )  # fmt: skip

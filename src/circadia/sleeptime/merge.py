@@ -59,5 +59,7 @@ def _differences(base: Sequence[str], changed: Sequence[str]) -> Iterator[_Hunk]
 
 
 def _touch(one: _Hunk, other: _Hunk) -> bool:
-    """Return whether they change the same lines, or lines side by side, whose order nobody could tell."""
+    """Return whether they change the same lines, or put lines side by side, whose order nobody could tell."""
+    if not (one.lines and other.lines):  # what only takes lines out leaves what stands beside them where it is
+        return one.start < other.end and other.start < one.end
     return one.start <= other.end and other.start <= one.end

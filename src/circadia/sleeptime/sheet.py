@@ -3,6 +3,7 @@
 import re
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from circadia.ids import EpisodeId
@@ -81,7 +82,7 @@ class Sheet:
                 rests = [self._ids[each] for each in row.evidence if each in evidence and each in self._ids]
                 on = f" [{' '.join(rests)}]" if rests else ""
                 key = self._id("b" if row.kind is NoteKind.BELIEF else "n", row)
-                self._lines.append(f"{key}{trust}{on} {_shown(row.text)}")
+                self._lines.append(f"{key}{trust}{on} {one_line(redacted(row.text))}")
 
     def id_of(self, row: Episode | Note) -> str:
         """Return the id of a row that is on the sheet."""
@@ -134,6 +135,12 @@ class Sheet:
         return key
 
 
+@lru_cache(maxsize=1_000)
+def _shown(text: str) -> str:
+    """Return a text in one line, without secrets; speakers and lines of blocks are shown again and again."""
+    return redacted(one_line(text))
+
+
 def who(row: Episode | Note) -> str:
     """Return who said it, in a form that cannot pass for anything else on a line; nobody in particular for a note."""
     if isinstance(row, Note):
@@ -146,11 +153,6 @@ def said(row: Episode, longest: int = LONGEST) -> str:
     """Return what was said in one line: without what nobody sees and without secrets, with days told as dates."""
     text = redacted(dated(one_line(row.text), local(row)))
     return text if len(text) <= longest else f"{text[:longest]} […]"
-
-
-def _shown(text: str) -> str:
-    """Return a text in one line, without secrets."""
-    return redacted(one_line(text))
 
 
 def size(rows: Iterable[Episode]) -> int:
