@@ -1,4 +1,4 @@
-"""`circadia sleeptime passes`, `why`, `run`, `undo`, `accept` and `cancel`."""
+"""`circadia sleeptime passes`, `why`, `run`, `undo`, `accept`, `refuse` and `cancel`."""
 
 import sys
 from collections import Counter
@@ -46,6 +46,11 @@ _ANY: Final = 10_000
 
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
 """The pass that a command is about."""
+Numbers = Annotated[
+    Sequence[int],
+    typer.Option("--change", metavar="N", help="This change only, by its number in the diff; may be repeated."),
+]
+"""The changes that a command is about."""
 
 
 @app.command(epilog="Example: circadia sleeptime passes --bank team")
@@ -163,10 +168,22 @@ def undo(run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data =
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
 def accept(
-    run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False
-) -> None:
-    """Publish what of a pass waits for a person."""
-    _told(ask(url, token, data, lambda client: client.accept_pass(run)), as_json, "nothing of it waits")
+    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Publish what of a pass waits for a person, all of it or single changes."""
+    found = ask(url, token, data, lambda client: client.accept_pass(run, numbers=numbers))
+    _told(found, as_json, "nothing of it waits")
+
+
+@app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
+def refuse(
+    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Refuse what of a pass waits for a person, all of it or single changes: it will not come about."""
+    found = ask(url, token, data, lambda client: client.refuse_pass(run, numbers=numbers))
+    _told(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
