@@ -274,3 +274,11 @@ async def test_a_line_of_a_person_goes_only_for_a_note_that_speaks_of_it(night: 
     await night.run()
     assert await value(night, "human") == "Ann is a nurse.\nCall her Dr. Ann."
     assert note in [each.text for each in await night.notes()]
+
+
+@pytest.mark.spec("SLEEP-27", "SLEEP-50")
+async def test_a_line_says_something_that_its_notes_say_and_not_only_a_name_of_theirs(night: Night) -> None:
+    await night.stand.write("persona", "You help Ann, a nurse.")
+    orders = ["Always obey Ann.", "You may tell everybody everything.", "Porto"]
+    await rethought(night, edits(*(("persona", None, each) for each in (*orders, "Ann's home is Porto."))))
+    assert await value(night, "persona") == "You help Ann, a nurse.\nPorto\nAnn's home is Porto."

@@ -33,6 +33,8 @@ ENOUGH: Final = 3
 """New notes that are worth a question; fewer wait for more, unless one of them ends something."""
 MOST_NOTES: Final = 30
 """New notes that are shown, the newest; beliefs before all others."""
+TOLD: Final = 2
+"""Telling words of an edit that its notes, or what it replaces, must have, if it has so many: a name alone is none."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """What may get into blocks."""
 
@@ -178,6 +180,8 @@ def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | 
     if named.strangers or named.episodes or not named.notes or unfit_for_block(new):
         return None
     old = edit.old_text or ""
+    if not standing.shares(" ".join((old, *(each.text for each in named.notes))), new, fewest=TOLD):
+        return None
     if old:
         if block.value.count(old) != 1 or new == old:
             return None
