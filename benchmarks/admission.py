@@ -16,9 +16,7 @@ from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.tools import slow_sync
 
-SLOW_MS: Final = 3
-"""What a sync of a volume in a cloud, or of a plain SSD, takes."""
-SLOWER: Final = f", syncs {SLOW_MS} ms slower"
+SLOWER: Final = ", syncs {} ms slower"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -35,11 +33,12 @@ class Size:
     """That ask for them."""
     daily: int = 25
     """Wakes a day that each agent of a storm may have."""
-    slow_disks: bool = True
-    """Whether decisions are timed on slower disks too."""
+    slow_ms: Sequence[int] = (3, 10)
+    """Slower disks that decisions are timed on too, by what a sync takes: a volume in a cloud or a plain SSD; a disk
+    that turns, or is far away."""
 
 
-QUICK: Final = Size(decisions=20, rounds=1, storm=400, processes=2, daily=5, slow_disks=False)
+QUICK: Final = Size(decisions=20, rounds=1, storm=400, processes=2, daily=5, slow_ms=())
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -83,20 +82,22 @@ class Storm:
 async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     notes: list[str] = []
+    disks = [(SLOWER.format(ms), slow_sync(ms)) for ms in size.slow_ms]
+    slower = [(name, environment) for name, environment in disks if environment is not None]
+    if len(slower) < len(disks):
+        notes.append("Slower disks are left out: there is no C compiler.")
     found = [Found(database="SQLite", rounds=await _times(str(folder / "plain.db"), size))]
     storms = [await _storm("SQLite", str(folder / "storm.db"), size)]
-    slow = slow_sync(SLOW_MS) if size.slow_disks else None
-    if slow is None:
-        notes.append(f"The slow disk is left out: {'there is no C compiler' if size.slow_disks else 'a quick run'}.")
-    else:
-        found.append(Found(database=f"SQLite{SLOWER}", rounds=await _times(str(folder / "slow.db"), size, slow)))
+    for at, (name, environment) in enumerate(slower):
+        rounds = await _times(str(folder / f"slow{at}.db"), size, environment)
+        found.append(Found(database=f"SQLite{name}", rounds=rounds))
     try:
         async with postgres() as url:
             found.append(Found(database="PostgreSQL", rounds=await _times(url, size)))
             storms.append(await _storm("PostgreSQL", url, size))
-        if slow is not None:
-            async with postgres(slow) as url:
-                found.append(Found(database=f"PostgreSQL{SLOWER}", rounds=await _times(url, size)))
+        for name, environment in slower:
+            async with postgres(environment) as url:
+                found.append(Found(database=f"PostgreSQL{name}", rounds=await _times(url, size)))
     except NoPostgres as error:
         notes.append(f"PostgreSQL is left out: {error}")
     return _report(found, storms, notes)
@@ -191,9 +192,9 @@ def _notes(storms: Sequence[Storm]) -> list[str]:
         "A decision stores the message, its delivery, the request with what each guardrail said, the pulse and three "
         "events, in one transaction. A bare commit stores a row of 400 bytes; the commits of a round follow each other "
         "on one connection, just before the decisions.",
-        f"A line with `{SLOWER.strip(', ')}` has a disk as clouds and plain SSDs have it: each sync of a file is "
-        "delayed. This machine's own disk answers a sync at once, so that a bare commit costs hardly more than its "
-        "statements, and the rate of decisions is one of processor time.",
+        "A line with `syncs 3 ms slower` has a disk as clouds and plain SSDs have it, one with 10 ms a disk that turns "
+        "or is far away: each sync of a file is delayed. This machine's own disk answers at once, so that a bare "
+        "commit costs hardly more than its statements, and the rate of decisions is one of processor time.",
         *(
             f"A storm on {each.database}: {sum(each.decided.values()):,} wakes by {each.size.processes} processes, "
             f"{WRITERS} at once in each, for {TARGETS} agents that may have {each.size.daily} a day: "

@@ -27,7 +27,7 @@ from circadia.records.principal import Principal
 from circadia.records.pulse import PulseStatus
 from circadia.records.session import Session, SessionStatus
 from circadia.records.wake import Decision, Wake, WakeReason
-from circadia.server.app import settle_garbage_collection
+from circadia.server.app import settle_interpreter
 from circadia.server.waking import wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Tx
@@ -109,7 +109,7 @@ async def ready(where: str) -> Ready:
 async def times(where: str, decisions: int, rounds: int) -> list[dict[str, Any]]:
     """Return for each round the rate of bare commits, and the times of decisions by eight writers at once."""
     fleet = await ready(where)
-    settle_garbage_collection()  # as the server does
+    settle_interpreter()  # as the server does
     async with fleet.store.write() as tx:
         senders = [await fleet.add(tx, f"sender-{number}", {}) for number in range(WRITERS)]
     found: list[dict[str, Any]] = []

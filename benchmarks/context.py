@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.callers import call
-from benchmarks.postgres import NoPostgres, postgres
+from benchmarks.postgres import NoPostgres, analyze, postgres
 from benchmarks.prefixes import PATH, RECORDER, SYSTEM, Prefixes, prefixes, recorder
 from benchmarks.processes import cpu_seconds
 from benchmarks.proxy import Case, Found
@@ -121,6 +121,8 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
             await fill(store, _bank(episodes), turns[:episodes])
     finally:
         await store.close()
+    if url is not None:
+        await analyze(url)
     measured = Measured(database=database)
     async with contextlib.AsyncExitStack() as stack:
         upstream = await stack.enter_async_context(fast_upstream())

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from benchmarks.holds import quantile
-from benchmarks.postgres import NoPostgres, postgres
+from benchmarks.postgres import NoPostgres, analyze, postgres
 from benchmarks.processes import cpu_seconds
 from benchmarks.report import Goal, Report, number
 from benchmarks.server import Circadia, circadia
@@ -148,21 +148,23 @@ async def run(folder: Path, size: Size) -> Report:
     data = folder / "sqlite" / "data"
     data.mkdir(parents=True)
     store = await open_sqlite(data / "circadia.db")
-    found = [await _measured("SQLite", store, folder / "sqlite", {}, size)]
+    found = [await _measured("SQLite", store, folder / "sqlite", None, size)]
     try:
         async with postgres() as url:
-            settings = {"server": {"database_url": url}}
             store = await open_postgres(url)
-            found.append(await _measured("PostgreSQL", store, folder / "postgres", settings, size))
+            found.append(await _measured("PostgreSQL", store, folder / "postgres", url, size))
     except NoPostgres as error:
         notes.append(f"PostgreSQL is left out: {error}")
     return _report(size, found, notes)
 
 
-async def _measured(database: str, store: Store, folder: Path, settings: dict[str, Any], size: Size) -> Found:
+async def _measured(database: str, store: Store, folder: Path, url: str | None, size: Size) -> Found:
     """Fill the store, serve it, and ask; close it at the end."""
+    settings: dict[str, Any] = {} if url is None else {"server": {"database_url": url}}
     try:
         boxes = await _filled(store, {"short": size.beside, "long": size.unread})
+        if url is not None:
+            await analyze(url)
         answers = {box.agent.name: {each.what: Answers() for each in QUESTIONS} for box in boxes}
         async with circadia(folder, settings) as server:
             for number_of_round in range(size.rounds + 1):

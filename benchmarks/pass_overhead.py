@@ -18,7 +18,7 @@ from circadia.memory.banks import Banks, NewBank
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Bank, Trust
 from circadia.records.note import Note, NoteKind
-from circadia.server.app import settle_garbage_collection
+from circadia.server.app import settle_interpreter
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
@@ -103,7 +103,7 @@ async def _measured(database: str, store: Store, size: Size) -> list[Found]:
 def _settled() -> Generator[None]:
     """Have the collector of garbage work as in a server, and not go through what this benchmark has made."""
     before = gc.get_threshold()
-    settle_garbage_collection()
+    settle_interpreter()
     try:
         yield
     finally:

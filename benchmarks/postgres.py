@@ -62,6 +62,15 @@ async def connect(url: str) -> Any:
     return await driver.connect(url)
 
 
+async def analyze(url: str) -> None:
+    """Have the server count what the tables have, as it does by itself within a minute of many new rows."""
+    connection = await connect(url)
+    try:
+        await connection.execute("ANALYZE")
+    finally:
+        await connection.close()
+
+
 def _unprivileged() -> int | None:
     """Return whom to run as in place of root, as which PostgreSQL refuses to run."""
     if os.geteuid() != 0:

@@ -15,7 +15,7 @@ import numpy as np
 import psutil
 
 from benchmarks.holds import quantile
-from benchmarks.postgres import NoPostgres, connect, postgres
+from benchmarks.postgres import NoPostgres, analyze, connect, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.turns import DIMENSIONS, NoQuestions, Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
@@ -98,6 +98,8 @@ async def _measured(database: str, store: Store, size: Size, folder: Path, url: 
             made = Turns(episodes)
             turns = list(made.make(episodes))
             bank = await filled(store, f"{BANK}-{episodes}", turns)
+            if url is not None:
+                await analyze(url)
             each = Found(database=database, what=f"{episodes:,}", episodes=episodes)
             asked = [made.question(turns[at * 7919 % episodes]) for at in range(size.searches)]
             await searched(store, [bank], [made.asked(question) for question in asked], each)

@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 from mcp.shared.exceptions import MCPError
 
-from circadia.mcp_server.tools import TOOLS
+from circadia.errors import InvalidRequest
+from circadia.mcp_server.arguments import read_arguments
+from circadia.mcp_server.tools import RETHINK_TOOLS, TOOLS, Tool
 from tests.mcp_server.stand import ERAS, Stand, refused, stand, structured
 
 MISTAKES: list[tuple[str, dict[str, Any], str]] = [
@@ -130,3 +132,18 @@ def test_each_tool_tells_a_model_what_it_does_and_what_each_argument_means() -> 
             assert part.get("description"), f"{tool.name}.{name}"
         assert listed.output_schema is not None
         assert "title" not in str(listed.input_schema)
+
+
+@pytest.mark.parametrize("tool", [*TOOLS, *RETHINK_TOOLS], ids=lambda tool: tool.name)
+def test_null_for_what_may_be_left_out_is_as_if_it_were(tool: Tool) -> None:
+    def told(given: dict[str, object]) -> object:
+        try:
+            return read_arguments(tool.name, tool.arguments, given)
+        except InvalidRequest as error:  # what must be there lacks in both
+            return error.message
+
+    fields = tool.arguments.model_fields
+    assert told({name: None for name, field in fields.items() if not field.is_required()}) == told({})
+    for name in (name for name, field in fields.items() if field.is_required()):
+        with pytest.raises(InvalidRequest, match=rf"argument '{name}': .*got None"):
+            read_arguments(tool.name, tool.arguments, {name: None})

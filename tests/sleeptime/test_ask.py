@@ -1,7 +1,6 @@
 """Asking the tier's model: paid for once, counted before, within every limit."""
 
 import asyncio
-import json
 from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
@@ -11,6 +10,7 @@ from pydantic import BaseModel
 
 from circadia.ids import BankId, PassId
 from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.schemas import written
 from circadia.llm.usage import Usage
 from circadia.records.call import UsageGroup
 from circadia.records.sleep_call import SleepSpent
@@ -38,7 +38,7 @@ class Words(BaseModel):
     more: int = 0
 
 
-SCHEMA = len(json.dumps(Word.model_json_schema(), separators=(",", ":")))
+SCHEMA = len(written(Word))
 RESERVED = -(-(300 + SCHEMA + 200) // 3) + 50
 """Tokens: bytes of the prompt, of the schema and of what is around them, a third each; and the longest answer."""
 

@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import json
 import time
 from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass, replace
@@ -13,6 +12,7 @@ from pydantic import BaseModel
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import RandomIds
 from circadia.llm.mind import Mind, Prompt
+from circadia.llm.schemas import written
 from circadia.llm.usage import Usage
 from circadia.memory.embedding.background import Background
 from circadia.memory.embedding.base import Embedder
@@ -61,7 +61,7 @@ class Watched:
             self.used.append(used)
             return answer, used
         finally:
-            self.asked.append(f"{prompt.rules}\n{prompt.data}\n{json.dumps(output.model_json_schema())}")
+            self.asked.append(f"{prompt.rules}\n{prompt.data}\n{written(output).decode()}")
             self.seconds += self._clock.monotonic() - began
             self.cpu_seconds += time.process_time() - spent
 

@@ -2,12 +2,13 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
+from circadia.llm.schemas import bare
 
 
 class Arguments(BaseModel):
@@ -40,13 +41,15 @@ Taken = TypeVar("Taken", bound=Arguments)
 
 
 def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | None) -> Taken:
-    """Return the arguments.
+    """Return the arguments; null for one that may be left out is as if it were, since many models write all of them.
 
     Raises:
         InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each.
     """
+    optional = {name for name, field in model.model_fields.items() if not field.is_required()}
+    stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
     try:
-        return model.model_validate(dict(given or {}))
+        return model.model_validate(stated)
     except ValidationError as error:
         told = "; ".join(_told(line, model) for line in error.errors(include_url=False))
         raise InvalidRequest(f"{tool}: {told}") from error
@@ -66,30 +69,9 @@ def _told(line: Any, model: type[Arguments]) -> str:
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's arguments."""
-    return _bare(model.model_json_schema())
+    return bare(model.model_json_schema())
 
 
 def output_schema(model: type[Answer]) -> dict[str, Any]:
     """Return the JSON Schema of a tool's structured answer."""
-    return _bare(model.model_json_schema(by_alias=True, mode="serialization"))
-
-
-def _bare(schema: dict[str, Any]) -> dict[str, Any]:
-    """Return the schema without the titles and class descriptions that pydantic adds: each costs its readers tokens."""
-    return {
-        key: _parts(value) if key in ("properties", "$defs") else _within(value)
-        for key, value in schema.items()
-        if key != "title" and not (key == "description" and schema.get("type") == "object")
-    }
-
-
-def _parts(named: dict[str, Any]) -> dict[str, Any]:
-    return {name: _bare(part) for name, part in named.items()}
-
-
-def _within(value: object) -> object:
-    if isinstance(value, dict):
-        return _bare(cast("dict[str, Any]", value))
-    if isinstance(value, list):
-        return [_within(each) for each in cast("list[object]", value)]
-    return value
+    return bare(model.model_json_schema(by_alias=True, mode="serialization"))

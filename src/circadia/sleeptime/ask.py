@@ -12,16 +12,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
-from functools import lru_cache
 from typing import Any, Final, TypeVar, cast
 
-import orjson
 from opentelemetry.trace import Span
 from pydantic import BaseModel, ValidationError
 
 from circadia.clock import Clock
 from circadia.ids import AgentId, BankId, CallId, IdSource
 from circadia.llm.mind import Mind, Prompt, Unusable
+from circadia.llm.schemas import written
 from circadia.llm.usage import Usage
 from circadia.records.call import Call, CallStatus
 from circadia.records.sleep_call import SleepCall, SleepSpent
@@ -193,7 +192,7 @@ class Asking:
         raise AssertionError("the last try returns or raises")
 
     async def _once(self, mind: Mind, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int) -> T:
-        read = -(-(prompt.bytes + len(_schema(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
+        read = -(-(prompt.bytes + len(written(output)) + WRAPPING_BYTES) // BYTES_A_TOKEN)
         line, call = await self._reserve(mind, operation, read, key, most_tokens)
         began = self._clock.monotonic()
         span = self._traces.asked(line, operation)
@@ -259,13 +258,8 @@ class Asking:
             await tx.sleep_calls.settle(call)
 
 
-@lru_cache(maxsize=100)
-def _schema(output: type[BaseModel]) -> bytes:
-    return orjson.dumps(output.model_json_schema(), option=orjson.OPT_SORT_KEYS)
-
-
 def _key(mind: Mind, operation: str, prompt: Prompt, output: type[BaseModel], most_tokens: int) -> str:
-    digest = hashlib.sha256(_schema(output))
+    digest = hashlib.sha256(written(output))
     for part in (mind.upstream, mind.name, operation, prompt.rules, prompt.data, str(most_tokens)):
         digest.update(b"\0" + part.encode("utf-8", "surrogateescape"))
     return digest.hexdigest()

@@ -208,11 +208,12 @@ class _WritingLink(_Link):
         super().__init__(_Session(engine, *_WRITER_PRAGMAS), "sqlite-writer")
         self._path = path
         self._syncing = _Thread("sqlite-sync")
+        self._log: int | None = None
+        """The log's file, open for its syncs: it is the same one as long as this connection is."""
         self._copier = _Link(_Session(engine), "sqlite-checkpoint")
         self._copying: asyncio.Task[None] | None = None
         self._commits = 0
         """Since the log was copied last."""
-        self._log_bytes = 0
         self._failure: StorageUnavailable | None = None
 
     def _is_short(self, work: Callable[[Connection], Any], first: Sequence[str]) -> bool:
@@ -223,7 +224,7 @@ class _WritingLink(_Link):
         done = await super().run(work, first=first, opens=opens)
         if "COMMIT" in first:
             self._commits += 1
-            if self._log_bytes > _LOG_BYTES:
+            if self._commits == _COPY_COMMITS and self._log is not None and os.fstat(self._log).st_size > _LOG_BYTES:
                 await _copy_log(self)
         return done
 
@@ -234,10 +235,13 @@ class _WritingLink(_Link):
         is well. So all later ones fail too, until the server is started again.
         """
         if self._failure is None:
-            first = not self._log_bytes
             try:
                 with wrapped(_NAME, OSError):
-                    self._log_bytes = await self._syncing.do(lambda: _synced(self._path, first))
+                    if self._log is None:
+                        self._log = await self._syncing.do(lambda: _opened_log(self._path))
+                    log = self._log
+                    # One call of the system: after each the thread waits for the interpreter's lock.
+                    await self._syncing.do(lambda: _sync(log))
             except StorageUnavailable as error:
                 self._failure = StorageUnavailable(f"{error.message}; start the server again when the disk is well")
                 _logger.exception("the disk failed a sync: no write is acknowledged until a new start")
@@ -257,8 +261,10 @@ class _WritingLink(_Link):
             await self._copying
         await self._copier.drop()
         await super().drop()
+        log, self._log = self._log, None
+        if log is not None:
+            await self._syncing.do(lambda: os.close(log))
         self._syncing.end()
-        self._log_bytes = 0
 
 
 async def _copy_log(link: _Link) -> None:
@@ -268,23 +274,22 @@ async def _copy_log(link: _Link) -> None:
         _logger.warning("the log was not copied into the database: %s", error.message)
 
 
-def _synced(path: Path, first: bool) -> int:
-    """Let the disk have the database's log, and at first its name; return the bytes of its file. Raises OSError."""
-    if first:
-        _sync(path.parent)
-    return _sync(Path(f"{path}-wal"))
-
-
-def _sync(path: Path) -> int:
-    file = os.open(path, os.O_RDONLY)
+def _opened_log(path: Path) -> int:
+    """Open the database's log, and let the disk have its name. Raises OSError."""
+    folder = os.open(path.parent, os.O_RDONLY)
     try:
-        if sys.platform == "darwin":
-            fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # there a plain fsync stops at the drive's cache
-        else:
-            os.fsync(file)
-        return os.fstat(file).st_size
+        _sync(folder)
     finally:
-        os.close(file)
+        os.close(folder)
+    return os.open(f"{path}-wal", os.O_RDONLY)
+
+
+def _sync(file: int) -> None:
+    """Let the disk have what the file has. Raises OSError."""
+    if sys.platform == "darwin":
+        fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # there a plain fsync stops at the drive's cache
+    else:
+        os.fsync(file)
 
 
 def _is_lock(error: BaseException | None) -> bool:

@@ -1,0 +1,46 @@
+"""What a model reads of a schema is what it needs to answer, and no word more."""
+
+from pydantic import BaseModel, Field
+
+from circadia.llm.schemas import bare, written
+
+
+class Fact(BaseModel):
+    """One fact, as the developers call it."""
+
+    title: str = Field(description="What it is called.", max_length=40)
+    description: list[str]
+
+
+class Facts(BaseModel):
+    """Several of them."""
+
+    found: list[Fact] = Field(max_length=3)
+    why: str | None = None
+
+
+def test_titles_and_what_classes_say_of_themselves_are_left_out_and_nothing_else() -> None:
+    schema = bare(Facts.model_json_schema())
+    assert schema == {
+        "type": "object",
+        "properties": {
+            "found": {"type": "array", "items": {"$ref": "#/$defs/Fact"}, "maxItems": 3},
+            "why": {"anyOf": [{"type": "string"}, {"type": "null"}], "default": None},
+        },
+        "required": ["found"],
+        "$defs": {
+            "Fact": {
+                "type": "object",
+                "properties": {
+                    "title": {"type": "string", "description": "What it is called.", "maxLength": 40},
+                    "description": {"type": "array", "items": {"type": "string"}},
+                },
+                "required": ["title", "description"],
+            }
+        },
+    }
+
+
+def test_it_is_written_without_a_space_and_always_the_same() -> None:
+    assert written(Facts) == written(Facts)
+    assert b" " not in written(Facts).replace(b"What it is called.", b"")
