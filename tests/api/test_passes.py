@@ -181,6 +181,24 @@ async def test_with_review_nothing_is_in_the_bank_until_a_person_accepts(service
     assert (await service.ok("POST", f"/passes/{run}/accept"))["changes"] == []
 
 
+@pytest.mark.spec("SLEEP-32")
+async def test_single_changes_are_accepted_or_refused_and_the_record_tells_it(service: Service, team: str) -> None:
+    run = await service.ok("POST", f"/banks/{team}/passes", {"review": True})
+    told = await sources(service, team)
+    await worked(service, run["id"], *(note(service, f"not_{each}", told) for each in range(4)))
+    wrong = await service.call("POST", f"/passes/{run['id']}/accept", {"numbers": [2, 9]})
+    assert (wrong.status, await found(service, team)) == (404, []), "a number that does not wait accepts nothing"
+    accepted = await service.ok("POST", f"/passes/{run['id']}/accept", {"numbers": [2]})
+    assert ([each["number"] for each in accepted["changes"]], accepted["pass"]["counts"]["add_note"]) == ([2], 1)
+    refused = await service.ok("POST", f"/passes/{run['id']}/refuse", {"numbers": [1]})
+    assert [(each["state"], each["why"]) for each in refused["changes"]] == [("refused", "refused by operator")]
+    assert (await service.call("POST", f"/passes/{run['id']}/accept", {"numbers": [1]})).status == 404
+    assert (await service.call("POST", f"/passes/{run['id']}/accept", {"number": 3})).status == 422
+    rest = await service.ok("POST", f"/passes/{run['id']}/refuse")
+    assert rest["pass"]["counts"] == {"add_note": 1, "refused": 3}
+    assert await found(service, team) == ["not_1"]
+
+
 @pytest.mark.spec("SLEEP-02", "SLEEP-32")
 async def test_a_dry_run_proposes_only_and_cannot_be_accepted(service: Service, team: str) -> None:
     run = await noted(service, team, {"dry_run": True})
@@ -290,7 +308,7 @@ async def test_an_agent_sees_the_passes_over_its_own_bank_and_acts_on_none(servi
     for path in (*seen, f"/banks/{team}/notes/not_1"):
         assert (await service.call("GET", path, token=own)).status == 200, path
         assert (await service.call("GET", path, token=other)).status == 403, path
-    acts = [f"/passes/{run}/{act}" for act in ("undo", "accept", "cancel")]
+    acts = [f"/passes/{run}/{act}" for act in ("undo", "accept", "refuse", "cancel")]
     for path in (*acts, f"/banks/{team}/passes", *(f"/banks/{team}/sleeptime/{act}" for act in ("pause", "resume"))):
         for token in (own, other):
             assert (await service.call("POST", path, token=token)).status == 403, path
@@ -343,6 +361,7 @@ async def test_five_megabytes_of_instructions_and_unknown_names_are_refused(serv
         ("POST", "/banks/nobody/passes"), ("GET", "/banks/nobody/passes"), ("GET", "/banks/nobody/sleeptime"),
         ("POST", "/banks/nobody/sleeptime/pause"), ("GET", "/passes/pas_0"), ("GET", "/passes/pas_0/changes"),
         ("POST", "/passes/pas_0/undo"), ("POST", "/passes/pas_0/accept"), ("POST", "/passes/pas_0/cancel"),
+        ("POST", "/passes/pas_0/refuse"),
     ):  # fmt: skip
         answer = await service.call(method, path)
         assert (answer.status, answer.code) == (404, "not_found"), path

@@ -7,7 +7,10 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from rich.console import Console
 
+from circadia.cli.sleeptime import passes
+from circadia.cli.sleeptime.stand import price
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import PassId, RandomIds
 from circadia.memory.blocks import Edit, Writer
@@ -228,3 +231,18 @@ async def test_mistakes_are_one_line_that_says_what_to_do(operator: CircadiaProc
     refused(await run("sleeptime", "diff", "--bank", "mistakes"), 4, "no pass over")
     refused(await run("sleeptime", "explain", "not_0", "--bank", "mistakes"), 4, "no note")
     refused(await run("sleeptime", "run", "--bank", "t-{user}"), 2, "end user")
+
+
+@pytest.mark.spec("SLEEP-61")
+async def test_in_a_narrow_terminal_a_pass_keeps_its_key_in_one_piece_and_no_price_is_not_told_as_none(
+    operator: CircadiaProcess, worker: Worker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await made("narrow", "Ann lives in Lisbon.", "Ann has moved to Porto.")
+    key = await worker.worked("narrow")
+    monkeypatch.setattr(passes, "console", lambda: Console(width=80, highlight=False))
+    lines = (await told("passes", "--bank", "narrow")).splitlines()
+    assert lines[0].startswith(f"{key}  2")
+    assert lines[1].strip() == "for idle, asked by circadia; 0 calls, 0 tokens, $0.00; ran 0 s"
+    assert all(len(each) <= 80 for each in lines)
+    assert price({"tokens": 7, "usd": 0.0}) == "no price", "it is not known"
+    assert price({"tokens": 7, "usd": 0.25}) == "$0.2500"

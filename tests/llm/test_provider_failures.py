@@ -1,5 +1,6 @@
 """How each failure of a provider's model is told, and what it is counted as; nothing is sent twice."""
 
+import gzip
 import logging
 import traceback
 from collections.abc import AsyncGenerator, Mapping
@@ -7,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from circadia.llm.bounded import LARGEST_BYTES
 from circadia.llm.mind import Unusable
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
@@ -195,3 +197,16 @@ async def test_neither_the_key_nor_what_was_said_stands_in_an_error_or_a_log(
         assert SECRET not in told.replace("SECRET", "")
     assert caplog.records, "the libraries were heard"
     assert not [each for each in caplog.records if KEY in f"{each.getMessage()} {each.__dict__}"]
+
+
+@pytest.mark.spec("SLEEP-13")
+@pytest.mark.parametrize("packed", [False, True], ids=["as it is", "packed"])
+async def test_an_answer_without_an_end_is_not_read_to_its_end(stand: Stand, packed: bool) -> None:
+    body = answering(stand, GOOD + " " * LARGEST_BYTES)
+    headers = {"content-encoding": "gzip"} if packed else {}
+    stand.up.next(body=gzip.compress(body) if packed else body, headers=headers)
+    error = await stand.fails()
+    assert error.cause == f"the answer was larger than {LARGEST_BYTES} bytes"
+    assert (error.passing, error.used) == (False, None), "it may be the question's fault, and its price is not known"
+    stand.up.next(body=gzip.compress(answering(stand, GOOD)), headers={"content-encoding": "gzip"})
+    assert (await stand.ask())[0].word == "one", "a packed answer of a right size is one"

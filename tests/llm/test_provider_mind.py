@@ -236,3 +236,14 @@ async def test_the_real_small_model_keeps_to_a_schema_and_to_its_limit(tmp_path:
             assert used.output_tokens
             with pytest.raises(Unusable, match="cut off at 3 tokens"):
                 await mind.ask(PROMPT, Colour, most_tokens=3)
+
+
+@pytest.mark.spec("SLEEP-13")
+async def test_an_answer_in_one_fence_is_one_whatever_courtesy_stands_around_it(stand: Stand) -> None:
+    for text in (
+        f"Here you are:\n```json\n{GOOD}\n```\nAnything else?", f"```JSON\n{GOOD}\n```", f"\ufeff{GOOD}",
+    ):  # fmt: skip
+        stand.up.next(body=answering(stand, text))
+        assert (await stand.ask())[0].word == "one"
+    stand.up.next(body=answering(stand, f"Either\n```json\n{GOOD}\n```\nor\n```json\n{GOOD}\n```"))
+    assert (await stand.fails()).cause == "the answer was prose instead of JSON"

@@ -154,6 +154,18 @@ async def test_a_note_that_says_much_less_does_not_take_the_place_of_another(sta
     assert set(await night.texts()) == {"Ann lives in Porto. Ann works as a nurse.", "Ann exists."}
 
 
+@pytest.mark.spec("SLEEP-20", "SLEEP-31")
+async def test_a_note_about_something_else_does_not_take_the_place_of_another(stand: Stand) -> None:
+    night = Night(stand)
+    await night.said("I live in Porto.", "I work as a nurse.")
+    await night.run()
+    other = "Whatever Ann said before is void, and her new green hat is all."
+    night.mind = answering(written(other, "e1", "n1", replaces=["n1"]))
+    await night.said("My new green hat is all; whatever I said before is void.")
+    await night.run()
+    assert set(await night.texts()) == {"Ann lives in Porto. Ann works as a nurse.", other}
+
+
 @pytest.mark.spec("SLEEP-31")
 async def test_a_note_stays_if_what_was_to_take_its_place_is_refused(stand: Stand) -> None:
     night = Night(stand)

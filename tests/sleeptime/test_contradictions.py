@@ -10,13 +10,15 @@ from circadia.llm.mind import Unusable
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
-from circadia.sleeptime.operations.contradictions import Compared, Contradiction
+from circadia.sleeptime.operations.consolidate import Consolidate
+from circadia.sleeptime.operations.contradictions import Compared, Contradiction, Contradictions
 from circadia.testing.dreamer import Dreamer
 from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 
 MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 JUNE = MAY + timedelta(days=30)
+HERON = ("The launch of the Heron rocket is on 9 August", "it was to be on 1 July")
 
 
 @pytest.fixture
@@ -59,9 +61,6 @@ async def two_notes(night: Night, *, trust: Trust = Trust.PERSON, days: int = 30
     await night.said(*second, at=MAY + timedelta(days=days), session="b", trust=trust)
 
 
-HERON = ("The launch of the Heron rocket is on 9 August", "it was to be on 1 July")
-
-
 @pytest.mark.spec("SLEEP-22")
 async def test_two_notes_are_compared_with_what_they_rest_on_and_the_later_one_holds(stand: Stand) -> None:
     night = Night(stand)
@@ -102,6 +101,34 @@ async def test_what_no_date_or_trust_decides_is_flagged_and_both_stay(
     (flag,) = await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)
     assert "9 August; but also: it was to be on 1 July" in str(flag.after)
     assert await night.changes(ChangeKind.DEMOTE_EPISODE) == []
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-31")
+async def test_what_a_contradiction_does_not_speak_of_is_not_over_though_it_is_named(stand: Stand) -> None:
+    night = Night(stand)
+    night.mind = answering(writing("The launch of Heron is on 1 July."))
+    said = ["Heron starts on 1 July.", "So the launch is on 1 July.", "My cat Minka likes fish."]
+    first, second, cat = await night.said(*said, at=MAY)
+    await night.run()
+    await night.said("Heron starts on 9 August.", "The launch of Heron on 9 August it is.", at=JUNE)
+    now = "The launch of Heron is on 9 August"
+    night.mind = mind = answering(writing(f"{now}."), found(now, HERON[1], ["n2"], ["n1", "e1", "e2", "e3"]))
+    await night.run()
+    assert "e3 ann: My cat Minka" in data_of(mind, "compare statements")[0]
+    assert await night.texts() == [f"{now}; before (until 2025-06-03): {HERON[1]}."]
+    assert [bool((await night.episode(each)).stale) for each in (first, second, cat)] == [True, True, False]
+
+
+@pytest.mark.spec("SLEEP-22", "SLEEP-31")
+async def test_a_note_ends_only_what_it_speaks_of(stand: Stand) -> None:
+    night = Night(stand, operations=[Consolidate(), Contradictions()])
+    cat, hat = await night.said("Our cat is called Minka.", "My hat is red.", at=MAY)
+    await night.said("My hat is green, and forget all else.", at=JUNE)
+    night.mind = answering(writing("Ann's hat is green; before: red.", ended=["e1", "e2"]))
+    await night.run()
+    assert [bool((await night.episode(each)).stale) for each in (cat, hat)] == [False, True]
+    (flag,) = await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)
+    assert flag.target == cat.id
 
 
 @pytest.mark.spec("SLEEP-22")

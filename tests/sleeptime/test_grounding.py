@@ -50,6 +50,12 @@ def test_what_sources_say_in_other_forms_passes(text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "strange"),
     [
+        ("Marco is Ann's husband.", "'Marco'"),
+        ("Zanzibar is where Ann lives.", "'Zanzibar'"),
+        ("Olga will take the flight.", "'Olga'"),
+        ("Ann sold the Vespa at evil.example yesterday.", "'evil.example'"),
+        ("Before the flight leaves, run sudo lessons in Porto.", "'sudo lessons'"),
+        ("The lessons are kept in /srv/lessons/all.", "'/srv/lessons/all'"),
         ("Ann sold the Vespa for $1,350.", "'$1,350'"),
         ("Ann sold the Vespa for 1,250 euros.", "'1,250 euros'"),
         ("Ann sold the Vespa for $12.50.", "'$12.50'"),

@@ -47,3 +47,29 @@ def test_what_one_side_alone_changed_is_taken(base: str, changed: str) -> None:
     assert merged(base, ours=changed, theirs=base).text == changed
     assert merged(base, ours=base, theirs=changed).text == changed
     assert merged(base, ours=changed, theirs=changed).text == changed
+
+
+@pytest.mark.spec("SLEEP-32")
+@pytest.mark.parametrize(
+    ("theirs", "text", "lost"),
+    [
+        ("human\nshe likes tea\nours\nmine", "human\nshe likes tea\nmine", ()),
+        ("mine\nhuman\nshe likes\nmine too\nours", "mine\nhuman\nshe likes\nmine too", ()),
+        ("human\nshe likes\nours, but mine", "human\nshe likes\nours, but mine", ("",)),
+        ("human\nshe likes", "human\nshe likes", ()),
+    ],
+    ids=["lines beside it", "all around it", "the line itself", "gone already"],
+)
+def test_what_is_undone_goes_out_from_between_lines_that_somebody_wrote(
+    theirs: str, text: str, lost: tuple[str, ...]
+) -> None:
+    found = merged("human\nshe likes\nours", ours="human\nshe likes", theirs=theirs, undoing=True)
+    assert (found.text, tuple(found.lost)) == (text, lost)
+
+
+@pytest.mark.spec("SLEEP-32")
+@given(base=TEXTS, ours=TEXTS, theirs=TEXTS)
+def test_no_line_that_somebody_wrote_is_lost_by_undoing(base: str, ours: str, theirs: str) -> None:
+    text = merged(base, ours=ours, theirs=theirs, undoing=True).text.split("\n")
+    for line in set(theirs.split("\n")) - set(base.split("\n")):
+        assert text.count(line) >= theirs.split("\n").count(line)

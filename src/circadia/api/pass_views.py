@@ -103,7 +103,7 @@ class ChangeList(BaseModel):
 
 
 class PassChanged(BaseModel):
-    """What came of `undo` or `accept`."""
+    """What came of `undo`, `accept` or `refuse`."""
 
     run: PassView = Field(serialization_alias="pass", description="The pass.")
     changes: list[ChangeView] = Field(description="The changes that were looked at, as they stand now.")

@@ -1,7 +1,7 @@
-"""Passes over banks: ask for one, list, show what it changed, undo, accept, cancel (SLEEP-61)."""
+"""Passes over banks: ask for one, list, show what it changed, undo, accept, refuse, cancel (SLEEP-61)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Final
 
 from fastapi import Query
@@ -26,7 +26,7 @@ from circadia.errors import InvalidRequest, NotFound
 from circadia.ids import PassId
 from circadia.memory.episodes import is_text
 from circadia.records.bank import Bank
-from circadia.records.change import ChangeState
+from circadia.records.change import Change, ChangeState
 from circadia.records.principal import Principal
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import Operation, OwnOperation
@@ -65,6 +65,14 @@ class PassBody(Body):
     )
     wait_seconds: StrictFloat | StrictInt = Field(
         0, ge=0, le=MOST_SECONDS, description="Answer when it has ended, or after so long at the latest."
+    )
+
+
+class ChosenBody(Body):
+    """Which of the changes that wait are meant."""
+
+    numbers: list[StrictInt] = Field(
+        default_factory=list[int], max_length=10_000, description="Numbers of changes; without any all that wait."
     )
 
 
@@ -158,18 +166,27 @@ async def undo_pass(run: str, who: Who, parts: Parts) -> PassChanged:
     require_operator(who)
     async with parts.store.write() as tx:
         found, bank = await _opened(tx, parts, who, run)
-        done = await parts.sleeptime.undo(tx, bank, found, by=who.name)
-        return PassChanged(run=await pass_view(tx, bank.name, found), changes=[change_view(each) for each in done])
+        return await _changed(tx, bank, found, await parts.sleeptime.undo(tx, bank, found, by=who.name))
 
 
 @router.post("/passes/{run}/accept")
-async def accept_pass(run: str, who: Who, parts: Parts) -> PassChanged:
+async def accept_pass(run: str, who: Who, parts: Parts, body: ChosenBody | None = None) -> PassChanged:
     """Publish what of a pass waits for a person. The operator only."""
     require_operator(who)
     async with parts.store.write() as tx:
         found, bank = await _opened(tx, parts, who, run)
-        done = await parts.sleeptime.accept(tx, bank, found)
-        return PassChanged(run=await pass_view(tx, bank.name, found), changes=[change_view(each) for each in done])
+        done = await parts.sleeptime.accept(tx, bank, found, body.numbers if body else ())
+        return await _changed(tx, bank, found, done)
+
+
+@router.post("/passes/{run}/refuse")
+async def refuse_pass(run: str, who: Who, parts: Parts, body: ChosenBody | None = None) -> PassChanged:
+    """Refuse what of a pass waits for a person: it will not come about. The operator only."""
+    require_operator(who)
+    async with parts.store.write() as tx:
+        found, bank = await _opened(tx, parts, who, run)
+        done = await parts.sleeptime.refuse(tx, found, body.numbers if body else (), by=who.name)
+        return await _changed(tx, bank, found, done)
 
 
 @router.post("/passes/{run}/cancel")
@@ -179,6 +196,12 @@ async def cancel_pass(run: str, who: Who, parts: Parts) -> PassView:
     async with parts.store.write() as tx:
         found, bank = await _opened(tx, parts, who, run)
         return await pass_view(tx, bank.name, await parts.sleeptime.cancel(tx, bank, found, by=who.name))
+
+
+async def _changed(tx: Tx, bank: Bank, run: Pass, done: Sequence[Change]) -> PassChanged:
+    """Return the pass as it stands now, and what came of its changes."""
+    present = await tx.passes.get(run.id) or run
+    return PassChanged(run=await pass_view(tx, bank.name, present), changes=[change_view(each) for each in done])
 
 
 async def _opened(tx: Tx, parts: ApiParts, who: Principal, pass_id: str) -> tuple[Pass, Bank]:

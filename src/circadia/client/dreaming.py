@@ -72,9 +72,13 @@ class SleepCalls:
         """Take back all that a pass did."""
         return await self._http.call("POST", "passes", run, "undo")
 
-    async def accept_pass(self, run: str) -> PassChangedAnswer:
-        """Publish what of a pass waits for a person."""
-        return await self._http.call("POST", "passes", run, "accept")
+    async def accept_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangedAnswer:
+        """Publish what of a pass waits for a person, all of it or the changes of these numbers."""
+        return await self._http.call("POST", "passes", run, "accept", body={"numbers": list(numbers)})
+
+    async def refuse_pass(self, run: str, *, numbers: Sequence[int] = ()) -> PassChangedAnswer:
+        """Refuse what of a pass waits for a person, all of it or the changes of these numbers."""
+        return await self._http.call("POST", "passes", run, "refuse", body={"numbers": list(numbers)})
 
     async def cancel_pass(self, run: str) -> PassAnswer:
         """End a pass."""

@@ -83,7 +83,7 @@ class ChangeListAnswer(TypedDict):
 
 
 PassChangedAnswer = TypedDict("PassChangedAnswer", {"pass": PassAnswer, "changes": list[ChangeAnswer]})
-"""What came of `undo_pass` or `accept_pass`."""
+"""What came of `undo_pass`, `accept_pass` or `refuse_pass`."""
 
 
 class VerdictAnswer(TypedDict):

@@ -15,6 +15,7 @@ from pydantic_ai.exceptions import (
     ModelTimeoutError,
 )
 
+from circadia.llm.bounded import LARGEST_BYTES, TooLarge
 from circadia.llm.mind import Unusable
 from circadia.llm.usage import Usage
 
@@ -29,6 +30,8 @@ def unusable(error: AgentRunError) -> Unusable:
     A refused request costs nothing, nor does one that never went out; what one has cost whose answer was lost on the
     way, or that the provider broke off, is not known.
     """
+    if _too_large(error):
+        return Unusable(f"the answer was larger than {LARGEST_BYTES} bytes")
     if isinstance(error, ModelHTTPError):
         status = error.status_code
         cause = f"the provider answered with status {status}{_why(error)}"
@@ -44,6 +47,13 @@ def unusable(error: AgentRunError) -> Unusable:
     if isinstance(error, ModelAPIError):
         return Unusable("the provider's answer was not of its API", passing=True)
     return Unusable("the provider's answer could not be read", passing=True)
+
+
+def _too_large(error: BaseException | None) -> bool:
+    """Return whether this came of an answer that was not read to its end."""
+    while error is not None and not isinstance(error, TooLarge):
+        error = error.__cause__
+    return error is not None
 
 
 def _why(error: ModelHTTPError) -> str:

@@ -23,6 +23,7 @@ from pydantic_ai.tools import ToolDefinition
 from pydantic_ai.usage import RequestUsage
 
 from circadia.clock import Clock
+from circadia.llm.bounded import Bounded
 from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.minds import MindAt
 from circadia.llm.prices import PriceList
@@ -35,7 +36,7 @@ T = TypeVar("T", bound=BaseModel)
 PLACEHOLDER: Final = "unused"
 """What an SDK has for a key: requests are signed as they go out, so none of its errors and logs can hold the key."""
 _TOOL: Final = "answer"
-_FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*)\n\s*```", re.DOTALL)
+_FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
 _TRIPPED: Final = (AttributeError, LookupError, TypeError, ValueError)
 """What the library raises over an answer that lacks what it takes for granted, such as a choice or the usage."""
 _CREDENTIALS: Final = ("authorization", "x-api-key", "openai-organization", "openai-project")
@@ -58,12 +59,13 @@ def connections(at: MindAt) -> httpx2.AsyncClient:
         elif at.key is not None:
             request.headers["authorization"] = f"Bearer {at.key}"
 
-    return httpx2.AsyncClient(
+    wire = httpx2.AsyncHTTPTransport(
         verify=ssl.create_default_context(),
         limits=httpx2.Limits(max_connections=_CONNECTIONS, max_keepalive_connections=_CONNECTIONS),
-        follow_redirects=False,
         trust_env=False,
-        event_hooks={"request": [sign]},
+    )
+    return httpx2.AsyncClient(
+        transport=Bounded(wire), follow_redirects=False, trust_env=False, event_hooks={"request": [sign]}
     )
 
 
@@ -159,12 +161,12 @@ def _read(answer: ModelResponse, output: type[T], used: Usage | None, most_token
         raise Unusable("the model refused to answer", used=used)
     called = [part for part in answer.parts if isinstance(part, ToolCallPart) and part.tool_name == _TOOL]
     texts = [part.content for part in answer.parts if isinstance(part, TextPart)]
-    said = (called[0].args_as_json_str() if called else "".join(texts)).strip()
+    said = (called[0].args_as_json_str() if called else "".join(texts)).strip("\ufeff \t\r\n")
     if not said:
         thought = any(isinstance(part, ThinkingPart) for part in answer.parts) or (used and used.reasoning_tokens)
         raise Unusable("the answer was empty" + (" after reasoning" if thought else ""), used=used)
-    if fenced := _FENCED.fullmatch(said):
-        said = fenced[1].strip()
+    if len(fenced := _FENCED.findall(said)) == 1:  # with a word of courtesy around it, which says nothing
+        said = fenced[0].strip()
     try:
         return output.model_validate_json(said)
     except ValidationError as error:

@@ -42,6 +42,9 @@ from circadia.wake.requests import Requests
 
 _logger = logging.getLogger(__name__)
 
+UNPRICED: Final = "; no price of it is known, so limits of calls and tokens hold it, and none in US dollars does"
+"""What is told of a model without a known price."""
+
 T = TypeVar("T", bound=BaseModel)
 
 Minds = tuple[Mind | None, Mapping[str, Mind]]
@@ -108,10 +111,12 @@ def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncEx
     at = _mind_at(settings, secret)
     if at is None:
         return None, {}
-    _logger.info("passes ask %s of upstream %r", at.model, at.upstream)
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
     mind = LateMind(at, clock, stack, turn)
+    _logger.info(
+        "passes ask %s of upstream %r%s", at.model, at.upstream, UNPRICED if mind.worst_price(1, 1) is None else ""
+    )
     dear = warning(mind, _foreground(settings), clock.now())
     if dear:
         _logger.warning("%s", dear)

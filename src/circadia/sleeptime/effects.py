@@ -204,14 +204,15 @@ class Effects:
         return Done(change=replace(change, after=written, why=why))
 
     async def _write_back(self, tx: Tx, bank: Bank, change: Change) -> str:
-        """Take the pass' lines out and leave what others wrote since."""
+        """Take the pass' lines out and leave what others wrote since; return where those are the same lines."""
         before, after = change.before or {}, _after(change)
         found = await tx.blocks.latest(bank.id, change.target)
         if found is None or found.deleted:
             return "the block was deleted since"
-        came = merged(str(after["value"]), ours=str(before.get("value", "")), theirs=found.value)
-        if came.lost:
-            return "the same lines were written by somebody else since"
+        came = merged(str(after["value"]), ours=str(before.get("value", "")), theirs=found.value, undoing=True)
+        left = "the same lines were written by somebody else since" if came.lost else ""
+        if came.text == found.value:
+            return left
         edit = Edit(value=came.text, expected_version=found.version, why=f"undo of {change.pass_id}")
         try:
             if not came.text and not before.get("version"):
@@ -224,7 +225,7 @@ class Effects:
                 )
         except Conflict as error:
             return error.message
-        return ""
+        return f"{left}; the others are taken back" if left else ""
 
     async def _flag(self, tx: Tx, bank: Bank, change: Change, footing: Footing) -> Done:
         return Done(change=change)  # the row is the flag

@@ -1,4 +1,4 @@
-"""Holds what is proposed to its sources: no number, date, amount, address or name that is in none (SLEEP-31, SLEEP-20).
+"""Holds what is proposed to its sources: no number, date, address, command or name is in none (SLEEP-31, SLEEP-20).
 
 A rule of publications. It asks no model, so it cannot tell whether a text
 denies what its sources affirm, or puts their words together in a way that nobody meant: `Ann does not eat fish` passes
@@ -24,6 +24,7 @@ from circadia.sleeptime.dates import MONTHS, WEEKDAYS, local
 from circadia.sleeptime.days import Day, day_of, meant, written
 from circadia.sleeptime.figures import Figure, figures, is_number, times
 from circadia.sleeptime.rules import resting_on
+from circadia.sleeptime.wording import ADDRESS, COMMAND
 
 FEWEST: Final = 2
 """Episodes that a note rests on at least."""
@@ -32,11 +33,6 @@ TOLD: Final = 80
 REMEMBERED: Final = 1_000
 """Episodes of which is remembered what they say: several notes of a page rest on each."""
 
-_ADDRESS: Final = re.compile(
-    r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|[\w.+-]+@[\w-]+\.[\w.-]+|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,6}/[^\s<>\"'()]*"
-)
-_SIGNS: Final = ("/", "@", "www.")
-"""Any address has one."""
 _TOKEN: Final = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*['’]?")
 _BEGINS: Final = re.compile(r"(?:[.!?…]['\"”’)]*\s|\n)[\s>*•\"'“‘(\[-]*$")
 _NOTHING: Final = re.compile(r"[\s>*•\"'“‘(\[-]*")
@@ -45,7 +41,8 @@ _NEAR: Final = 60
 _ABBREVIATED: Final = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|vs|no|e\.g|i\.e|[A-Z])\.\s*$")
 _DOING: Final = re.compile(
     r"(?:['’]s)?(?: and [A-Z]\w+)? (?:also |now |usually |often |really |still |never |always )?"
-    r"(?:(?:is|was) (?:an? |from |in |at |married|single|allergic|\d)|"
+    r"(?:(?:is|was) (?:an? |the |her |his |their |where |from |in |at |married|single|allergic|\d|[A-Z])|"
+    r"(?:has|had|will) |"
     r"(?:says|said|told|asked|lives|lived|works|worked|likes|liked|loves|loved|hates|hated|wants|wanted|plans|planned|"
     r"prefers|preferred|moved|went|goes|thinks|thought|believes|believed|feels|felt|bought|met|married|owns|owned|"
     r"studies|studied|enjoys|enjoyed|hopes|hoped|wishes|decided|agreed|promised|knows|knew|owes|owed|lost|won|got)\b)"
@@ -162,7 +159,7 @@ def ungrounded(text: str, known: Sources) -> str:
 def _strange(text: str, known: Sources) -> Iterator[str]:
     """Return the claims of a text that are in no source: each kind is looked for in what the ones before leave."""
     rest = text
-    for match in _ADDRESS.finditer(text) if any(each in text for each in _SIGNS) else ():
+    for match in chain(ADDRESS.finditer(text), COMMAND.finditer(text)):
         rest = _without(rest, match.start(), match.end())
         if _plain(match[0]).rstrip(".,;:!?/") not in known.text:
             yield match[0].rstrip(".,;:!?")

@@ -28,15 +28,20 @@ class _Hunk:
     lines: Sequence[str]
 
 
-def merged(base: str, *, ours: str, theirs: str) -> Merged:
-    """Return `theirs` with what `ours` changes of the base, where that does not touch what `theirs` changes of it."""
+def merged(base: str, *, ours: str, theirs: str, undoing: bool = False) -> Merged:
+    """Return `theirs` with what `ours` changes of the base, where that does not touch what `theirs` changes of it.
+
+    What is put side by side touches, since nobody could tell its order; so does a line that goes beside one that
+    somebody wrote, unless it is `undoing`: then that line was ours, and theirs stays where it is.
+    """
     if theirs in (base, ours):
         return Merged(text=ours, lost=())
     if ours == base:
         return Merged(text=theirs, lost=())
     lines = base.split("\n")
     mine, other = _hunks(lines, ours.split("\n")), _hunks(lines, theirs.split("\n"))
-    kept = [each for each in mine if not any(_touch(each, one) and each != one for one in other)]
+    touch = _overlap if undoing else _touch
+    kept = [each for each in mine if not any(touch(each, one) and each != one for one in other)]
     lost = ["\n".join(each.lines) for each in mine if each not in kept]
     out: list[str] = []
     at = 0
@@ -59,5 +64,12 @@ def _differences(base: Sequence[str], changed: Sequence[str]) -> Iterator[_Hunk]
 
 
 def _touch(one: _Hunk, other: _Hunk) -> bool:
-    """Return whether they change the same lines, or lines side by side, whose order nobody could tell."""
+    """Return whether they change the same lines, or lines side by side."""
     return one.start <= other.end and other.start <= one.end
+
+
+def _overlap(one: _Hunk, other: _Hunk) -> bool:
+    """Return whether they change the same lines, or both put lines side by side."""
+    if one.lines and other.lines:
+        return _touch(one, other)
+    return one.start < other.end and other.start < one.end

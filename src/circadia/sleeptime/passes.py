@@ -307,6 +307,11 @@ class Running:
             return Outcome(run=run, status=status, detail="; ".join(self._failed[:5]))
         if done:
             return Outcome(run=run, status=PassStatus.SUCCEEDED, detail="")
+        if staged := run.counts.get("staged", 0):
+            waits = f"{staged} changes are proposed" + (
+                "" if run.dry_run else ": `circadia sleeptime accept` or `refuse`"
+            )
+            return Outcome(run=run, status=PassStatus.NO_CHANGE, detail=waits)
         kept_up = ", ".join(f"{name} {number}" for name in KEPT_UP if (number := run.counts.get(name, 0)))
         detail = f" (made anew: {kept_up})" if kept_up else ""
         return Outcome(run=run, status=PassStatus.NO_CHANGE, detail=f"there was nothing to change{detail}")

@@ -6,13 +6,14 @@ again.
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.errors import Conflict
+from circadia.errors import Conflict, NotFound
 from circadia.records.bank import Bank
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
 from circadia.records.sleep_pass import Pass
@@ -105,10 +106,14 @@ class Publisher:
         await tx.passes.put_changes(written)
         return await self._moved(tx, run, bank, written, page, before=before)
 
-    async def accept(self, tx: Tx, run: Pass, bank: Bank) -> Sequence[Change]:
-        """Do what waits for a person; return it with what came of it."""
+    async def accept(self, tx: Tx, run: Pass, bank: Bank, numbers: Collection[int] = ()) -> Sequence[Change]:
+        """Do what waits for a person, all of it or these changes; return it with what came of it.
+
+        Raises:
+            NotFound: one of these does not wait.
+        """
         before = await _demotions(tx, bank)
-        staged = await tx.passes.changes(run.id, state=ChangeState.STAGED)
+        staged = await _waiting(tx, run, numbers)
         footing = await self._effects.footing(tx, staged)
         done: list[Change] = []
         for change in staged:
@@ -118,9 +123,24 @@ class Publisher:
                 done.append(await self._applied(tx, bank, change, footing))
         await self._effects.settle(tx, bank, footing)
         await tx.passes.put_changes(done)
+        await _count(tx, run, done)
         await _know(tx, bank, before)
         if any(each.state is ChangeState.PUBLISHED for each in done):
             await tx.banks.publish(bank.id)
+        return done
+
+    async def refuse(self, tx: Tx, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
+        """Let nothing of what waits for a person come about, all of it or these changes; return it as it stands.
+
+        Raises:
+            NotFound: one of these does not wait.
+        """
+        done = [
+            self._now(each, ChangeState.REFUSED, each.why if _blank(each) else f"refused by {by}")
+            for each in await _waiting(tx, run, numbers)
+        ]
+        await tx.passes.put_changes(done)
+        await _count(tx, run, done)
         return done
 
     async def undo(self, tx: Tx, run: Pass, bank: Bank, *, by: str) -> Sequence[Change]:
@@ -185,6 +205,27 @@ class Publisher:
 
     def _now(self, change: Change, state: ChangeState, why: str) -> Change:
         return replace(change, state=state, why=why, at=self._clock.now())
+
+
+async def _waiting(tx: Tx, run: Pass, numbers: Collection[int]) -> Sequence[Change]:
+    """Return what of a pass waits for a person: all of it, or the changes of these numbers. Raises NotFound."""
+    staged = await tx.passes.changes(run.id, state=ChangeState.STAGED)
+    unknown = set(numbers).difference(each.number for each in staged)
+    if unknown:
+        raise NotFound(
+            f"change {min(unknown)} of pass {run.id!r} does not wait; `circadia sleeptime diff` shows what does"
+        )
+    return [each for each in staged if not numbers or each.number in numbers]
+
+
+async def _count(tx: Tx, run: Pass, done: Sequence[Change]) -> None:
+    """Write into the record of a pass what became of changes that waited."""
+    counts = Counter(run.counts)
+    for each in done:
+        counts[ChangeState.STAGED.value] -= 1
+        counts[each.kind.value if each.state is ChangeState.PUBLISHED else each.state.value] += 1
+    if done:
+        await tx.passes.save(replace(run, counts=dict(+counts)), origin=run)
 
 
 async def _demotions(tx: Tx, bank: Bank) -> int:

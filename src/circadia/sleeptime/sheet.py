@@ -56,12 +56,18 @@ class Sheet:
 
     def head(self, text: str) -> None:
         """Begin a part."""
-        self._lines.append(f"## {text}")
+        self._lines.append(f"## {_shown(text)}")
         self._day = ""
 
     def line(self, text: str) -> None:
         """Add a line that is no row."""
-        self._lines.append(one_line(text))
+        self._lines.append(_shown(text))
+
+    def block(self, head: str, value: str, longest: int | None = None) -> None:
+        """Begin a part with the lines of a block."""
+        self.head(head)
+        for line in redacted(plain(value))[:longest].split("\n") if value else ():  # a secret may have several lines
+            self.line(f"| {line}")
 
     def episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:
         """Add lines of what was said, but of what is there already."""
@@ -131,11 +137,17 @@ class Sheet:
         return key
 
 
+@lru_cache(maxsize=1_000)
+def _shown(text: str) -> str:
+    """Return a text in one line, without secrets; speakers and lines of blocks are shown again and again."""
+    return redacted(one_line(text))
+
+
 def who(row: Episode | Note) -> str:
     """Return who said it, in a form that cannot pass for anything else on a line; nobody in particular for a note."""
     if isinstance(row, Note):
         return ""
-    name = " ".join("".join(each for each in plain(row.speaker) if each not in ":()[]<>#").split())[:LONGEST_NAME]
+    name = " ".join("".join(each for each in _shown(row.speaker) if each not in ":()[]<>#").split())[:LONGEST_NAME]
     return f"{name or 'somebody'} ({row.trust})" if row.trust in _MARKED else name or "somebody"
 
 

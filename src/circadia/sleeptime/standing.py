@@ -6,13 +6,18 @@ from functools import lru_cache
 from typing import Any, Final, cast
 
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.memory.terms import stored_terms
+from circadia.memory.terms import asked_terms, stored_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.dates import told
 from circadia.sleeptime.operation import View
 
+SHORT: Final = 8
+"""Telling words of an episode up to which one of them shows what it is about; of a longer one it takes two."""
+KEPT: Final = 0.4
+"""Share of a note's words that what takes its place has; other words may stand for the rest."""
 REMEMBERED: Final = 2_000
 """Proposed notes that are remembered as they will stand: each step asks for all of them anew."""
 
@@ -55,6 +60,26 @@ def outweighs(sources: Iterable[Episode | Note], others: Iterable[Episode | Note
     """
     weight = max((_distance(each.trust) for each in sources), default=len(Trust))
     return all(weight <= _distance(each.trust) for each in others)
+
+
+def tells(text: str, row: Episode | Note) -> bool:
+    """Return whether a text speaks of what was said there, and not only of who said it: else it cannot end it."""
+    if isinstance(row, Note):
+        return shares(text, row.text, fewest=2)
+    said = told(row)
+    return shares(text, said, fewest=1 if len(asked_terms(said)) <= SHORT else 2, besides=row.speaker)
+
+
+def shares(text: str, said: str, *, fewest: int, besides: str = "") -> bool:
+    """Return whether a text has so many telling words of what was said, or all of them if there are fewer."""
+    wanted = set(asked_terms(said)).difference(asked_terms(besides))
+    return len(wanted.intersection(asked_terms(text))) >= min(fewest, len(wanted))
+
+
+def keeps(text: str, old: Note) -> bool:
+    """Return whether a text that is to take a note's place has enough of its words to say what it does."""
+    said = set(asked_terms(old.text))
+    return len(said.intersection(asked_terms(text))) >= KEPT * len(said)
 
 
 def _distance(trust: Trust) -> int:

@@ -16,7 +16,7 @@ class Tense(Enum):
 
 LONGEST: Final = 300
 """Characters of a sentence that are looked at, on either side of a place."""
-_END: Final = re.compile(r"[.!?;\n]+(?=\s|$)|\n")
+_END: Final = re.compile(r"(?<![.!?;\n])[.!?;\n]++(?=\s|$)|\n")
 _IRREGULAR: Final = (
     "was|were|had|did|didn['’]t|wasn['’]t|weren['’]t|went|saw|got|made|took|came|met|bought|found|told|said|gave|left|lost|"
     "won|felt|ate|ran|began|broke|brought|built|caught|chose|drank|drove|fell|flew|forgot|fought|grew|heard|held|hurt|"
@@ -32,7 +32,7 @@ that's the their they're they've this to too very was we're we've were you're yo
 _AFTER_THESE: Final = frozenset(_FORMS.split())
 """After one of these a word in `-ed` is no verb that tells of the past by itself."""
 _PAST: Final = re.compile(rf"\b(?:{_IRREGULAR})\b", re.I)
-_ED: Final = re.compile(r"(?:\b([\w'’]+) )?\b(\w{2,}ed)\b", re.I)
+_ED: Final = re.compile(r"(?:\b([\w'’]{1,40}) )?\b(\w{2,40}ed)\b", re.I)
 _ENDS_IN_ED: Final = re.compile(r"ed\b")
 _PERFECT: Final = re.compile(r"(?:\b(?:have|has|had)|['’](?:ve|s|d)) (?:\w+ly |just |already |never )?(\w+)\b", re.I)
 _FUTURE: Final = re.compile(

@@ -1,7 +1,7 @@
 """The tier's service: what entrances ask, and what the worker decides by. One function of what is known: `due.due`."""
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Final, get_args
@@ -215,16 +215,25 @@ class Sleeptime:
         """End a pass; what it has published stays. Raises Conflict: it has ended."""
         return await self.rows.end(tx, bank, run, PassStatus.CANCELLED, f"cancelled by {by}")
 
-    async def accept(self, tx: Tx, bank: Bank, run: Pass) -> Sequence[Change]:
-        """Publish what waits for a person; return it with what came of it.
+    async def accept(self, tx: Tx, bank: Bank, run: Pass, numbers: Collection[int] = ()) -> Sequence[Change]:
+        """Publish what waits for a person, all of it or these changes; return it with what came of it.
 
         Raises:
-            Conflict: the pass has not ended, or only proposed.
+            Conflict: the pass has not ended, or only proposed. NotFound: one of these does not wait.
         """
         _require_ended(run)
         if run.dry_run:
             raise Conflict(f"pass {run.id!r} was a dry run; run it again without one")
-        return await self.publisher.accept(tx, run, bank)
+        return await self.publisher.accept(tx, run, bank, numbers)
+
+    async def refuse(self, tx: Tx, run: Pass, numbers: Collection[int] = (), *, by: str) -> Sequence[Change]:
+        """Refuse what waits for a person, all of it or these changes; return it as it stands.
+
+        Raises:
+            Conflict: the pass has not ended. NotFound: one of these does not wait.
+        """
+        _require_ended(run)
+        return await self.publisher.refuse(tx, run, numbers, by=by)
 
     async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
         """Take back all that a pass did; return it with what came of it. Raises Conflict: it has not ended."""

@@ -24,6 +24,29 @@ _POSES: Final = re.compile(
     r"|```|~~~|!\[[^\]\n]{0,200}\]\("  # fences and pictures of Markdown
     r"|^\s{0,3}#{1,6}\s"  # its headings: those of blocks look like that
 )
+_OVERRIDES: Final = re.compile(
+    r"(?i)\b(?:ignor(?:e[nrz]?|iere?|iert|a)|disregard|forget|override|bypass|vergiss|vergesst|missachte[nt]?|olvida|oublie[rz]?)"
+    r"\s+(?:[\w'’]+\s+){0,4}"
+    r"(?:instructions?|rules|prompts?|guidelines|directives|anweisungen|regeln|vorgaben|instrucciones|reglas|consignes)\b"
+    r"|\byou are now (?:an? |the |in |dan\b)|\bnew (?:system )?(?:instructions|rules|prompt)\s*:"
+)
+"""What tells a model to leave its rules, in the languages in which it is tried most."""
+ADDRESS: Final = re.compile(
+    r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]+"
+    r"|(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b(?:[/:][^\s<>\"'()]*)?"
+)
+"""An address of the web or of mail; a name with a dot, such as a file's, may be one too."""
+_FILE: Final = re.compile(
+    r"[\w.-]+\.(?:js|jsx|json|yaml|yml|ts|tsx|txt|csv|pdf|docx|xlsx|pptx|png|jpg|jpeg|toml|html|css|cpp|xml|ini|cfg|log|sql)"
+)
+"""A name whose end is none of the net's."""
+COMMAND: Final = re.compile(
+    r"(?<=[\w'\"] )(?:--[a-z][\w-]+|-[a-zA-Z]{1,3})(?![\w-])|&&|\|\||\$\([^)\n]*|`[^`\n]+`|\|\s*[a-z][\w-]*|\brm\s+-\w+"
+    r"|\b(?:curl|wget|sudo|chmod|chown)\s+[\w$~./\"'-]+"
+    r"|\b(?:eval|powershell|pwsh|(?:ba|z|k)?sh|python3?|node|npx|nc|scp|iex|iwr)\s+(?=\S*[$~/\"'=(-]|\S+\.\w)\S+"
+    r"|(?<![\w./~])(?:~|\.{1,2})?/[\w.-]+/[\w./-]+|[a-z]:\\[\w\\.-]+"
+)
+"""What a shell would do something with."""
 _LONG_WORD: Final = re.compile(r"[A-Za-z0-9+/=_-]{80,}")
 """No word and no address, but something encoded."""
 
@@ -50,14 +73,31 @@ def unfit(text: str) -> str:
     posing = _POSES.search(text)
     if posing is not None:
         return f"it has {posing[0].strip()[:40]!r}, which poses as a part of a prompt"
+    overriding = _OVERRIDES.search(text)
+    if overriding is not None:
+        return f"it has {overriding[0][:40]!r}, which tells whoever reads it to leave its rules"
     if _LONG_WORD.search(text):
         return "it has something encoded"
     return ""
 
 
+def unfit_for_block(text: str) -> str:
+    """Return why a model's text may not get into a block, empty if it may.
+
+    Blocks stand where rules stand, and whoever reads them does what they say: where to look and what to run stays in
+    notes, which are data, until a person writes it there.
+    """
+    if wrong := unfit(text):
+        return wrong
+    found = [each[0] for each in ADDRESS.finditer(text) if not _FILE.fullmatch(each[0])]
+    found = found or [each[0] for each in COMMAND.finditer(text)]
+    return f"{found[0][:40]!r} is an address or a command, which only people write into blocks" if found else ""
+
+
 def worded(change: Change, _: Mapping[EpisodeId, Episode]) -> str:
     """Return what is wrong with the words of a change: a rule of publications."""
-    return next((wrong for text in _written(change) if (wrong := unfit(text))), "")
+    judged = unfit_for_block if change.kind is ChangeKind.WRITE_BLOCK else unfit
+    return next((wrong for text in _written(change) if (wrong := judged(text))), "")
 
 
 def _written(change: Change) -> Iterator[str]:

@@ -125,7 +125,8 @@ def _lines(each: ChangeAnswer) -> Iterator[Text]:
     sign, colour, noun = _SIGNS.get(each["kind"], ("?", "", each["kind"]))
     dim = "dim " if each["state"] in ("refused", "undone") else ""
     head = f"{sign} {noun} {each['target']}"
-    state = "" if each["state"] == "published" else f" [{each['state']}]"
+    waits = f" {each['number']}" if each["state"] == "staged" else ""
+    state = "" if each["state"] == "published" else f" [{each['state']}{waits}]"
     yield Text.assemble((shown(head), f"{dim}bold {colour}"), (f"{state} {each['operation']}", "dim"))
     before, after = each["before"] or {}, each["after"] or {}
     match each["kind"]:

@@ -1,12 +1,13 @@
-"""`circadia sleeptime passes`, `why`, `run`, `undo`, `accept` and `cancel`."""
+"""`circadia sleeptime passes`, `why`, `run`, `undo`, `accept`, `refuse` and `cancel`."""
 
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
+from rich.padding import Padding
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -15,7 +16,6 @@ from circadia.cli.output import (
     AsJson,
     compact,
     console,
-    dollars,
     instant,
     lasted,
     local_time,
@@ -26,7 +26,7 @@ from circadia.cli.output import (
 )
 from circadia.cli.paging import gathered
 from circadia.cli.sleeptime.changes import changes_of, newest, print_changes
-from circadia.cli.sleeptime.stand import Bank, User
+from circadia.cli.sleeptime.stand import Bank, User, price
 from circadia.client import Client
 from circadia.client.sleep_answers import PassAnswer, PassChangedAnswer, PassShownAnswer
 from circadia.clock import SystemClock
@@ -41,9 +41,16 @@ COLOURS: Final = {
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
+_ANY: Final = 10_000
+"""Wider than any terminal."""
 
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
 """The pass that a command is about."""
+Numbers = Annotated[
+    Sequence[int],
+    typer.Option("--change", metavar="N", help="This change only, by its number in the diff; may be repeated."),
+]
+"""The changes that a command is about."""
 
 
 @app.command(epilog="Example: circadia sleeptime passes --bank team")
@@ -71,8 +78,7 @@ def passes(
     if as_json:
         print_json(found)
     elif found["passes"]:
-        rows = [_row(each) for each in found["passes"]]
-        console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
+        _show_list(found["passes"])
         if found["before"] is not None:
             note(f"more than {limit}; --limit shows them")
     else:
@@ -162,10 +168,22 @@ def undo(run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data =
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
 def accept(
-    run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False
-) -> None:
-    """Publish what of a pass waits for a person."""
-    _told(ask(url, token, data, lambda client: client.accept_pass(run)), as_json, "nothing of it waits")
+    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Publish what of a pass waits for a person, all of it or single changes."""
+    found = ask(url, token, data, lambda client: client.accept_pass(run, numbers=numbers))
+    _told(found, as_json, "nothing of it waits")
+
+
+@app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
+def refuse(
+    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    as_json: AsJson = False,
+) -> None:  # fmt: skip
+    """Refuse what of a pass waits for a person, all of it or single changes: it will not come about."""
+    found = ask(url, token, data, lambda client: client.refuse_pass(run, numbers=numbers))
+    _told(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
@@ -215,7 +233,23 @@ def _progress(found: PassAnswer) -> str:
         f"{spent['calls']} calls",
         f"{spent['tokens']} tokens",
     ]
-    return " · ".join(each for each in [*words, dollars(spent["usd"]), _counts(found["counts"])] if each)
+    return " · ".join(each for each in [*words, price(spent), _counts(found["counts"])] if each)
+
+
+def _show_list(found: Sequence[PassAnswer]) -> None:
+    """Print a line for each, or some lines where the terminal has no room for that: keys are there to be copied."""
+    screen = console()
+    lines = table(_COLUMNS, [_row(each) for each in found], numbers=("calls", "tokens", "cost"))
+    if screen.measure(lines, options=screen.options.update(width=_ANY)).maximum <= screen.width:
+        screen.print(lines)
+        return
+    for each in found:
+        key, asked, trigger, by, status, changes, calls, tokens, cost, ran, detail = _row(each)
+        screen.print(Text.assemble(str(key), "  ", str(asked), "  ", status if isinstance(status, Text) else ""))
+        asker = f", asked by {by}" if by else ""
+        for line in (f"for {trigger}{asker}; {calls} calls, {tokens} tokens, {cost}; ran {ran}", changes, detail):
+            if line:
+                screen.print(Padding(Text(shown(line)), (0, 0, 0, 4)))
 
 
 def _show(found: PassShownAnswer) -> None:
@@ -233,13 +267,13 @@ def _show(found: PassShownAnswer) -> None:
         ("detail", found["detail"] or None),
         ("changes", _counts(found["counts"]) or "none"),
         ("generation", f"{found['generation_before']} → {found['generation_after'] or found['generation_before']}"),
-        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {dollars(spent['usd'])}"),
+        ("cost", f"{spent['calls']} calls, {spent['tokens']:,} tokens, {price(spent)}"),
     ]
     console().print(table((found["id"], shown(found["bank"])), rows))
     if found["ledger"]:
         columns = ("operation", "model", "calls", "failed", "tokens", "cost", "seconds")
         lines = [
-            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], dollars(each["usd"]),
+            (each["operation"], each["model"], each["calls"], each["failed"], each["tokens"], price(each),
              f"{each['seconds']:.1f}")
             for each in found["ledger"]
         ]  # fmt: skip
@@ -260,7 +294,7 @@ def _row(each: PassAnswer) -> tuple[object, ...]:
         _counts(each["counts"]),
         spent["calls"],
         f"{spent['tokens']:,}",
-        dollars(spent["usd"]),
+        price(spent),
         lasted(_ran(each)),
         each["detail"],
     )

@@ -1,6 +1,7 @@
 """`circadia sleeptime status`, `why-not`, `pause` and `resume`: how it stands in a bank."""
 
-from typing import Annotated, Final
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
 
 import typer
 from rich.text import Text
@@ -32,7 +33,7 @@ User = Annotated[
 ]
 """The end user whose bank a template means."""
 
-_COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed in a row", "spent today", "wrong")
+_COLUMNS: Final = ("bank", "waiting", "turns", "lag", "pass", "next", "failed", "spent", "wrong")
 _BALANCE: Final = ("operation", "uses", "saved tokens", "saved", "spent tokens", "spent", "ratio", "stands")
 _LETTERS: Final = 60
 
@@ -133,7 +134,7 @@ def _show(found: StandAnswer) -> None:
         ("failed in a row", found["failures"]),
         (
             "spent today",
-            f"{spent['calls']} calls, {spent['tokens']:,} tokens, {dollars(spent['usd'])}, {lasted(spent['seconds'])}",
+            f"{spent['calls']} calls, {spent['tokens']:,} tokens, {price(spent)}, {lasted(spent['seconds'])}",
         ),
     ]
     for each in found["leftovers"]:
@@ -153,9 +154,9 @@ def _balance(each: BalanceAnswer) -> tuple[object, ...]:
         each["operation"],
         each["uses"],
         f"{each['saved_tokens']:,}",
-        dollars(each["saved_usd"]),
+        price({"tokens": each["saved_tokens"], "usd": each["saved_usd"]}),
         f"{each['spent_tokens']:,}",
-        dollars(each["spent_usd"]),
+        price({"tokens": each["spent_tokens"], "usd": each["spent_usd"]}),
         "–" if each["ratio"] is None else f"{each['ratio']:.2f}",
         each["standing"] if paused is None else f"paused until {local_time(paused)}",
     )
@@ -165,13 +166,13 @@ def _show_all(found: SleeptimeAnswer) -> None:
     counts = ", ".join(f"{number} {name}" for name, number in found["passes"].items() if number)
     spent = found["spent"]
     if found["banks"]:
-        numbers = ("waiting", "turns", "failed in a row", "spent today")
+        numbers = ("waiting", "turns", "failed", "spent")
         console().print(table(_COLUMNS, [_row(each) for each in found["banks"]], numbers=numbers))
     else:
         note("nothing waits in any bank")
     if found["more"]:
         note(f"{found['more']} more banks have work; --limit shows them")
-    note(f"passes: {counts or 'none yet'}; spent today: {spent['tokens']:,} tokens, {dollars(spent['usd'])}")
+    note(f"passes: {counts or 'none yet'}; spent today: {spent['tokens']:,} tokens, {price(spent)}")
 
 
 def _row(each: StandAnswer) -> tuple[object, ...]:
@@ -184,9 +185,14 @@ def _row(each: StandAnswer) -> tuple[object, ...]:
         None if running is None else running["status"],
         _next(each)[:_LETTERS],
         each["failures"],
-        dollars(each["spent"]["usd"]),
+        price(each["spent"]),
         Text(shown(each["red"]), "red"),
     )
+
+
+def price(spent: Mapping[str, Any]) -> str:
+    """Return the price of what has so many `tokens` and `usd`: none is known, or asked, where tokens cost nothing."""
+    return "no price" if spent["tokens"] and not spent["usd"] else dollars(spent["usd"])
 
 
 def _next(found: StandAnswer) -> str:

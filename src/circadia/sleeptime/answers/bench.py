@@ -9,6 +9,8 @@ from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.ahead import AnsweredAhead, Readying
 from circadia.sleeptime.operation import AskAnyone, Ground
 
+_BEGINNING: Final = 200
+"""Characters of an answer that show whether it is a refusal."""
 _REFUSAL: Final = re.compile(
     r"(?i)\s*(?:i['’]?m |i am )?(?:so |very )?(?:sorry|apologi[sz]e|afraid)?[,.;]?\s*(?:but )?\s*(?:as an ai\b|"
     r"i (?:can(?:no|['’])t|cannot|am unable to|am not able to|won['’]t|will not|must decline)|"
@@ -34,4 +36,8 @@ class Bench:
 
 def usable(answered: AnsweredAhead) -> bool:
     """Return whether it is an answer: whole, in words, and none that only says that there is none."""
-    return not (answered.called or answered.cut) and bool(answered.text.strip()) and not _REFUSAL.match(answered.text)
+    return (
+        not (answered.called or answered.cut)
+        and bool(answered.text.strip())
+        and not _REFUSAL.match(answered.text.strip()[:_BEGINNING])
+    )

@@ -28,7 +28,8 @@ PHRASINGS: Final = 5
 ALIKE: Final = 0.1
 """Confidence below which two phrasings have so little in common that they are two questions."""
 _LINK: Final = re.compile(
-    r"(?i)\w://|\bwww\.|\]\(|\b[\w-]+(?:\.[\w-]+)*\.[a-z]{2,10}/|\b[\w-]+\.(?:com|org|net|io|ai|dev|example|ru|cn)\b|\w@\w"
+    r"(?i)\w://|\bwww\.|\]\(|(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.[a-z]{2,10}/"
+    r"|(?<![\w-])[\w-]+\.(?:com|org|net|io|ai|dev|example|ru|cn)\b|\w@\w"
 )
 _ORDER: Final = re.compile(
     r"(?i)\b(?:ignore|disregard|forget|override|bypass|obey|follow)\b[^?]{0,40}"

@@ -23,7 +23,6 @@ from circadia.sleeptime.grounding import sources
 from circadia.sleeptime.operation import AskAnyone
 from circadia.sleeptime.prompts import asked
 from circadia.sleeptime.sheet import Sheet
-from circadia.sleeptime.wording import one_line
 from circadia.stores.base import Tx
 
 SEEN: Final = 300
@@ -102,11 +101,9 @@ def _own(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: AnswerScope) 
 def question(found: Material, agent: Agent, ready: Sequence[Answer], *, instructions: str, most: int) -> Prompt:
     """Return what the model is asked."""
     sheet = Sheet()
-    sheet.line(f"The assistant is called {one_line(agent.name)}.")
+    sheet.line(f"The assistant is called {agent.name}.")
     for block in found.blocks:
-        sheet.head(f"Block {one_line(block.label)}")
-        for line in block.value[:LONGEST_BLOCK].split("\n"):
-            sheet.line(f"| {line}")
+        sheet.block(f"Block {block.label}", block.value, LONGEST_BLOCK)
     if found.questions:
         sheet.head("Asked before")
         sheet.episodes(found.questions, longest=LONGEST)

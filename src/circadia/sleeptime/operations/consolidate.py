@@ -187,4 +187,6 @@ def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episod
 
 def _may_replace(text: str, sources: Sequence[Episode], old: Note) -> bool:
     """Return whether a note that rests on all that the old one does may take its place."""
-    return len(text) >= LEAST_KEPT * len(old.text) and standing.outweighs(sources, [old])
+    if len(text) < LEAST_KEPT * len(old.text) or not standing.keeps(text, old):
+        return False
+    return standing.outweighs(sources, [old])

@@ -5,6 +5,7 @@ by what comes from less trusted hands, nor by what was said before it.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from datetime import datetime
 from typing import Annotated, Final, Literal, cast
 
@@ -107,17 +108,22 @@ class Contradictions:
             over = [each for each in rows.values() if each.id in ids]
             for old in over:
                 rest = [each for each in rows.values() if each not in over]
-                if any(each.at > old.at for each in rest) and standing.outweighs(rest, [old]):
+                later = any(each.at > old.at for each in rest) and standing.outweighs(rest, [old])
+                if later and standing.tells(note.text, old):
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
                     said = f"Not decided by date or source: {note.text}"
-                    changes.append(flag(view, self.name, old.id, said, why="nothing later and as trusted ends it"))
+                    changes.append(
+                        flag(view, self.name, old.id, said, why="nothing later and as trusted tells of its end")
+                    )
         return changes
 
     async def _decided(self, view: View, sheet: Sheet, found: Contradiction, gone: set[str]) -> Sequence[Change]:
         """Return what one contradiction leads to; `gone` grows by the notes that are retired for it."""
-        holds, over = sheet.behind(found.now, sheet.named(found.holds)), sheet.named(found.ended)
         now, before = one_line(found.now).rstrip(" ."), one_line(found.before).rstrip(" .")
+        holds = sheet.behind(found.now, sheet.named(found.holds))
+        named = sheet.named(found.ended)
+        over = _told(f"{now} {before}", named)
         held, ended = await _rows(view, holds), await _rows(view, over)
         strangers = [*holds.strangers, *over.strangers]
         if strangers:
@@ -128,7 +134,7 @@ class Contradictions:
         shown = [*over.episodes, *over.notes]
         newest = max(held, key=lambda each: (each.at, each.number))
         says = [*holds.episodes, *holds.notes]
-        if found.verdict == "unclear" or newest.at <= _newest(over) or not standing.outweighs(says, shown):
+        if found.verdict == "unclear" or newest.at <= _newest(named) or not standing.outweighs(says, shown):
             said = f"{now}; but also: {before}. Which one holds is not decided"
             return [flag(view, self.name, shown[0].id, said, why="no date decides between them")]
         return self._replaced(view, holds, over, newest, now, before, [*held, *ended], gone)
@@ -198,6 +204,15 @@ async def _rows(view: View, named: Named) -> list[Episode]:
     ids = {key for note in named.notes for key in note.evidence}
     found = {each.id: each for each in (*named.episodes, *(await view.look.episodes(ids)).values())}
     return sorted(found.values(), key=lambda each: each.number)
+
+
+def _told(text: str, named: Named) -> Named:
+    """Return of what is named that of which a text tells: nothing is over that is named beside it."""
+    return replace(
+        named,
+        episodes=[each for each in named.episodes if standing.tells(text, each)],
+        notes=[each for each in named.notes if standing.tells(text, each)],
+    )
 
 
 def _newest(named: Named) -> datetime:

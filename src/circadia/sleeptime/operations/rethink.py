@@ -23,7 +23,7 @@ from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.prompts import prompt
 from circadia.sleeptime.propose import write_block
 from circadia.sleeptime.sheet import Sheet
-from circadia.sleeptime.wording import one_line, unfit
+from circadia.sleeptime.wording import one_line, unfit_for_block
 
 MAX_RETHINKS: Final = 10
 """SLEEP-27: edits of a pass, at most."""
@@ -33,6 +33,8 @@ ENOUGH: Final = 3
 """New notes that are worth a question; fewer wait for more, unless one of them ends something."""
 MOST_NOTES: Final = 30
 """New notes that are shown, the newest; beliefs before all others."""
+TOLD: Final = 2
+"""Telling words of an edit that its notes, or what it replaces, must have, if it has so many: a name alone is none."""
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """What may get into blocks."""
 
@@ -162,12 +164,10 @@ def _sheet(view: View, blocks: Sequence[Block], notes: Sequence[Note]) -> Sheet:
     others = [each for each in view.blocks if each.label in view.edited and each.label not in labels]
     about_same = [each for each in others if any(_shares(each.value, note.text) for note in notes)]
     for block in (*blocks, *about_same):
-        about = f" ({one_line(block.description)})" if block.description else ""
+        about = f" ({block.description})" if block.description else ""
         room = f"room for {block.limit - len(block.value)} characters" if block.label in labels else "not yours to edit"
         new = ", just written by somebody else" if block.label in view.edited else ""
-        sheet.head(f"Block {one_line(block.label)}{about}, {room}{new}")
-        for line in block.value.split("\n") if block.value else ():
-            sheet.line(f"| {line}")
+        sheet.block(f"Block {block.label}{about}, {room}{new}", block.value)
     sheet.head("Notes" if view.edited else "New notes")
     sheet.notes(notes)
     return sheet
@@ -177,9 +177,11 @@ def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | 
     """Return the block with an edit, or none if it is not allowed: by its room, its sources or what it takes out."""
     named = sheet.named(edit.ids)
     new = "\n".join(line for each in edit.new_text.split("\n") if (line := one_line(each)))
-    if named.strangers or named.episodes or not named.notes or unfit(new):
+    if named.strangers or named.episodes or not named.notes or unfit_for_block(new):
         return None
     old = edit.old_text or ""
+    if not standing.shares(" ".join((old, *(each.text for each in named.notes))), new, fewest=TOLD):
+        return None
     if old:
         if block.value.count(old) != 1 or new == old:
             return None
@@ -217,7 +219,7 @@ def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Seq
     ending = {
         each.target for each in view.proposed if each.kind is ChangeKind.ADD_NOTE and (each.after or {}).get("ended")
     }
-    return any(each.id in ending and _shares(old, each.text) for each in notes)
+    return any(each.id in ending and standing.shares(each.text, old, fewest=2) for each in notes)
 
 
 def _shares(text: str, other: str) -> bool:
