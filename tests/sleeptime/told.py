@@ -25,6 +25,10 @@ class Past:
 
     rows: Mapping[EpisodeId, Episode] = field(default_factory=dict[EpisodeId, Episode])
 
+    @property
+    def known(self) -> Mapping[EpisodeId, Episode]:
+        return {}
+
     async def episodes(self, ids: Any) -> Mapping[EpisodeId, Episode]:
         return {each: self.rows[each] for each in ids if each in self.rows}
 
