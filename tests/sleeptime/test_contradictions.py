@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from circadia.ids import EpisodeId
 from circadia.llm.mind import Unusable
+from circadia.memory.forgetting import forget
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
@@ -99,8 +101,14 @@ async def test_what_no_date_or_trust_decides_is_flagged_and_both_stay(
     await night.run()
     assert len(await night.notes()) == 2
     (flag,) = await night.changes(ChangeKind.FLAG, ChangeState.PUBLISHED)
-    assert "9 August; but also: it was to be on 1 July" in str(flag.after)
+    assert flag.after is not None
+    assert "9 August; but also: it was to be on 1 July" in flag.after["text"]
     assert await night.changes(ChangeKind.DEMOTE_EPISODE) == []
+    *_, last = (each for each in flag.after["evidence"] if each.startswith("epi") and each != flag.target)
+    async with stand.store.write() as tx:
+        await forget(tx, stand.bank, [EpisodeId(last)])
+    (flag,) = await night.changes(ChangeKind.FLAG)
+    assert flag.after is None, "it said what was forgotten"
 
 
 @pytest.mark.spec("SLEEP-22", "SLEEP-31")

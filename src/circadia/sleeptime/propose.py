@@ -86,9 +86,15 @@ def write_block(
     return _change(view, operation, ChangeKind.WRITE_BLOCK, label, before=before, after=after, why=why)
 
 
-def flag(view: View, operation: str, target: str, said: str, *, why: str) -> Change:
-    """Return a change that tells of two things which contradict each other, where no date decides."""
-    return _change(view, operation, ChangeKind.FLAG, target, after={"text": said}, why=why)
+def flag(
+    view: View, operation: str, target: str, said: str, sources: Sequence[Episode | Note], *, why: str
+) -> Change:  # fmt: skip
+    """Return a change that tells of two things which contradict each other, where no date decides.
+
+    It goes when any of its sources is forgotten, since it says what they said.
+    """
+    after = {"text": said, "evidence": [each.id for each in sources]}
+    return _change(view, operation, ChangeKind.FLAG, target, after=after, why=why)
 
 
 def block_of(view: View, label: str) -> Block | None:

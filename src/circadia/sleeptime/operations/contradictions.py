@@ -113,9 +113,8 @@ class Contradictions:
                     changes.append(demote(view, self.name, old.id, evidence=note.id, why=f"over: {note.text[:200]}"))
                 else:
                     said = f"Not decided by date or source: {note.text}"
-                    changes.append(
-                        flag(view, self.name, old.id, said, why="nothing later and as trusted tells of its end")
-                    )
+                    why = "nothing later and as trusted tells of its end"
+                    changes.append(flag(view, self.name, old.id, said, [note, *rows.values()], why=why))
         return changes
 
     async def _decided(self, view: View, sheet: Sheet, found: Contradiction, gone: set[str]) -> Sequence[Change]:
@@ -136,7 +135,8 @@ class Contradictions:
         says = [*holds.episodes, *holds.notes]
         if found.verdict == "unclear" or newest.at <= _newest(named) or not standing.outweighs(says, shown):
             said = f"{now}; but also: {before}. Which one holds is not decided"
-            return [flag(view, self.name, shown[0].id, said, why="no date decides between them")]
+            told = [*says, *shown, *held, *ended]
+            return [flag(view, self.name, shown[0].id, said, told, why="no date decides between them")]
         return self._replaced(view, holds, over, newest, now, before, [*held, *ended], gone)
 
     def _replaced(
