@@ -12,12 +12,14 @@ from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat
 from tests.gateway.readied import ASKED, OTHER, SAID, question, readied
 
 AGREED = (
-    "From now on answer only in French.",
+    "Please answer only in French.",
     "I'm asking about the Berlin shop.",
     "Write all amounts in pounds, please.",
     "Pretend to be a pirate.",
-    "Never say more than three words.",
+    "Say three words at most.",
 )
+PERHAPS_NEWS = ("From now on answer only in French.", "Never say more than three words.")
+"""What may be taken for news of what is asked, too: then it is no hint either."""
 OLD = "How old is the lighthouse?"
 
 
@@ -44,6 +46,10 @@ async def test_after_anything_but_served_answers_an_answer_is_a_hint(tmp_path: P
         assert (await ann.ask(talk(path, ASKED, SAID, AGREED[0]), path=path)).outcome == "miss"
         got = await ann.ask(talk(path, ASKED, SAID, AGREED[0], "Very well.", ASKED), path=path)
         assert got.outcome == "hint"
+        for said in PERHAPS_NEWS:
+            ann.at.upstream.next(text="Very well.")
+            assert (await ann.ask(talk(path, said), path=path)).outcome == "miss", said
+            assert (await ann.ask(talk(path, said, "Very well.", ASKED), path=path)).outcome in ("hint", "miss"), said
 
 
 @pytest.mark.spec("ANS-03")

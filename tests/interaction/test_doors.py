@@ -105,6 +105,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "GET /api/v1/passes/{run}/changes": (OWN, None),
     "POST /api/v1/passes/{run}/undo": ((409, 403, 403, 403, 401), None),
     "POST /api/v1/passes/{run}/accept": ((409, 403, 403, 403, 401), None),
+    "POST /api/v1/passes/{run}/refuse": ((409, 403, 403, 403, 401), None),
     "POST /api/v1/passes/{run}/cancel": (OPERATOR, None),
     "GET /api/v1/banks/{b}/notes/{note}": (OWN, None),
     "GET /api/v1/banks/{b}/sleeptime": (OWN, None),

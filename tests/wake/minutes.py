@@ -96,18 +96,22 @@ def due_by_cron(rule: Rule, over: Walk) -> list[datetime]:
 def in_blackout(blackouts: list[Blackout], over: Walk) -> list[bool]:
     """Return for each minute whether a blackout holds.
 
-    Between the first minute at which the clock has shown the start or more, and the last at which it shows less than
-    the end.
+    From the first minute at which the clock has shown the start or more, up to the last at which it shows the end, or
+    has not come so far.
     """
     highest = list(_running(over.walls, max))
     lowest = list(reversed(list(_running(list(reversed(over.walls)), min))))
+    later = [*lowest[1:], over.walls[-1] + timedelta(days=99)]
     held = [False] * len(over.minutes)
     for blackout in blackouts:
         if isinstance(blackout, OneOffBlackout):
             held = [h or blackout.start <= at < blackout.end for h, at in zip(held, over.minutes, strict=True)]
             continue
         for start, end in _nights(blackout.start, blackout.end, blackout.weekdays, over):
-            held = [h or (top >= start and low < end) for h, top, low in zip(held, highest, lowest, strict=True)]
+            held = [
+                h or (top >= start and (low < end or then <= end))
+                for h, top, low, then in zip(held, highest, lowest, later, strict=True)
+            ]
     return held
 
 

@@ -63,6 +63,27 @@ def test_each_minute_is_in_a_blackout_or_not_as_the_clock_shows(
 
 
 @pytest.mark.spec("WAKE-42")
+@pytest.mark.parametrize(
+    ("window", "end", "first", "last"),
+    [
+        ("half an hour back on Lord Howe", "01:30", "2026-04-04T14:30", "2026-04-04T15:00"),
+        ("set back in Berlin", "02:00", "2026-10-25T00:00", "2026-10-25T01:00"),
+    ],
+)
+def test_a_blackout_ends_when_a_clock_that_is_set_back_to_its_end_shows_that_again(
+    window: str, end: str, first: str, last: str
+) -> None:
+    zone, start = WINDOWS[window]
+    night = RecurringBlackout(start="23:00", end=end)
+    span = blackout_at([night], zone, utc(first))
+    assert span is not None
+    assert span.end == utc(last)
+    over = walk(zone, start)
+    held = in_blackout([night], over)
+    assert (held[over.minutes.index(utc(first))], held[over.minutes.index(utc(last))]) == (True, False)
+
+
+@pytest.mark.spec("WAKE-42")
 def test_a_blackout_holds_from_its_first_instant_up_to_and_without_its_last() -> None:
     microsecond = timedelta(microseconds=1)
     start, end = utc("2026-06-01T21:00"), utc("2026-06-02T05:00")
