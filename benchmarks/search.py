@@ -109,17 +109,19 @@ async def _measured(database: str, store: Store, size: Size, folder: Path, url: 
                 await _in_postgres(url, turns, made, asked, each)
             found.append(each)
         if size.banks:
-            found.append(await _many(database, store, size))
+            found.append(await _many(database, store, size, url))
         return found
     finally:
         await store.close()
 
 
-async def _many(database: str, store: Store, size: Size) -> Found:
+async def _many(database: str, store: Store, size: Size, url: str | None) -> Found:
     """Search many banks by turns."""
     made = Turns(1)
     turns = list(made.make(size.of_each))
     banks = [await filled(store, f"many-{at}", turns) for at in range(size.banks)]
+    if url is not None:
+        await analyze(url)
     asked = [made.question(turns[at * 7919 % size.of_each]) for at in range(max(size.searches, 2 * size.banks))]
     each = Found(
         database=database, what=f"{size.banks} banks of {size.of_each:,}", episodes=size.of_each, banks=size.banks

@@ -87,7 +87,6 @@ def test_one_that_reads_on_from_each_character_is_seen() -> None:
 @pytest.mark.parametrize("name", sorted(set(PATTERNS) - set(ELSEWHERE)))
 def test_a_pattern_takes_a_few_looks_at_each_character(name: str) -> None:
     for piece in PIECES:
-        for end in ("", "!"):
-            for length in LENGTHS:
-                text = piece * (length // len(piece)) + end
-                assert seconds(PATTERNS[name], text) <= LIMIT_SECONDS, f"{length} characters of {piece + end!r}"
+        for length in LENGTHS:
+            text = piece * (length // len(piece)) + "!"  # what is looked for behind them is not there
+            assert seconds(PATTERNS[name], text) <= LIMIT_SECONDS, f"{length} characters of {piece!r}"
