@@ -93,7 +93,7 @@ def flag(
 
     It goes when any of its sources is forgotten, since it says what they said.
     """
-    after = {"text": said, "evidence": [each.id for each in sources]}
+    after: dict[str, object] = {"text": said, "evidence": [each.id for each in sources]}
     return _change(view, operation, ChangeKind.FLAG, target, after=after, why=why)
 
 
