@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+import re
 from typing import Final
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
@@ -9,7 +10,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from circadia.agents.access import require_member
 from circadia.agents.identity import Identity
 from circadia.api.problems import answer, unforeseen
-from circadia.errors import CircadiaError, InvalidRequest, TooLarge
+from circadia.errors import CircadiaError, InvalidRequest, NotFound, TooLarge
 from circadia.gateway.headers import bearer, one
 
 _logger = logging.getLogger(__name__)
@@ -17,6 +18,8 @@ _logger = logging.getLogger(__name__)
 BODY_SECONDS: Final = 30.0
 """How long a body may take to arrive."""
 _JSON: Final = (b"content-type", b"application/json")
+_NUL: Final = re.compile(rb"(?<!\\)(?:\\\\)*\\u0000")
+"""A NUL as JSON writes it: behind an even number of backslashes, which stand for half as many."""
 
 
 class _Gone(Exception):
@@ -73,6 +76,7 @@ class Guard:
             message, first = first, None
             return message
 
+        _require_text(scope, first["body"])
         headers = scope["headers"]
         if first["body"]:
             headers = [(name, value) for name, value in headers if name != b"content-type"] + [_JSON]
@@ -120,3 +124,17 @@ class Guard:
             f"the body is over {self._max_body_bytes} bytes; send less, or ask the operator to raise "
             "limits.max_api_body_bytes"
         )
+
+
+def _require_text(scope: Scope, body: bytes) -> None:
+    """Refuse a NUL, which SQLite would keep and PostgreSQL does not.
+
+    Raises:
+        NotFound: the path has one, and so names nothing. InvalidRequest: the query or the body holds one.
+    """
+    if "\0" in scope["path"]:
+        raise NotFound(f"no path {scope['path']!r}; the paths are in /api/openapi.json")
+    in_query = b"%00" in scope["query_string"]
+    if in_query or (b"\\u0000" in body and _NUL.search(body) is not None):
+        where = "query" if in_query else "body"
+        raise InvalidRequest(f"the {where} holds a NUL character (U+0000), which is not text; leave it out")
