@@ -2,13 +2,14 @@
 
 import difflib
 from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar, cast
+from typing import Any, ClassVar, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.llm.schemas import bare
+from circadia.records.keepable import NUL, holds_nul
 
 
 class Arguments(BaseModel):
@@ -45,10 +46,10 @@ def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | 
 
     Raises:
         InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each. Or one holds
-        a NUL, which SQLite would keep and PostgreSQL does not.
+        a NUL.
     """
-    if _holds_nul(given):
-        raise InvalidRequest(f"{tool}: an argument holds a NUL character (U+0000), which is not text; leave it out")
+    if holds_nul(given):
+        raise InvalidRequest(f"{tool}: an argument {NUL}")
     optional = {name for name, field in model.model_fields.items() if not field.is_required()}
     stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
     try:
@@ -56,20 +57,6 @@ def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | 
     except ValidationError as error:
         told = "; ".join(_told(line, model) for line in error.errors(include_url=False))
         raise InvalidRequest(f"{tool}: {told}") from error
-
-
-def _holds_nul(given: object) -> bool:
-    """Return whether a text in it holds a NUL, however deep that lies."""
-    waiting = [given]
-    while waiting:
-        value = waiting.pop()
-        if isinstance(value, str) and "\0" in value:
-            return True
-        if isinstance(value, Mapping):
-            waiting.extend(cast("Mapping[str, object]", value).values())
-        elif isinstance(value, list):
-            waiting.extend(cast("list[object]", value))
-    return False
 
 
 def _told(line: Any, model: type[Arguments]) -> str:
