@@ -7,7 +7,7 @@ from typing import Annotated, Any, Final, cast
 from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
-from circadia.records.keepable import NUL, holds_nul
+from circadia.stores.keepable import NUL, holds_nul
 
 _SHOWN_KEY: Final = 80
 _TOLD_AT_ONCE: Final = 5

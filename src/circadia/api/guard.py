@@ -11,7 +11,7 @@ from circadia.agents.identity import Identity
 from circadia.api.problems import answer, unforeseen
 from circadia.errors import CircadiaError, InvalidRequest, NotFound, TooLarge
 from circadia.gateway.headers import bearer, one
-from circadia.records.keepable import NUL
+from circadia.stores.keepable import NUL
 
 _logger = logging.getLogger(__name__)
 

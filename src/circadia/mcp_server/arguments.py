@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.llm.schemas import bare
-from circadia.records.keepable import NUL, holds_nul
+from circadia.stores.keepable import NUL, holds_nul
 
 
 class Arguments(BaseModel):
