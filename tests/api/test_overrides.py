@@ -10,7 +10,7 @@ from tests.api.service import Service
 async def test_an_override_is_no_repeat_of_what_had_to_wait_without_one(
     service: Service, asked: dict[str, object]
 ) -> None:
-    await service.agent("bob")
+    await service.agent("bob", sleep_events=["agent_started"])
     await service.ok("PATCH", "/agents/bob/coordination", {"wake_guardrails": {"max_wakes_per_day": 0}})
     plain = {"to": "bob", "reason": "user_request", **asked}
     forced = {**plain, "override": "outage 12"}
