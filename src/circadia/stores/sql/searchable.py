@@ -9,7 +9,7 @@ from sqlalchemy import ColumnElement, Connection, Integer, Table, bindparam, fun
 
 from circadia.ids import BankId
 from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.index_entry import TEXT, IndexEntry, Layer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.short import Short
@@ -87,7 +87,8 @@ def embedding(table: Table) -> Statement:
 
 def kept(table: Table) -> Statement:
     """Return what finds the rows of a `bank` numbered `after` this, in order, `most` at most; retired ones left out."""
-    found = select(*(table.c[name] for name in _KEPT if name in table.c))
+    beginning = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT))).label("text")
+    found = select(*(table.c[name] for name in _KEPT if name in table.c), beginning)
     found = found.where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
     if "retired_at" in table.c:
         found = found.where(table.c.retired_at.is_(None))
@@ -109,6 +110,7 @@ def index_entry(row: Any) -> IndexEntry:
         terms=row.terms,
         vector=row.vector,
         embedder=row.embedder,
+        text=row.text,
     )
 
 
