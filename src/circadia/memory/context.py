@@ -173,7 +173,9 @@ class Contexts:
         lines = {key: line for key in keys if (line := self._lines.get(key)) is not None}
         if len(lines) < len(keys):
             lacking = [each for key, each in zip(keys, scored, strict=True) if key not in lines]
-            for item, each in await self._retrieval.excerpts(tx, bank, lacking):
+            for item, each in zip(await self._retrieval.excerpts(tx, bank, lacking), lacking, strict=True):
+                if item is None:
+                    continue
                 text = _line(item)
                 line = _Line(item=item, text=text, cost=tokens(text) + 1)
                 key = (bank.id, bank.generation, each.layer, each.number)

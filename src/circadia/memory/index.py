@@ -21,7 +21,7 @@ from numpy.typing import DTypeLike
 
 from circadia.memory.columns import Array, Column, highest, ranked
 from circadia.memory.postings import Postings
-from circadia.memory.question import Question, Scored
+from circadia.memory.question import UNEXPLAINED, Question, Scored
 from circadia.memory.terms import QUESTION, words
 from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, otherwise, rarity, touching
 from circadia.memory.vectors import Vectors
@@ -57,15 +57,12 @@ RANKING: Final = 1
 """Counts the changes of these, and of how they make a score: what was worked out by others does not stand any more."""
 
 _NONE: Final = -1
-UNEXPLAINED: Final[Mapping[str, float]] = {}
-"""Parts of a score that nobody asked for."""
 _COLUMNS: Final[Mapping[str, DTypeLike]] = {
     "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
     "importance": np.float64, "weight": np.float64, "question": np.bool_,
 }  # fmt: skip
 """What is kept of each row; `before` and `after` are the rows beside it in its conversation."""
-_SHOWN: Final = ("trust", "speaker", "kind")
 
 
 class Index:
@@ -126,14 +123,18 @@ class Index:
             values: list[float] = self._of("weight")[rows].tolist()
         return dict(zip(found, values, strict=True))
 
-    def excerpts(self, scored: Sequence[Scored]) -> Mapping[tuple[Layer, int], Excerpt]:
-        """Return those of these rows that are here; none while a thread is at work, for which nobody need wait."""
-        if not self._busy.acquire(blocking=False):
-            return {}
-        try:
-            return dict(item for layer in Layer for item in self._excerpts(layer, scored))
-        finally:
-            self._busy.release()
+    def excerpts(self, scored: Sequence[Scored]) -> Sequence[Excerpt | None]:
+        """Return what is kept of these rows: none for those that are not here, and none at all while a thread adds."""
+        found: list[Excerpt | None] = [None] * len(scored)
+        if self._busy.acquire(blocking=False):
+            try:
+                for layer in Layer:
+                    places = {each.number: at for at, each in enumerate(scored) if each.layer is layer}
+                    for number, item in self._excerpts(layer, places) if places else ():
+                        found[places[number]] = item
+            finally:
+                self._busy.release()
+        return found
 
     def find(self, question: Question) -> Sequence[Scored]:
         """Return the best rows, best first."""
@@ -196,14 +197,14 @@ class Index:
             heard_near=np.fmax(*(near[each] for each in heard)), **{name: by[rows] for name, by in told.items()},
         )  # fmt: skip
 
-    def _excerpts(self, layer: Layer, scored: Sequence[Scored]) -> Iterator[tuple[tuple[Layer, int], Excerpt]]:
-        rows, numbers = self._numbered(layer, [each.number for each in scored if each.layer is layer])
-        values = {name: list(self._codes.get(name, ())) for name in _SHOWN}
-        told = [[known[code] for code in self._of(name)[rows].tolist()] for name, known in values.items()]
+    def _excerpts(self, layer: Layer, numbers: Collection[int]) -> Iterator[tuple[int, Excerpt]]:
+        rows, here = self._numbered(layer, numbers)
+        names = {name: list(self._codes.get(name, ())) for name in ("trust", "speaker", "kind")}
+        told = [map(known.__getitem__, self._of(name)[rows].tolist()) for name, known in names.items()]
         times: list[float] = self._of("at")[rows].tolist()
-        for row, number, at, trust, speaker, kind in zip(rows.tolist(), numbers, times, *told, strict=True):
-            text, who = self._texts[row].decode("utf-8", "surrogatepass"), speaker if layer is Layer.EPISODES else None
-            yield (layer, number), Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
+        for row, number, at, trust, speaker, kind in zip(rows.tolist(), here, times, *told, strict=True):
+            text, who = self._texts[row].decode("utf-8", "surrogatepass"), None if layer is Layer.NOTES else speaker
+            yield number, Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)

@@ -284,21 +284,22 @@ class Retrieval:
         pairs = [(items[each.layer].get(each.number), each) for each in scored]
         return [Found(item=item, scored=each) for item, each in pairs if item is not None]
 
-    async def excerpts(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[tuple[Excerpt, Scored]]:
-        """Return what a context shows of what was found; without what is gone by now.
+    async def excerpts(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[Excerpt | None]:
+        """Return what a context shows of what was found; none in the place of what is gone by now.
 
         What the index of the bank has is not read again: a row that goes changes its bank's generation.
         """
         held = self._held.get(bank.id)
-        here = held is not None and held.generation == bank.generation
-        items = dict(held.index.excerpts(scored)) if held is not None and here else {}
-        lacking = [(each.layer, each.number) for each in scored if (each.layer, each.number) not in items]
-        for layer, rows in _layers(tx) if lacking else ():
-            numbers = [number for its, number in lacking if its is layer]
-            found = await rows.excerpts(bank.id, numbers, characters=TEXT)
-            items |= {(layer, number): item for number, item in found.items()}
-        pairs = [(items.get((each.layer, each.number)), each) for each in scored]
-        return [(item, each) for item, each in pairs if item is not None]
+        if held is None or held.generation != bank.generation:
+            found: list[Excerpt | None] = [None] * len(scored)
+        else:
+            found = list(held.index.excerpts(scored))
+        if None in found:
+            for layer, rows in _layers(tx):
+                lacking = {each.number: at for at, each in enumerate(scored) if each.layer is layer and not found[at]}
+                for number, item in (await rows.excerpts(bank.id, lacking, characters=TEXT)).items():
+                    found[lacking[number]] = item
+        return found
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _Held, *, searched: bool) -> None:
         """Take in what is new since the last time: blocks, and if it is `searched`, rows and vectors."""

@@ -5,7 +5,19 @@ from datetime import datetime
 from math import prod
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Integer, Table, bindparam, func, literal_column, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    ScalarSelect,
+    Table,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from circadia.ids import BankId
 from circadia.records.excerpt import Excerpt
@@ -41,6 +53,16 @@ _NO_ID: Final = ""
 """The same for ids."""
 _ASKED_AT_ONCE: Final = 1_000
 """Ids in one statement: both databases have a limit."""
+
+
+def greatest(table: Table, bank: ColumnElement[str]) -> ScalarSelect[Any]:
+    """Return the greatest number of a bank's rows.
+
+    Asked for a range of banks, only the index of banks and numbers tells it in order. Asked for one, PostgreSQL without
+    fresh statistics thinks that most rows are of it, and goes through the whole table from its end on.
+    """
+    found = select(table.c.number).where(table.c.bank_id >= bank, table.c.bank_id <= bank)
+    return found.order_by(table.c.bank_id.desc(), table.c.number.desc()).limit(literal_column("1")).scalar_subquery()
 
 
 def strangers(table: Table) -> Statement:
