@@ -61,7 +61,7 @@ class Size:
     """Runs of each case; medians count."""
     every_seconds: float = 0.2
     """How often a call begins where they do not follow each other without a pause."""
-    paced_seconds: float = 8.0
+    paced_seconds: float = 6.0
     """Length of a run of such calls."""
     settle_seconds: float = 0.6
     """After a run, until what was said is written and embedded: its processor time belongs to the run."""

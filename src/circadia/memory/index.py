@@ -200,7 +200,7 @@ class Index:
     def _excerpts(self, layer: Layer, numbers: Collection[int]) -> Iterator[tuple[int, Excerpt]]:
         rows, here = self._numbered(layer, numbers)
         names = {name: list(self._codes.get(name, ())) for name in ("trust", "speaker", "kind")}
-        told = [map(known.__getitem__, self._of(name)[rows].tolist()) for name, known in names.items()]
+        told: list[Iterator[str]] = [map(known.__getitem__, self._of(name)[rows]) for name, known in names.items()]
         times: list[float] = self._of("at")[rows].tolist()
         for row, number, at, trust, speaker, kind in zip(rows.tolist(), here, times, *told, strict=True):
             text, who = self._texts[row].decode("utf-8", "surrogatepass"), None if layer is Layer.NOTES else speaker

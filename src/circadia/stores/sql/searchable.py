@@ -145,7 +145,7 @@ def shown(table: Table) -> Statement:
     """Return what finds excerpts of a `bank` by their numbers; `excerpts` runs it."""
     beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
     found = select(*(table.c[name] for name in _SHOWN if name in table.c), beginning)
-    return Statement(found.where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
+    return Statement(found.where(_is_of_bank(table), _is_one_of(table.c.number)))
 
 
 async def excerpts(
@@ -169,7 +169,7 @@ async def excerpts(
 
 def numbered(table: Table) -> Statement:
     """Return what finds rows of a `bank` by their numbers; `by_numbers` runs it."""
-    return Statement(select(table).where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
+    return Statement(select(table).where(_is_of_bank(table), _is_one_of(table.c.number)))
 
 
 def identified(table: Table, columns: Sequence[str] = ()) -> Statement:
@@ -191,6 +191,11 @@ def embedded(table: Table) -> Statement:
     """Return what finds number, vector and embedder of rows that have one by their numbers; `by_numbers` runs it."""
     found = select(table.c.number, table.c.vector, table.c.embedder)
     return Statement(found.where(_is_one_of(table.c.number), table.c.vector.is_not(None)))
+
+
+def _is_of_bank(table: Table) -> ColumnElement[bool]:
+    """Rows that are found by their numbers: so said, PostgreSQL goes by no index of banks, of which it has several."""
+    return table.c.bank_id.op("||")(literal_column("''")) == bindparam("bank")
 
 
 def _is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
