@@ -202,8 +202,8 @@ class Index:
         names = {name: list(self._codes.get(name, ())) for name in ("trust", "speaker", "kind")}
         told: list[Iterator[str]] = [map(known.__getitem__, self._of(name)[rows]) for name, known in names.items()]
         times: list[float] = self._of("at")[rows].tolist()
-        for row, number, at, trust, speaker, kind in zip(rows.tolist(), here, times, *told, strict=True):
-            text, who = self._texts[row].decode("utf-8", "surrogatepass"), None if layer is Layer.NOTES else speaker
+        for row, number, at, trust, speaker, kind in zip(rows, here, times, *told, strict=True):
+            text, who = self._texts[int(row)].decode(errors="surrogatepass"), None if layer is Layer.NOTES else speaker
             yield number, Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
@@ -231,7 +231,7 @@ class Index:
         }
         for name, values in added.items():
             self._columns[name].extend(np.asarray(values))
-        self._texts.extend([row.text.encode("utf-8", "surrogatepass") for row in rows])
+        self._texts.extend([row.text.encode(errors="surrogatepass") for row in rows])
         self._chain(first, sessions)
         for column, values in zip(self._ordered[layer], (added["number"], range(first, len(self))), strict=True):
             column.extend(np.asarray(values))
