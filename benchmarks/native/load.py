@@ -49,6 +49,7 @@ class Asking(asyncio.Protocol):
         due = self._sent_at + self._every
         if max(due, now) >= self._until:
             assert self._transport is not None
+            self._until = now  # its time is over: the end of the connection is no error
             self._transport.close()
         elif due > now:
             asyncio.get_running_loop().call_later(due - now, self._ask)
