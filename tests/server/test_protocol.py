@@ -202,3 +202,14 @@ async def test_what_comes_behind_a_body_is_no_header_of_the_request() -> None:
     await turns()
     assert app.headers == [b"host", b"transfer-encoding"]
     protocol.connection_lost(None)
+
+
+async def test_a_caller_who_asks_for_a_web_socket_is_answered_as_any_other_and_is_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    protocol, wire = connected(App(start(PLAIN), body(b"hello")))
+    protocol.data_received(GET[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n")
+    await turns()
+    assert wire.sent[0].startswith(b"HTTP/1.1 200 OK\r\n")
+    assert not caplog.records
+    protocol.connection_lost(None)

@@ -147,6 +147,9 @@ class Http(HttpToolsProtocol):
         self.flow._is_writable_event = cast("asyncio.Event", _SlimEvent(is_set=True))  # pyright: ignore[reportPrivateUsage]
         self.timeout_keep_alive_task = self.loop.call_later(HEAD_SECONDS, transport.close)
 
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing of a caller who asks for a WebSocket, which is answered as if it had not: no door has one."""
+
     def on_message_begin(self) -> None:
         """Count a head from its start."""
         self._head_bytes = 0
