@@ -81,7 +81,13 @@ async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
 
 
 @pytest.mark.parametrize(
-    ("section", "text"), [("limits", "max_holds: 5"), ("answers", "check: true"), ("sleeptime", "enabled: false")]
+    ("section", "text"),
+    [
+        ("limits", "max_holds: 5"),
+        ("answers", "check: true"),
+        ("sleeptime", "enabled: false"),
+        ("banks", "team: {keep_days: 3}"),
+    ],
 )
 async def test_a_change_that_needs_a_restart_is_named(
     watched: Watched, caplog: pytest.LogCaptureFixture, section: str, text: str

@@ -12,19 +12,8 @@ from circadia.settings import ConfigFile, Settings, load_settings
 _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 1.0
-_AT_START: Final = (
-    "server",
-    "upstreams",
-    "mcp_servers",
-    "defaults",
-    "limits",
-    "launchers",
-    "fleet",
-    "memory",
-    "sleeptime",
-    "answers",
-)
-"""Sections that are read at the start only."""
+_AT_START: Final = tuple(name for name in Settings.model_fields if name != "agents")
+"""Sections that are read at the start only: all others."""
 
 
 class Reload:

@@ -7,7 +7,6 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -41,7 +40,6 @@ COLOURS: Final = {
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
-_ANY: Final = 10_000
 """Wider than any terminal."""
 
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
@@ -78,7 +76,8 @@ def passes(
     if as_json:
         print_json(found)
     elif found["passes"]:
-        _show_list(found["passes"])
+        rows = [_row(each) for each in found["passes"]]
+        console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
         if found["before"] is not None:
             note(f"more than {limit}; --limit shows them")
     else:
@@ -234,22 +233,6 @@ def _progress(found: PassAnswer) -> str:
         f"{spent['tokens']} tokens",
     ]
     return " · ".join(each for each in [*words, price(spent), _counts(found["counts"])] if each)
-
-
-def _show_list(found: Sequence[PassAnswer]) -> None:
-    """Print a line for each, or some lines where the terminal has no room for that: keys are there to be copied."""
-    screen = console()
-    lines = table(_COLUMNS, [_row(each) for each in found], numbers=("calls", "tokens", "cost"))
-    if screen.measure(lines, options=screen.options.update(width=_ANY)).maximum <= screen.width:
-        screen.print(lines)
-        return
-    for each in found:
-        key, asked, trigger, by, status, changes, calls, tokens, cost, ran, detail = _row(each)
-        screen.print(Text.assemble(str(key), "  ", str(asked), "  ", status if isinstance(status, Text) else ""))
-        asker = f", asked by {by}" if by else ""
-        for line in (f"for {trigger}{asker}; {calls} calls, {tokens} tokens, {cost}; ran {ran}", changes, detail):
-            if line:
-                screen.print(Padding(Text(shown(line)), (0, 0, 0, 4)))
 
 
 def _show(found: PassShownAnswer) -> None:
