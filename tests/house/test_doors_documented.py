@@ -28,6 +28,7 @@ class Command(Protocol):
     params: list[Parameter]
     hidden: bool
     help: str | None
+    epilog: str | None
 
 
 def commands() -> Iterator[tuple[str, Command]]:

@@ -2,7 +2,7 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import typer
@@ -45,7 +45,7 @@ _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
 """The pass that a command is about."""
 Numbers = Annotated[
-    Sequence[int],
+    list[int] | None,
     typer.Option("--change", metavar="N", help="This change only, by its number in the diff; may be repeated."),
 ]
 """The changes that a command is about."""
@@ -167,21 +167,21 @@ def undo(run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data =
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
 def accept(
-    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    run: PassKey, numbers: Numbers = None, url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Publish what of a pass waits for a person, all of it or single changes."""
-    found = ask(url, token, data, lambda client: client.accept_pass(run, numbers=numbers))
+    found = ask(url, token, data, lambda client: client.accept_pass(run, numbers=numbers or ()))
     _told(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
 def refuse(
-    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    run: PassKey, numbers: Numbers = None, url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Refuse what of a pass waits for a person, all of it or single changes: it will not come about."""
-    found = ask(url, token, data, lambda client: client.refuse_pass(run, numbers=numbers))
+    found = ask(url, token, data, lambda client: client.refuse_pass(run, numbers=numbers or ()))
     _told(found, as_json, "nothing of it waits")
 
 
