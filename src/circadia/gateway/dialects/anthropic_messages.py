@@ -13,6 +13,7 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.frame import timeless
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
@@ -209,7 +210,7 @@ class StreamedMessage(StreamedMeter):
 
 def _seed(request: dict[str, object]) -> str:
     system = request.get("system")
-    return "" if system is None else chain.step("", ("system", chain.content(system)))
+    return "" if system is None else chain.step("", ("system", timeless(system)))
 
 
 def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:

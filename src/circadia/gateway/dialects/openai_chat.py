@@ -8,10 +8,11 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.frame import timeless
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
-from circadia.gateway.dialects.turn import add_line, ends_in_user
+from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage
 from circadia.gateway.dialects.voice import Voice
 from circadia.gateway.dialects.voice_chat import ChatVoice
@@ -253,6 +254,8 @@ def _normal(message: dict[str, object]) -> object:
     if not isinstance(role, str):
         raise InvalidRequest(f"a message's `role` is {fields.kind(role)}; send a string")
     said = message.get("content")
+    if role in OPERATOR_ROLES:
+        return (role, timeless(said))
     if len(message) == 2 and isinstance(said, str):
         return (role, said)
     said = chain.content(said)

@@ -9,10 +9,11 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.frame import timeless
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, texts
-from circadia.gateway.dialects.turn import add_line, ends_in_user
+from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
 from circadia.gateway.dialects.voice import Voice
 from circadia.gateway.dialects.voice_responses import ResponsesVoice
@@ -239,7 +240,7 @@ def _seed(request: dict[str, object], conversation: str | None) -> str:
     instructions = request.get("instructions")
     if instructions is None and conversation is None:
         return ""
-    return hashes.step("", ("instructions", hashes.content(instructions), conversation))
+    return hashes.step("", ("instructions", timeless(instructions), conversation))
 
 
 def _normals(items: Sequence[dict[str, object]]) -> Iterator[object]:
@@ -247,7 +248,8 @@ def _normals(items: Sequence[dict[str, object]]) -> Iterator[object]:
     for item in items:
         kind = item.get("type")
         if _is_message(item):
-            yield (item.get("role"), hashes.content(item.get("content")))
+            role, said = item.get("role"), item.get("content")
+            yield (role, timeless(said) if role in OPERATOR_ROLES else hashes.content(said))
         elif kind == "function_call":
             yield (kind, item.get("call_id"), item.get("name"), hashes.arguments(item.get("arguments")))
         elif kind == "function_call_output":
