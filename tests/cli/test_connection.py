@@ -69,11 +69,11 @@ async def test_without_a_server_the_command_says_how_to_start_one(home: Path, un
 async def test_without_a_home_folder_the_data_folder_must_be_named(
     home: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, named: str
 ) -> None:
-    def none() -> None:
-        raise KeyError("this user is in no list of users")
+    def nobody(number: int) -> None:
+        raise KeyError(f"{number} is in no list of users")
 
     monkeypatch.delenv("HOME")
-    monkeypatch.setattr("pwd.getpwuid", lambda _: none())
+    monkeypatch.setattr("pwd.getpwuid", nobody)
     words = ("--data", given) if given else ()
     refused(await run("holds", *words), 9, named, "--data", "CIRCADIA_DATA")
     refused(await run("serve", *words), 9, named, "--data", "CIRCADIA_DATA")

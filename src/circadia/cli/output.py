@@ -52,8 +52,9 @@ def print_json_line(document: object) -> None:
 
 def bear_any_text() -> None:
     """Have standard output write what its encoding has no letters for as escapes, instead of failing at it."""
-    if _ascii() and isinstance(sys.stdout, io.TextIOWrapper):
-        sys.stdout.reconfigure(errors="backslashreplace")
+    out = cast("object", sys.stdout)
+    if _ascii() and isinstance(out, io.TextIOWrapper):
+        cast("io.TextIOWrapper", out).reconfigure(errors="backslashreplace")
 
 
 def _ascii() -> bool:
