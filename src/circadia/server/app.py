@@ -16,7 +16,7 @@ from typing import Any, Final, cast
 import uvicorn
 
 from circadia.errors import StartError
-from circadia.server.folder import admin_token, locked
+from circadia.server.folder import admin_token, keep_admin_token, locked
 from circadia.server.protocol import Http
 from circadia.server.wiring import Server, wired
 from circadia.settings import ConfigFile, Settings
@@ -56,6 +56,8 @@ async def serve(
             traces = set_up_traces(environment)
             building = wired(settings, data, environment, token, address=reachable(bound), config=config, traces=traces)
             async with building as server:
+                if made:
+                    keep_admin_token(data, token)  # not before: a start that fails until here would never tell it
                 settle_interpreter()
                 listener = Listener(server, bound, shutdown_seconds=chosen.shutdown_seconds)
                 telling = asyncio.create_task(_tell(listener, on_ready, token if made else None))
