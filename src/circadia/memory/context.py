@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 
 from circadia.ids import BankId
+from circadia.memory.episodes import shown_name
 from circadia.memory.index import DEPTH, Question, Scored
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import stored_terms
@@ -270,4 +271,5 @@ def _line(item: Excerpt) -> str:
 
 @lru_cache(maxsize=1_000)
 def _one_line(name: str) -> str:
-    return " ".join("".join(each for each in name if each.isprintable() and each not in "():<>").split())
+    shown = "".join(each for each in shown_name(name) if each.isprintable() and each not in "():<>")
+    return " ".join(shown.split())

@@ -79,7 +79,10 @@ class SqlAgents:
             return _ADD.count(connection, values) == 1
 
         if not await self._run(work):
-            raise Conflict(f"session {agent.session!r} has an agent named {agent.name!r} already")
+            raise Conflict(
+                f"session {agent.session!r} has an agent named {agent.name!r} already; "
+                f"for a new token of it: circadia agent token {agent.reference}"
+            )
 
     async def get(self, agent_id: AgentId) -> Agent | None:
         """Return the agent, deleted or not."""
