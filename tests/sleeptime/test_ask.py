@@ -1,15 +1,13 @@
 """Asking the tier's model: paid for once, counted before, within every limit."""
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Sequence
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
 
-from circadia.errors import StorageUnavailable
 from circadia.ids import BankId, PassId
 from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.llm.schemas import written
@@ -17,11 +15,12 @@ from circadia.llm.usage import Usage
 from circadia.records.call import UsageGroup
 from circadia.records.sleep_call import SleepSpent
 from circadia.sleeptime.ask import Asking, Flying, Limit, OverBudget, Scope, Unit
-from circadia.stores.base import Store, Tx
+from circadia.stores.base import Store
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.contract.sleep_rows import banks_of, sleep_pass
+from tests.sleeptime.full_disk import Full
 from tests.wake.fleet import CountedIds
 
 PASS = sleep_pass("p1", BankId("bnk_team"))
@@ -152,28 +151,10 @@ async def test_a_question_at_which_three_processes_ended_is_asked_no_more_and_sa
     await asyncio.gather(*dead, return_exceptions=True)
 
 
-class Full:
-    """A store that writes nothing while its disk is `full`."""
-
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.full = False
-        self.ping = store.ping
-        self.close = store.close
-
-    @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
-        async with self._store.write() as tx:
-            yield tx
-            if self.full:
-                raise StorageUnavailable("its disk is full")
-
-    def read(self) -> AbstractAsyncContextManager[Tx]:
-        return self._store.read()
-
-
 @pytest.mark.spec("SLEEP-10", "SLEEP-13")
-@pytest.mark.parametrize("answer", [Word(word="one"), Unusable("prose", used=Usage(input_tokens=100, output_tokens=10))])
+@pytest.mark.parametrize(
+    "answer", [Word(word="one"), Unusable("prose", used=Usage(input_tokens=100, output_tokens=10))]
+)
 async def test_what_a_model_said_while_nothing_could_be_written_is_kept(store: Store, answer: Word | Unusable) -> None:
     disk = Full(store)
 

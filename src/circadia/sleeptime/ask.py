@@ -96,7 +96,9 @@ class OverBudget(Exception):
 
     def __init__(self, limit: Limit, *, alone: bool = False) -> None:
         """`alone` says that the question is larger than the limit, whatever was spent: it will never be asked."""
-        most = f"${limit.most / _NANOUSD:,.4g}" if limit.unit is Unit.NANOUSD else f"{limit.most:,.12g} {limit.unit.value}"
+        most = (
+            f"${limit.most / _NANOUSD:,.4g}" if limit.unit is Unit.NANOUSD else f"{limit.most:,.12g} {limit.unit.value}"
+        )
         of = "" if limit.operation is None else f" of {limit.operation}"
         window = "" if limit.window is None else f" within {limit.window / _HOUR:g} h"
         room = "are less than one question may take" if alone else "leave no room for the next question"
