@@ -213,7 +213,7 @@ class _Choice:
 
 def _prompt(text: str, listed: splice.Place) -> Prompt:
     messages: list[Message] = []
-    system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
+    system: splice.Slot | None = None
     leading = True
     for place in splice.elements(text, listed.start):
         message = fields.as_object(place.value)
@@ -227,6 +227,8 @@ def _prompt(text: str, listed: splice.Place) -> Prompt:
             messages.append(Message(side=side, results=(said,) if said else ()))
         else:
             messages.append(Message(side=side, said=said, slot=slot))
+    if system is None:
+        system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
     return prompt_of(text, messages, system)
 
 
