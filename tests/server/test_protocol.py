@@ -208,6 +208,7 @@ async def test_a_caller_who_asks_for_a_web_socket_is_answered_as_any_other_and_i
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     protocol, wire = connected(App(start(PLAIN), body(b"hello")))
+    protocol.ws_protocol_class = None  # as the server has it
     protocol.data_received(GET[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n")
     await turns()
     assert wire.sent[0].startswith(b"HTTP/1.1 200 OK\r\n")

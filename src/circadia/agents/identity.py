@@ -4,7 +4,7 @@ import hmac
 from collections.abc import Mapping
 
 from circadia.errors import Forbidden, Unauthenticated
-from circadia.ids import hash_token
+from circadia.ids import AgentId, hash_token
 from circadia.records.principal import Principal
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
@@ -66,11 +66,21 @@ class Identity:
             return None
         return Principal(agent=await tx.agents.get(pulse.agent_id), pulse_id=pulse.id)
 
-    def _forget(self, key: str, _: Mapping[str, object]) -> None:
+    def forget(self, agent_id: AgentId) -> None:
+        """Read the agent's row, and those of its pulses, again when they are asked for."""
         self._changes += 1
-        for hashed in self._hashes.pop(key, ()):
+        for hashed in self._hashes.pop(agent_id, ()):
             self._known.pop(hashed, None)
+
+    def forget_all(self) -> None:
+        """Read all rows again when they are asked for."""
+        self._changes += 1
+        self._hashes.clear()
+        self._known.clear()
+
+    def _forget(self, key: str, _: Mapping[str, object]) -> None:
+        self.forget(AgentId(key))
 
     def _forget_pulse(self, _: str, data: Mapping[str, object]) -> None:
         """Forget the tokens of an agent whose pulse moved: a pulse's token dies with it (WAKE-52)."""
-        self._forget(str(data["agent"]), data)
+        self.forget(AgentId(str(data["agent"])))

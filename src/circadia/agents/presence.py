@@ -10,6 +10,7 @@ from collections.abc import Callable, Mapping
 
 from circadia.errors import CircadiaError, Ended
 from circadia.ids import AgentId
+from circadia.records.agent import Agent
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
@@ -123,6 +124,17 @@ class Presence:
         for act in self._told_of_stop:
             act()
 
+    def learn(self, agent: Agent, lasted: object = None) -> None:
+        """Take over how an agent is now from its row, which another process may have written."""
+        cell = self._cells.get(agent.id)
+        if cell is None:
+            return
+        if agent.deleted_at is not None or not agent.enabled:
+            self._end(cell, f"agent {agent.reference!r} was {'deleted' if agent.deleted_at else 'disabled'}")
+        else:
+            slept = lasted if isinstance(lasted, float) else 0.0
+            self._apply(cell, agent.asleep, agent.generation, agent.actor, slept)
+
     def _apply(self, cell: Cell, asleep: bool, generation: int, actor: str, lasted: float) -> None:
         if generation <= cell.generation:
             return
@@ -148,7 +160,11 @@ class Presence:
             )
 
     def _heard_end(self, key: str, data: Mapping[str, object]) -> None:
-        cell = self._cells.pop(AgentId(key), None)
+        cell = self._cells.get(AgentId(key))
         if cell is not None:
-            cell.ended = str(data.get("reason", "the agent is gone"))
-            cell.fail_all(Ended(cell.ended))
+            self._end(cell, str(data.get("reason", "the agent is gone")))
+
+    def _end(self, cell: Cell, reason: str) -> None:
+        self._cells.pop(cell.agent_id, None)
+        cell.ended = reason
+        cell.fail_all(Ended(reason))

@@ -4,6 +4,7 @@ import logging
 from collections.abc import Awaitable, Callable
 from datetime import timedelta
 
+from circadia.agents.following import Following
 from circadia.agents.sessions import Sessions
 from circadia.agents.waits import Waits
 from circadia.clock import Clock
@@ -30,12 +31,17 @@ FORGOTTEN_AT_ONCE = 200
 class Sweeps:
     """Runs the sweeps, one after the other, for ever."""
 
-    def __init__(self, clock: Clock, store: Store, waits: Waits, sessions: Sessions, settings: Settings) -> None:
+    def __init__(
+        self, clock: Clock, store: Store, waits: Waits, sessions: Sessions, settings: Settings,
+        following: Following | None = None,
+    ) -> None:  # fmt: skip
         days = settings.limits.keep_handled_days
         self._clock = clock
         self._store = store
         self._waits = waits
         self._sessions = sessions
+        self._following = () if following is None else (following.sweep,)
+        """Where other servers work on the same database."""
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
         self._retire_at = 0.0
@@ -45,7 +51,14 @@ class Sweeps:
         """Sweep until cancelled; a failing sweep is told and tried again."""
         while True:
             await self._clock.sleep(EVERY_SECONDS)
-            for sweep in (self._waits.sweep, self._tell_stalls, self._index, self._retire, self._forget):
+            for sweep in (
+                *self._following,
+                self._waits.sweep,
+                self._tell_stalls,
+                self._index,
+                self._retire,
+                self._forget,
+            ):
                 await self._guarded(sweep)
 
     async def _guarded(self, sweep: Callable[[], Awaitable[None]]) -> None:

@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 from starlette.types import ASGIApp
 
+from circadia.agents.following import Following
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import NewAgent, Registry
@@ -200,7 +201,12 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     )  # fmt: skip
     dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
-    beside = (Sweeps(clock, store, waits, sessions, settings), Alerts(clock, store, _poster(basis)), *embedding)
+    following = Following(store, identity, presence) if settings.server.database_url else None
+    beside = (
+        Sweeps(clock, store, waits, sessions, settings, following),
+        Alerts(clock, store, _poster(basis)),
+        *embedding,
+    )
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())

@@ -52,7 +52,7 @@ class Sessions(Protocol):
 
 
 class Agents(Protocol):
-    """Rows of agents; deleted ones are found by id only."""
+    """Rows of agents; deleted ones are found by id and by `ever_named` only."""
 
     async def add(self, agent: Agent) -> None:
         """Store a new one. Raises Conflict if the session has an agent of this name."""
@@ -61,6 +61,10 @@ class Agents(Protocol):
     async def get(self, agent_id: AgentId) -> Agent | None: ...
 
     async def by_name(self, session_id: SessionId, name: str) -> Agent | None: ...
+
+    async def ever_named(self, session: str, name: str) -> Sequence[Agent]:
+        """Return the newest few that have or had this name in a session of that name, deleted ones too."""
+        ...
 
     async def by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, disabled ones too."""

@@ -31,6 +31,11 @@ _GET = Statement(_ONE)
 _LOCK = Statement(_ONE.with_for_update(of=agents))
 _ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
 _BY_NAME = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name")))
+_EVER = Statement(
+    _ROWS.where(sessions.c.name == bindparam("session"), agents.c.name == bindparam("name"))
+    .order_by(agents.c.created_at.desc())
+    .limit(3)
+)
 _BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")))
 _OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
 _SAVE = Statement(
@@ -63,7 +68,7 @@ _POLICY_TUPLES: Final = (
 
 
 class SqlAgents:
-    """Rows of agents, in one transaction; deleted ones are found by id only."""
+    """Rows of agents, in one transaction; deleted ones are found by id and by `ever_named` only."""
 
     def __init__(self, runner: Runner) -> None:
         self._run = runner.run
@@ -95,6 +100,11 @@ class SqlAgents:
         """Return the session's agent of this name."""
         values = {"session_id": session_id, "name": name}
         return await self._run(lambda connection: _first(_BY_NAME.first(connection, values)))
+
+    async def ever_named(self, session: str, name: str) -> Sequence[Agent]:
+        """Return the newest few that have or had this name in a session of that name, deleted ones too."""
+        values = {"session": session, "name": name}
+        return [_agent(row) for row in await self._run(lambda connection: _EVER.all(connection, values))]
 
     async def by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, disabled ones too."""

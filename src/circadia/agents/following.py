@@ -1,0 +1,54 @@
+"""Takes over what another server on the same database has changed of agents, by looking once a second (GATE-42)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
+from circadia.records.event import EventType
+from circadia.stores.base import Store
+
+_OF_AGENTS: Final = (
+    EventType.AGENT_CHANGED, EventType.AGENT_DELETED, EventType.TOKEN_ROTATED, EventType.COORDINATION,
+    EventType.PULSE, EventType.SLEEP_START, EventType.SLEEP_STOP,
+)  # fmt: skip
+"""What is recorded whenever a token, a policy or a gate changes; a pulse's token dies with it."""
+_AT_ONCE: Final = 1_000
+"""Events that are read together."""
+
+
+class Following:
+    """Reads on in the record of what happened, and the rows of the agents that it names.
+
+    What this process did stands there too, and changes nothing: a gate moves only to a newer generation, and a
+    principal that is forgotten is read again.
+    """
+
+    def __init__(self, store: Store, identity: Identity, presence: Presence) -> None:
+        self._store = store
+        self._identity = identity
+        self._presence = presence
+        self._read: int | None = None
+        """Number of the last event that was looked at; none before the first sweep."""
+
+    async def sweep(self) -> None:
+        """Take over all that was committed since the last sweep; the first one only begins."""
+        if self._read is None:
+            async with self._store.read() as tx:
+                self._read = await tx.events.last_number()
+            self._identity.forget_all()
+            return
+        more = True
+        while more:
+            async with self._store.read() as tx:
+                events = await tx.events.after(self._read, limit=_AT_ONCE, types=_OF_AGENTS)
+                lasted: dict[tuple[str, str], Mapping[str, object]] = {
+                    (event.session, event.agent): event.data for event in events if event.session and event.agent
+                }
+                for (session, name), data in lasted.items():
+                    for agent in await tx.agents.ever_named(session, name):
+                        self._identity.forget(agent.id)
+                        self._presence.learn(agent, data.get("lasted_seconds"))
+            if events:
+                self._read = events[-1].number
+            more = len(events) == _AT_ONCE

@@ -1,0 +1,128 @@
+"""Two servers on one database: what one changes of an agent, the other knows after its next sweep."""
+
+import asyncio
+from dataclasses import dataclass
+
+import pytest
+
+from circadia.agents.following import Following
+from circadia.agents.identity import Identity
+from circadia.agents.presence import Presence
+from circadia.agents.registry import Registry
+from circadia.errors import Ended, Unauthenticated
+from circadia.ids import hash_token, new_token
+from circadia.records.agent import Agent, AgentPolicy, Cause
+from circadia.server.waking import wake_tier
+from circadia.settings import Settings
+from circadia.stores.base import Store
+from circadia.stores.signals.local import LocalSignals
+from circadia.testing.clock import ManualClock
+from tests.contract.conftest import Opener
+from tests.contract.rows import agent, session, stored
+from tests.wake.fleet import CountedIds
+
+pytestmark = pytest.mark.spec("GATE-42")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Here:
+    """What a server knows of agents."""
+
+    identity: Identity
+    presence: Presence
+    following: Following
+
+
+class Elsewhere:
+    """Another server, which changes agents."""
+
+    def __init__(self, store: Store) -> None:
+        clock, ids, signals = ManualClock(), CountedIds(), LocalSignals()
+        self.store = store
+        self.tier = wake_tier(Settings(), clock, ids, signals)
+        self.registry = Registry(clock, ids, signals, AgentPolicy(), self.tier.pulses)
+
+    async def sleep(self, ada: Agent, *, asleep: bool) -> None:
+        async with self.store.write() as tx:
+            await self.tier.sleep.set(tx, ada, asleep=asleep, cause=Cause.OPERATOR, actor="operator")
+
+    async def rotate(self, ada: Agent) -> str:
+        async with self.store.write() as tx:
+            return await self.registry.rotate(tx, ada)
+
+    async def delete(self, ada: Agent) -> None:
+        async with self.store.write() as tx:
+            await self.registry.delete(tx, ada)
+
+
+@pytest.fixture
+async def elsewhere(store: Store) -> Elsewhere:
+    return Elsewhere(store)
+
+
+@pytest.fixture
+async def here(open_store: Opener, elsewhere: Elsewhere) -> Here:
+    own, signals = await open_store(), LocalSignals()
+    identity, presence = Identity(own, signals, admin_token_hash="none"), Presence(own, signals)
+    following = Following(own, identity, presence)
+    await following.sweep()
+    return Here(identity=identity, presence=presence, following=following)
+
+
+async def test_a_token_that_is_rotated_elsewhere_opens_nothing_here(here: Here, elsewhere: Elsewhere) -> None:
+    ada = agent()
+    await stored(elsewhere.store, session(), ada)
+    old = await elsewhere.rotate(ada)
+    await here.following.sweep()
+    assert (await here.identity.of(old)).agent is not None
+    new = await elsewhere.rotate(ada)
+    await here.following.sweep()
+    with pytest.raises(Unauthenticated):
+        await here.identity.of(old)
+    known = (await here.identity.of(new)).agent
+    assert known is not None
+    assert known.token_hash == hash_token(new)
+
+
+async def test_a_call_that_is_held_here_goes_on_when_its_agent_is_woken_elsewhere(
+    here: Here, elsewhere: Elsewhere
+) -> None:
+    ada = agent(asleep=True)
+    await stored(elsewhere.store, session(), ada)
+    cell = await here.presence.cell(ada.id)
+    held = asyncio.create_task(here.presence.until_awake(cell, object()))
+    await asyncio.sleep(0)
+    await elsewhere.sleep(ada, asleep=False)
+    assert not held.done()
+    await here.following.sweep()
+    await held
+    await elsewhere.sleep(ada, asleep=True)
+    await here.following.sweep()
+    assert cell.asleep
+
+
+async def test_a_call_that_is_held_here_ends_with_its_agent_elsewhere(here: Here, elsewhere: Elsewhere) -> None:
+    ada = agent(asleep=True)
+    await stored(elsewhere.store, session(), ada)
+    cell = await here.presence.cell(ada.id)
+    held = asyncio.create_task(here.presence.until_awake(cell, object()))
+    await asyncio.sleep(0)
+    await elsewhere.delete(ada)
+    await here.following.sweep()
+    with pytest.raises(Ended, match="deleted"):
+        await held
+    with pytest.raises(Unauthenticated):
+        await here.identity.of(new_token("agent"))
+
+
+async def test_an_older_agent_of_the_same_name_ends_too(here: Here, elsewhere: Elsewhere) -> None:
+    first, then = agent(asleep=True), agent(key="agt_2")
+    await stored(elsewhere.store, session(), first)
+    cell = await here.presence.cell(first.id)
+    held = asyncio.create_task(here.presence.until_awake(cell, object()))
+    await asyncio.sleep(0)
+    await elsewhere.delete(first)
+    await stored(elsewhere.store, then)
+    await here.following.sweep()
+    with pytest.raises(Ended):
+        await held
