@@ -97,7 +97,7 @@ def own_fields(model: type[BaseModel]) -> Mapping[str, FieldInfo]:
 def _row(name: str, info: FieldInfo) -> str:
     unit = next((unit for end, unit in _UNITS.items() if name.endswith(end)), "")
     description = (info.description or "").replace("|", "\\|")
-    return f"| `{name}` | {_kind(info.annotation)} | {_default(info)} | {unit} | {description} |"
+    return f"| `{name}` | {_kind(info.annotation)} | {default(info)} | {unit} | {description} |"
 
 
 def _kind(annotation: Any) -> str:
@@ -119,7 +119,8 @@ def _kind(annotation: Any) -> str:
     return _TYPES[annotation]
 
 
-def _default(info: FieldInfo) -> str:
+def default(info: FieldInfo) -> str:
+    """Return a field's default as the page tells it."""
     value: Any = info.get_default(call_default_factory=True)
     if value is PydanticUndefined:
         return "required"

@@ -47,7 +47,7 @@ def refused(result: Result, status: int, *words: str) -> None:
         assert word in result.err
 
 
-class Screen(io.StringIO):
+class Screen(io.TextIOWrapper):
     """Standard output that a person looks at; the environment's COLUMNS say how wide it is."""
 
     def isatty(self) -> bool:
@@ -58,14 +58,16 @@ async def run(*words: str, watched: bool = False) -> Result:
     """Run a command in this process, in a thread with a loop of its own; `watched` by a person at a terminal."""
 
     def command() -> Result:
-        out, err = Screen() if watched else io.StringIO(), io.StringIO()
+        written, err = io.BytesIO(), io.StringIO()
+        out = (Screen if watched else io.TextIOWrapper)(written, "utf-8")
         status = 0
         with redirect_stdout(out), redirect_stderr(err):
             try:
                 main(words)
             except SystemExit as end:
                 status = end.code if isinstance(end.code, int) else 1 if end.code else 0
-        return Result(status=status, out=out.getvalue(), err=err.getvalue())
+        out.flush()
+        return Result(status=status, out=written.getvalue().decode(), err=err.getvalue())
 
     return await asyncio.to_thread(command)
 

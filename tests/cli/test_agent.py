@@ -57,6 +57,7 @@ async def test_a_change_leaves_the_rest_as_it_is(operator: CircadiaProcess) -> N
     changed = (await run(*words, "--enable", "--wake-on", "none", "--set", "max_calls_per_day=null", "--json")).json
     assert (changed["enabled"], changed["wake_events"]) == (True, [])
     assert changed["policy"]["max_calls_per_day"] is None
+    assert (await run(*words, "--set", "answers=off", "--json")).json["policy"]["answers"] == "off"
 
 
 async def test_a_new_token_replaces_the_old_one(operator: CircadiaProcess) -> None:

@@ -30,6 +30,8 @@ async def test_a_wrong_name_or_an_unclear_drop_is_refused(operator: CircadiaProc
     refused(await run("answers", "explain", "expects2", "ans_1"), 4, "no ready answer")
     refused(await run("answers", "drop", "expects2"), 2, "--all")
     refused(await run("answers", "drop", "expects2", "ans_1", "--all"), 2, "--all")
+    refused(await run("answers", "drop", "expects2", "--all", "--json"), 2, "--yes")
+    assert (await run("answers", "drop", "expects2", "--all", "--yes", "--json")).json["dropped"] == 0
 
 
 @pytest.mark.spec("ANS-02")

@@ -1,6 +1,7 @@
 """What holds for every command: JSON, errors, the end of a pipe."""
 
 import asyncio
+import json
 import os
 import sys
 from importlib.metadata import version
@@ -95,6 +96,21 @@ async def test_a_reader_that_goes_away_is_no_error(home: Path, words: tuple[str,
     os.close(writer)
     _, err = await process.communicate()
     assert (process.returncode, err.decode()) == (1, "")
+
+
+@pytest.mark.parametrize("encoding", ["ascii", "latin-1"])
+async def test_an_encoding_without_all_letters_is_no_error_and_json_stays_whole(home: Path, encoding: str) -> None:
+    text = "naïve – 夜 🌙"
+    (home / "circadia.yaml").write_text(f"agents: {{ann: {{description: {text}}}}}", "utf-8")
+    env = {**os.environ, "PYTHONIOENCODING": encoding}
+    said: list[str] = []
+    for words in (("config", "show"), ("config", "show", "--json")):
+        process = await asyncio.create_subprocess_exec(*PROGRAM, *words, env=env, stdout=asyncio.subprocess.PIPE)
+        said.append((await process.communicate())[0].decode(encoding))
+        assert process.returncode == 0
+    assert "\\u591c" in said[0]
+    values = {each["key"]: each["value"] for each in json.loads(said[1])["settings"]}
+    assert values["agents.ann.description"] == text
 
 
 async def test_it_is_installed_as_circadia() -> None:

@@ -59,7 +59,24 @@ async def test_the_agents_variable_goes_before_the_operators(
 
 async def test_without_a_server_the_command_says_how_to_start_one(home: Path, unused_tcp_port: int) -> None:
     url = f"http://127.0.0.1:{unused_tcp_port}"
-    refused(await run("holds", "--url", url, "--token", ADMIN_TOKEN), 11, url, "`circadia serve`")
+    refused(
+        await run("holds", "--url", url, "--token", ADMIN_TOKEN), 11, f"{url} cannot be reached: Connection refused;"
+    )
+    refused(await run("holds", "--url", "http://nowhere.invalid", "--token", "t"), 11, "`circadia serve`")
+
+
+@pytest.mark.parametrize(("given", "named"), [(None, "~/.local/share"), ("~nobody-of-that-name/x", "'~nobody-of-that")])
+async def test_without_a_home_folder_the_data_folder_must_be_named(
+    home: Path, monkeypatch: pytest.MonkeyPatch, given: str | None, named: str
+) -> None:
+    def nobody(number: int) -> None:
+        raise KeyError(f"{number} is in no list of users")
+
+    monkeypatch.delenv("HOME")
+    monkeypatch.setattr("pwd.getpwuid", nobody)
+    words = ("--data", given) if given else ()
+    refused(await run("holds", *words), 9, named, "--data", "CIRCADIA_DATA")
+    refused(await run("serve", *words), 9, named, "--data", "CIRCADIA_DATA")
 
 
 async def test_a_server_that_is_not_circadia_is_told_apart(home: Path) -> None:

@@ -95,6 +95,15 @@ async def test_a_key_that_is_refused_or_missing_is_told_and_never_shown(
     assert "wrong-key-of-the-provider" not in result.out + result.err
 
 
+async def test_a_base_url_that_ends_in_v1_is_told_where_the_provider_knows_no_such_path(home: Path) -> None:
+    async with MockUpstream() as upstream:
+        bases = {"twice": f"{upstream.base_url}/v1", "once": upstream.base_url}
+        written(home, upstreams={name: {"base_url": base} for name, base in bases.items()})
+        _, checks = await examined()
+    assert {name: checks[f"upstream {name}"]["state"] for name in bases} == {"twice": "warn", "once": "ok"}
+    assert "without /v1" in checks["upstream twice"]["remedy"]
+
+
 async def test_an_upstream_that_cannot_be_reached_is_told(home: Path, unused_tcp_port: int) -> None:
     written(home, upstreams={"openai": {"base_url": f"http://127.0.0.1:{unused_tcp_port}"}})
     result, checks = await examined()

@@ -40,6 +40,18 @@ async def test_the_file_is_written_with_what_stood_there_and_a_copy_is_kept(home
 
 
 @pytest.mark.spec("SLEEP-27")
+async def test_a_bank_that_the_file_does_not_know_can_be_named_and_a_guess_is_told(home: Path) -> None:
+    guessed = await run("init", "sleeptime", "--agent", "writer")
+    assert "the bank of both is 'writer-memory'; if writer is bound to another one" in guessed.err
+    named = await run("init", "sleeptime", "--agent", "writer", "--bank", "notes", "--write")
+    assert "the bank of both is 'notes'\n" in named.err
+    assert "restart the server" in named.err
+    settings = load_settings(home / "circadia.yaml")
+    assert [settings.agents[name].bank for name in ("writer", "writer-sleeptime")] == ["notes", "notes"]
+    assert settings.banks["notes"].sleeptime.agent == "writer-sleeptime"
+
+
+@pytest.mark.spec("SLEEP-27")
 async def test_what_would_not_keep_the_first_agent_from_its_blocks_is_refused(home: Path) -> None:
     file = home / "circadia.yaml"
     file.write_text("agents: {writer: {bank: team}}\nbanks: {team: {hot_edits: true}}\n", "utf-8")

@@ -131,6 +131,10 @@ async def test_a_variable_that_the_configuration_names_must_be_set(home: Path) -
     (home / "circadia.yaml").write_text(text, "utf-8")
     async with started("serve", "--port", "0") as server:
         refused(await server.ended(), 9, "upstreams.openai", "NO_SUCH_KEY")
+    async with started("serve", "--port", "0", env={"NO_SUCH_KEY": "k"}) as server:
+        _, token = found_in(await server.until("agent add"))
+    kept = home / ".local" / "share" / "circadia" / "admin.token"
+    assert kept.read_text("ascii").strip() == token, "a start that failed has not used up the one telling of it"
 
 
 @pytest.mark.parametrize("role", ["gateway", "worker"])

@@ -41,6 +41,20 @@ async def test_where_nothing_may_be_kept_of_what_is_said_no_question_is_written(
         assert (await ann.counts())[0] == 3, "that there were calls is counted"
 
 
+@pytest.mark.spec("ANS-01")
+@pytest.mark.parametrize("gone", [{"speaker": "ann"}, {"speaker": "nobody"}])
+async def test_a_frame_that_was_forgotten_is_written_again_with_the_next_call(
+    tmp_path: Path, gone: Mapping[str, Any]
+) -> None:
+    async with readied(tmp_path) as ann:
+        assert (await ann.ask(chat(OTHER))).outcome == "miss"
+        assert await frames(ann) == 1
+        assert (await ann.at.rest("POST", "/banks/memory/forget", gone))[0] == 200
+        assert await frames(ann) == 0
+        assert (await ann.ask(chat(OTHER))).outcome == "miss"
+        assert await frames(ann) == 1
+
+
 @pytest.mark.spec("ANS-07")
 async def test_a_question_with_a_secret_in_it_is_answered_and_not_written_down(tmp_path: Path) -> None:
     secret = "Is the password: hunter22 still right for the garden gate?"

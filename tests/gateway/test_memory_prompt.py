@@ -213,3 +213,31 @@ def test_what_is_no_request_is_left_alone(body: bytes) -> None:
 
 def test_endpoints_without_turns_have_no_prompt() -> None:
     assert Completions().prompt(raw(prompt="hi")) is None
+
+
+REMINDER = "<system-reminder>\nToday is Sunday.\n</system-reminder>\n"
+CONTEXT = "<environment_context>\n  <cwd>/home</cwd>\n</environment_context>"
+
+
+@pytest.mark.spec("MEM-14", "MEM-15")
+def test_what_claude_code_adds_to_a_turn_is_neither_heard_nor_asked() -> None:
+    first = {"role": "user", "content": [{"type": "text", "text": REMINDER}, {"type": "text", "text": "Where is it?"}]}
+    after = {"role": "system", "content": "Available agents: none"}
+    found = prompt(MESSAGES, raw(messages=[first, after]))
+    assert found.question == "Where is it?"
+    assert [each.text for each in found.heard] == ["Where is it?"]
+    called = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]}
+    result = {"type": "tool_result", "tool_use_id": "t", "content": "a.py"}
+    then = {"role": "user", "content": [result, {"type": "text", "text": REMINDER}]}
+    found = prompt(MESSAGES, raw(messages=[first, called, then]))
+    assert found.question == "Where is it?", "a reminder behind a tool's result asks nothing new"
+    assert [(each.text, each.tool) for each in found.heard] == [("a.py", True)]
+
+
+@pytest.mark.spec("MEM-14", "MEM-15")
+def test_what_codex_sends_before_a_turn_is_neither_heard_nor_asked() -> None:
+    parts = [[{"type": "input_text", "text": text}] for text in (CONTEXT, "Where is it?")]
+    said = [{"type": "message", "role": "user", "content": part} for part in parts]
+    found = prompt(RESPONSES, raw(input=said))
+    assert found.question == "Where is it?"
+    assert [each.text for each in found.heard] == ["Where is it?"]

@@ -2,12 +2,14 @@
 
 import re
 from collections.abc import Iterator
-from typing import get_args
+from typing import cast, get_args
 
-import yaml
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from circadia.settings import Settings
+from circadia.settings.parsing import parsed
+from tests.cli.config_page import default
 from tests.house.tree import REFERENCE, SOURCE, blocks, coded, pages, parts, python_files, shown
 
 PAGE = REFERENCE / "config.md"
@@ -72,6 +74,31 @@ def test_each_field_is_on_the_page_below_its_section() -> None:
     assert not missing
 
 
+def fields_in(model: type[BaseModel]) -> Iterator[tuple[str, FieldInfo]]:
+    """Yield each field below the model, those of nested models included."""
+    for name, info in model.model_fields.items():
+        yield info.alias or name, info
+        for inner in models_in(info.annotation):
+            yield from fields_in(inner)
+
+
+def bare(cell: str) -> str:
+    """Return a default without what only sets it off."""
+    return re.sub(r'[`",\[\]]', "", cell).strip()
+
+
+def test_each_default_on_the_page_is_the_codes() -> None:
+    wrong: set[str] = set()
+    for section, models in sections().items():
+        rows = re.findall(r"^\| `([^`]+)` \| [^|]* \| ([^|]*) \|", page_of(section), re.M)
+        for field, info in (each for model in models for each in fields_in(model)):
+            told = {bare(cell) for name, cell in rows if name == field}
+            inner = isinstance(info.get_default(call_default_factory=True), BaseModel)
+            if told and not inner and bare(default(info)) not in told:
+                wrong.add(f"{section}: {field} is {default(info)}, the page says {sorted(told)}")
+    assert not wrong
+
+
 def test_the_page_names_no_field_that_does_not_exist() -> None:
     """The first cell of a table row is a field."""
     known = {name for _, name in homes()} | set(sections())
@@ -88,8 +115,12 @@ def test_each_environment_variable_is_on_the_page() -> None:
 
 
 def test_each_configuration_file_in_the_docs_is_accepted() -> None:
-    """A block marked `yaml circadia` is a whole `circadia.yaml`."""
-    found = [block for page in pages() for block in blocks(page) if "circadia" in block.flags]
-    assert found
-    for block in found:
-        Settings.model_validate(yaml.safe_load(block.body) or {})
+    """A block marked `yaml circadia` is a whole `circadia.yaml`; one that has only keys of it must be marked."""
+    written = [block for page in pages() for block in blocks(page) if block.language == "yaml"]
+    read = [(block, cast("dict[str, object]", parsed(block.body) or {})) for block in written]
+    marked = [block for block, _ in read if "circadia" in block.flags]
+    assert marked
+    for block, said in read:
+        if "circadia" in block.flags:
+            Settings.model_validate(said)
+    assert not [str(block) for block, said in read if set(said) <= set(sections()) and block not in marked]

@@ -19,6 +19,7 @@ class Parameter(Protocol):
 
     opts: list[str]
     hidden: bool
+    default: object
 
 
 class Command(Protocol):
@@ -27,6 +28,7 @@ class Command(Protocol):
     params: list[Parameter]
     hidden: bool
     help: str | None
+    epilog: str | None
 
 
 def commands() -> Iterator[tuple[str, Command]]:
@@ -69,6 +71,28 @@ def test_each_option_is_named_below_its_command() -> None:
             if long and "--help" not in long and not getattr(parameter, "hidden", False):
                 missing += [f"{name} {word}" for word in long if word not in words]
     assert not missing
+
+
+def rows_of(text: str) -> dict[str, str]:
+    """Return the default that the table of a command's part tells of each option and argument."""
+    own = re.split(r"^### ", text, flags=re.M)[0] if text.startswith("## ") else text
+    cells = re.findall(r"^\| (.+?) \| (.*?) \| .* \|$", own, re.M)
+    return {word: told.strip("`") for names, told in cells for word in coded(names)}
+
+
+def test_each_default_on_the_page_is_the_codes() -> None:
+    found = command_parts()
+    wrong: list[str] = []
+    for name, command in commands():
+        rows = rows_of(found[name])
+        for parameter in command.params:
+            value: object = parameter.default() if callable(parameter.default) else parameter.default
+            value = getattr(value, "value", value)
+            code = "" if not value else f"{value:g}" if isinstance(value, float) else str(value)
+            wrong += [
+                f"{name} {word}: {rows[word]!r} is {code!r}" for word in parameter.opts if rows.get(word, code) != code
+            ]
+    assert not wrong
 
 
 def test_each_command_says_in_its_help_what_it_does() -> None:

@@ -2,19 +2,25 @@
 
 import asyncio
 import re
+import shlex
 import signal
 from collections.abc import AsyncIterator, Mapping
+from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
 import pytest
 import typer.main
+from typer.exceptions import TyperException
 
 from circadia.cli.app import app
 from tests.fixtures.program import Program
 from tests.house.live_server import live_server
+from tests.house.test_doors_documented import commands
 from tests.house.tree import ROOT, Block, blocks, committed, pages, shown
 
 EXAMPLE_SECONDS = 60.0
+CALL = re.compile(r"(?:^(?:Example: |\$ )?|[|;&] *)(?:\w+=\S+ +)*(circadia\b.*)$")
 PROGRAMS = {"python", "py", "javascript", "js", "typescript", "ts"}
 
 
@@ -63,33 +69,36 @@ def test_each_program_in_the_docs_is_runnable_or_names_the_test_that_runs_it() -
     assert not loose
 
 
-def command_lines() -> list[tuple[Block, list[str]]]:
-    """Return the calls of `circadia` in the shell blocks, as words up to a pipe, a comment or a second command."""
-    found: list[tuple[Block, list[str]]] = []
+def command_lines() -> list[tuple[str, list[str]]]:
+    """Return the calls of `circadia` in shell blocks and helps, as words up to a pipe, comment or second command."""
+    found = [(f"help of {name}", epilog) for name, command in commands() if (epilog := command.epilog)]
     for page in pages():
         for block in blocks(page):
             if block.language in {"sh", "bash", "console", "shell"}:
-                text = block.body.replace("\\\n", " ")
-                calls = re.findall(r"^(?:\$ )?(?:\w+=\S+ )*(circadia\b[^|&;#<>\n]*)", text, re.M)
-                found += [(block, call.split()) for call in calls]
-    return found
+                found += [(str(block), line) for line in block.body.replace("\\\n", " ").splitlines()]
+    calls = [(place, match[1]) for place, line in found if (match := CALL.search(line))]
+    return [(place, words_of(call)) for place, call in calls]
 
 
-def test_each_command_line_in_the_docs_exists_with_its_options() -> None:
+def words_of(call: str) -> list[str]:
+    """Return the words of one call, as a shell reads them."""
+    words = shlex.shlex(call, posix=True, punctuation_chars="|&;<>")
+    words.whitespace_split = True
+    return list(takewhile(lambda word: word.strip("|&;<>"), words))
+
+
+def test_each_command_line_in_the_docs_can_be_read_as_it_stands() -> None:
     wrong: list[str] = []
-    circadia = typer.main.get_command(app)
-    for block, words in command_lines():
-        command: object = circadia
-        rest = words[1:]
-        while rest and rest[0] in (inner := getattr(command, "commands", {})):
-            command = inner[rest.pop(0)]
-        parameters = getattr(command, "params", ())
-        known = {name for p in parameters for name in (*p.opts, *p.secondary_opts)} | {"--help"}
-        options = [word.split("=")[0] for word in rest if word.startswith("--")]
-        acts = getattr(command, "invoke_without_command", False) and rest and rest[0].startswith("--")
-        if getattr(command, "commands", {}) and options != ["--help"] and rest and not acts:
-            wrong.append(f"{block}: no command {' '.join(words)!r}")
-        wrong += [f"{block}: no option {option} in {' '.join(words)!r}" for option in options if option not in known]
+    for place, (name, *rest) in command_lines():
+        command: Any = typer.main.get_command(app)
+        while rest and rest[0] in getattr(command, "commands", {}):
+            command, name = command.commands[rest[0]], f"{name} {rest.pop(0)}"
+        try:
+            command.make_context(name, list(rest))
+        except TyperException as error:
+            wrong.append(f"{place}: {name} {rest}: {error}")
+        except typer.Exit:
+            pass  # what --help and --version end with
     assert not wrong
 
 

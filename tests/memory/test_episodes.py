@@ -9,7 +9,7 @@ import pytest
 
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId
-from circadia.memory.episodes import AHEAD, MAX_CHARACTERS, MAX_METADATA, MAX_NAME, Remembered
+from circadia.memory.episodes import AHEAD, MAX_CHARACTERS, MAX_METADATA, MAX_NAME, Remembered, shown_name
 from circadia.records.bank import BankPolicy, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.testing.clock import START
@@ -162,3 +162,19 @@ async def test_a_demotion_counts_once_for_each_evidence_multiplies_and_is_taken_
     with pytest.raises(NotFound):
         async with world.store.read() as tx:
             await world.episodes.get(tx, world.bank, EpisodeId("unknown"))
+
+
+@pytest.mark.spec("MEM-13")
+@pytest.mark.parametrize(
+    ("speaker", "shown"),
+    [
+        ("user_23adf1fa6149fc1ca41ae65dd20d18e8e8b8ef923a5275acc15514e047fa29f5_account_", "user_23adf1_account"),
+        ("01a20432-0acc-7e83-8abc-9826c03f590c", "01a204"),
+        ("ann.de-bar@example.org", "ann.de-bar@example.org"),
+        ("+49 1511 2345678", "+49 1511 2345678"),
+        ("customer-1234567890123456", "customer-1234567890123456"),
+        ("Decade Cafe Facade", "Decade Cafe Facade"),
+    ],
+)
+def test_a_key_for_a_name_is_shown_by_its_beginning(speaker: str, shown: str) -> None:
+    assert shown_name(speaker) == shown

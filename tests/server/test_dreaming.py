@@ -42,6 +42,17 @@ async def test_without_a_word_it_is_a_cheap_model_of_the_first_provider_that_is_
 
 
 @pytest.mark.spec("SLEEP-41")
+async def test_the_log_says_when_passes_have_no_model_and_why(
+    stack: AsyncExitStack, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.INFO):
+        mind_of(stack, upstreams={"own": OWN})
+        assert "passes ask no model: no provider with a key" in caplog.text
+        mind_of(stack, upstreams={"openai": OPENAI}, sleeptime={"model": "none"})
+    assert "passes ask no model: so it is set" in caplog.text
+
+
+@pytest.mark.spec("SLEEP-41")
 async def test_a_model_that_cannot_be_asked_is_an_error_that_says_what_to_do(stack: AsyncExitStack) -> None:
     with pytest.raises(ConfigError, match=r"no upstream 'opnai'.*'openai'"):
         mind_of(stack, upstreams={"openai": OPENAI}, sleeptime={"model": "opnai"})

@@ -14,14 +14,16 @@ from circadia.llm.schemas import written
 from circadia.llm.usage import Usage
 from circadia.records.call import UsageGroup
 from circadia.records.sleep_call import SleepSpent
-from circadia.sleeptime.ask import Asking, Limit, OverBudget, Scope, Unit
+from circadia.sleeptime.ask import Asking, Flying, Limit, OverBudget, Scope, Unit
 from circadia.stores.base import Store
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.contract.sleep_rows import banks_of, sleep_pass
+from tests.sleeptime.full_disk import Full
 from tests.wake.fleet import CountedIds
 
+PASS = sleep_pass("p1", BankId("bnk_team"))
 PROMPT = Prompt(rules="Say what it is.", data="a" * 285)
 
 
@@ -149,6 +151,53 @@ async def test_a_question_at_which_three_processes_ended_is_asked_no_more_and_sa
     await asyncio.gather(*dead, return_exceptions=True)
 
 
+@pytest.mark.spec("SLEEP-10", "SLEEP-13")
+@pytest.mark.parametrize(
+    "answer", [Word(word="one"), Unusable("prose", used=Usage(input_tokens=100, output_tokens=10))]
+)
+async def test_what_a_model_said_while_nothing_could_be_written_is_kept(store: Store, answer: Word | Unusable) -> None:
+    disk = Full(store)
+
+    def said(*_: object) -> Word | Unusable:
+        disk.full = True
+        return answer
+
+    mind = ScriptedMind(said)
+    desk = Desk(disk, mind)
+    asking = asyncio.create_task(desk.ask())
+    async with asyncio.timeout(20):
+        for _ in range(4):  # more than the processes that may end at a question
+            await desk.clock.until_sleepers(1)
+            desk.clock.advance(60)
+        await desk.clock.until_sleepers(1)
+        disk.full = False
+        desk.clock.advance(60)
+        [outcome] = await asyncio.gather(asking, return_exceptions=True)
+    assert str(outcome) == ("prose" if isinstance(answer, Unusable) else "one")
+    assert len(mind.asked) == 1
+    assert await desk.spent() == SleepSpent(calls=1, tokens=110, nanousd=110, seconds=0.0)
+
+
+async def test_a_question_that_is_dropped_waits_for_no_database(store: Store) -> None:
+    disk, begun = Full(store), asyncio.Event()
+
+    async def never(*_: object) -> Word:
+        disk.full = True
+        begun.set()
+        await asyncio.Event().wait()
+        return Word(word="never")
+
+    flying: Flying = {}
+    asking = Asking(ManualClock(), CountedIds(""), disk, ScriptedMind(never), PASS, [], flying=flying)
+    waiting = asyncio.create_task(asking.ask("reflect", PROMPT, Word, most_tokens=50))
+    async with asyncio.timeout(20):
+        await begun.wait()
+        [question] = flying.values()
+        waiting.cancel()
+        await asyncio.gather(waiting, question, return_exceptions=True)
+    assert not flying
+
+
 @pytest.mark.spec("SLEEP-40")
 @pytest.mark.parametrize(
     ("limit", "asked"),
@@ -169,6 +218,32 @@ async def test_no_limit_is_passed(store: Store, limit: Limit, asked: int) -> Non
         await desk.ask()
     assert found.value.limit == limit
     assert len(mind.asked) == asked
+
+
+@pytest.mark.spec("SLEEP-40", "SLEEP-60")
+@pytest.mark.parametrize(
+    ("limit", "alone", "told"),
+    [
+        (
+            Limit(scope=Scope.FLEET, unit=Unit.NANOUSD, most=5e9, window=timedelta(days=1)), False,
+            "$5 for all banks within 24 h leave no room for the next question",
+        ),
+        (
+            Limit(scope=Scope.BANK, unit=Unit.NANOUSD, most=1_250_000, window=timedelta(hours=1)), True,
+            "$0.00125 for each bank within 1 h are less than one question may take",
+        ),
+        (
+            Limit(scope=Scope.PASS, unit=Unit.TOKENS, most=3_000_000), False,
+            "3,000,000 tokens for each pass leave no room for the next question",
+        ),
+        (
+            Limit(scope=Scope.OPERATION, unit=Unit.CALLS, most=7, window=timedelta(days=1), operation="rethink"), False,
+            "7 calls of rethink for all banks within 24 h leave no room for the next question",
+        ),
+    ],
+)  # fmt: skip
+def test_a_limit_that_is_met_is_told_in_its_own_unit(limit: Limit, alone: bool, told: str) -> None:
+    assert str(OverBudget(limit, alone=alone)) == told
 
 
 @pytest.mark.spec("SLEEP-40")

@@ -94,6 +94,13 @@ def test_the_cheapest_gate_that_is_closed_is_the_answer() -> None:
 
 
 @pytest.mark.spec("SLEEP-13")
+@pytest.mark.parametrize(("ahead", "waits"), [(30, True), (3600 * 1.25, True), (3600 * 9, False), (86400 * 30, False)])
+def test_a_pause_after_failures_ends_also_where_the_clock_was_set_back(ahead: float, waits: bool) -> None:
+    failing = replace(known(), state=SleepState(bank_id=BankId("b"), failures=1, not_before=at(100 + ahead)))
+    assert (due(RULES, failing, at(100)).gate is Gate.BACK_OFF) is waits
+
+
+@pytest.mark.spec("SLEEP-13")
 def test_what_failed_is_tried_again_and_what_is_quarantined_is_not() -> None:
     nothing = Backlog()
     failed = Leftover(first=1, last=9, failures=5, cause="bad JSON")

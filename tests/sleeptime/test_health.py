@@ -6,20 +6,23 @@ from typing import Any
 
 import pytest
 
+from circadia.errors import StorageUnavailable
 from circadia.records.event import EventType
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.health import SleepHealth
 from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.tier import Sleeptime
+from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
+from tests.sleeptime.full_disk import Full
 from tests.sleeptime.stand import Stand
 
 
-def health_of(stand: Stand, **stated: Any) -> tuple[SleepHealth, Sleeptime]:
+def health_of(stand: Stand, store: Store | None = None, **stated: Any) -> tuple[SleepHealth, Sleeptime]:
     settings = SleeptimeSettings.model_validate(stated)
     rows = PassRows(stand.clock, stand.ids, LocalSignals())
     tier = Sleeptime(stand.clock, settings, rows, stand.publisher)
-    return SleepHealth(stand.clock, stand.store, tier), tier
+    return SleepHealth(stand.clock, store or stand.store, tier), tier
 
 
 async def alerts(stand: Stand) -> list[Any]:
@@ -44,6 +47,24 @@ async def test_a_bank_turns_red_when_nothing_is_worked_through_though_something_
     assert health.seen.red == {"ann": "the oldest turn has waited for 21 minutes; passes begin after 10"}
     await health.step()
     assert await alerts(stand) == [{"cause": "sleep_time", "banks": dict(health.seen.red), "red": 1}]
+
+
+@pytest.mark.spec("SLEEP-60")
+async def test_a_bank_that_turns_red_while_the_disk_is_full_is_told_once_there_is_room(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    disk = Full(stand.store)
+    health, _ = health_of(stand, disk)
+    await stand.said("one")
+    stand.clock.advance(24 * 3600)
+    disk.full = True
+    for _ in range(2):
+        with pytest.raises(StorageUnavailable):
+            await health.step()
+        assert set(health.seen.red) == {"ann"}, "it is measured all the same"
+    disk.full = False
+    for _ in range(2):
+        await health.step()
+    assert [each["red"] for each in await alerts(stand)] == [1]
 
 
 @pytest.mark.spec("SLEEP-60")

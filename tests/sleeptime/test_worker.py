@@ -262,7 +262,7 @@ async def test_after_failures_the_next_pass_waits_longer_each_time(stand: Stand)
     for _ in range(4):
         await worker.step()
         run = (await tier.until(lambda found: bool(found) and not found[-1].open))[-1]
-        assert run.status is PassStatus.FAILED
+        assert (run.status, run.detail) == (PassStatus.FAILED, "pairs: episodes 1 to 2: 500"), "told once"
         async with stand.store.read() as tx:
             state = await tx.sleep_states.get(stand.bank.id)
         assert state.not_before is not None

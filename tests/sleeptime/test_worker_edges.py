@@ -97,6 +97,28 @@ async def test_a_question_on_its_way_is_waited_for_by_the_pass_that_goes_on(stan
     assert slow.count == 1
 
 
+@pytest.mark.spec("SLEEP-10")
+async def test_what_another_process_has_put_back_is_worked_on_no_more_before_it_begins_anew(stand: Stand) -> None:
+    slow = Slow()
+    tier = Tier(stand, ScriptedMind(slow), frequency_turns=1, idle_seconds=0)
+    worker = tier.worker()
+    await stand.said("one", "two")
+    await worker.step()
+    await slow.asked.wait()
+    (stalled,) = worker._running.values()  # pyright: ignore[reportPrivateUsage] (what goes on is not to be seen)
+    async with stand.store.write() as tx:
+        (taken,) = await tx.passes.taken()
+        await tier.tier.rows.put_back(tx, stand.bank, taken, "its process died", seconds=0, died=True)
+    await worker.step()
+    async with asyncio.timeout(20):
+        await asyncio.wait((stalled.task,))
+    slow.free.set()
+    await worker.step()
+    (run,) = await tier.ended()
+    assert (run.status, run.epoch) == (PassStatus.SUCCEEDED, 2)
+    assert stalled.task.cancelled()
+
+
 @pytest.mark.spec("SLEEP-01")
 async def test_no_pass_begins_in_the_middle_of_a_reply(stand: Stand) -> None:
     tier = Tier(stand, ScriptedMind(reading), idle_seconds=60)

@@ -3,7 +3,6 @@
 from typing import Annotated, Any
 
 import typer
-import yaml
 
 from circadia.agents.directory import nearest
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -14,6 +13,7 @@ from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
+from circadia.settings.parsing import parsed
 
 app = typer.Typer(no_args_is_help=True, help="Identities, their tokens and policies.")
 
@@ -119,8 +119,8 @@ def _policy(words: list[str]) -> dict[str, Any]:
                 f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.__slots__))}"
             )
         try:
-            found[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            found[key] = parsed(value)
+        except ValueError as error:
             raise InvalidRequest(f"--set {word!r}: the value cannot be read: {error}") from error
     return found
 

@@ -6,9 +6,10 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
+from circadia.cli.asking import Yes, confirm, require_person
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
-from circadia.cli.memory.banks import Bank, User, Yes
+from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import AsJson, console, dollars, instant, lasted, local_time, note, print_json, shown, table
 from circadia.cli.paging import gathered
 from circadia.client import Client
@@ -181,8 +182,9 @@ def drop(
         ask(url, token, data, lambda client: client.drop_answer(bank, answer, user=user))
         dropped = {"bank": bank, "dropped": 1}
     else:
-        if not (yes or as_json or typer.confirm(f"Drop all ready answers of {shown(agent or bank)}?")):
-            raise typer.Abort
+        if not yes:
+            require_person(as_json)
+            confirm(f"would go: all ready answers of {shown(agent or bank)}", "Drop them?")
         dropped = dict(ask(url, token, data, lambda client: client.drop_answers(bank, agent=agent, user=user)))
     if as_json:
         print_json(dropped)
@@ -194,7 +196,10 @@ def _show_test(found: TestedAnswer) -> None:
     said = Text(found["outcome"], _COLOURS.get(found["outcome"], ""))
     console().print(Text.assemble("lookup: ", said, f"; {shown(found['agent'])} is in mode {found['mode']}"))
     if not found["frames"]:
-        note("no call of this agent for this end user has passed the gateway yet, so nothing is ready for it")
+        note(
+            "no call of this agent for this end user is known, so nothing is ready for it; they are noted as they pass"
+        )
+        note("the gateway while there is a model for passes: the setting `sleeptime.model`")
         return
     if not found["trusted"]:
         note("too many sampled answers were wrong: nothing is served until they are right again")

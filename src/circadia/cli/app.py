@@ -34,7 +34,7 @@ from circadia.cli.doctor import command as doctor
 from circadia.cli.eval import app as eval_app
 from circadia.cli.import_djinnbot import command as import_djinnbot
 from circadia.cli.memory import app as memory_app
-from circadia.cli.output import shown
+from circadia.cli.output import bear_any_text, shown
 from circadia.cli.sleeptime import app as sleeptime_app
 from circadia.errors import EXIT_STATUS, CircadiaError
 
@@ -86,6 +86,7 @@ def circadia(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, or the given words; an error is one line on standard error and an exit status."""
+    bear_any_text()
     try:
         app(arguments, prog_name="circadia")
     except CircadiaError as error:

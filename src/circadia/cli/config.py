@@ -7,12 +7,12 @@ from typing import Annotated, Any, Final, cast
 from urllib.parse import urlsplit
 
 import typer
-import yaml
 from rich.text import Text
 
 from circadia.cli.output import AsJson, console, print_json, shown, table
 from circadia.cli.serve import config_file
 from circadia.settings import PolicySettings, Settings, load_settings
+from circadia.settings.parsing import parsed
 
 app = typer.Typer(no_args_is_help=True, help="What the configuration says.")
 
@@ -109,7 +109,7 @@ def _harmless(path: tuple[str, ...], value: Any) -> Any:
 
 def _raw(path: Path | None) -> Mapping[str, Any]:
     """Return what the file says; it has been read and found good before."""
-    raw: object = yaml.safe_load(path.read_text("utf-8")) if path else None
+    raw = parsed(path.read_text("utf-8")) if path else None
     return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}
 
 

@@ -3,7 +3,6 @@
 from typing import Annotated, Any, cast
 
 import typer
-import yaml
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -14,6 +13,7 @@ from circadia.client import Client
 from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import KEYS
+from circadia.settings.parsing import parsed
 
 app = typer.Typer()
 
@@ -76,8 +76,8 @@ def settings_of(words: list[str]) -> dict[str, Any]:
         if not equals or not key:
             raise InvalidRequest(f"{word!r} is no setting; write KEY=VALUE, such as max_wakes_per_day=4")
         try:
-            found[key] = yaml.safe_load(value)
-        except yaml.YAMLError as error:
+            found[key] = parsed(value)
+        except ValueError as error:
             raise InvalidRequest(f"{word!r}: the value cannot be read: {' '.join(str(error).split())}") from error
     return found
 

@@ -6,6 +6,8 @@ from typing import Annotated, Final
 
 import typer
 
+from circadia.errors import ConfigError
+
 DATA_VARIABLE: Final = "CIRCADIA_DATA"
 
 Data = Annotated[
@@ -18,9 +20,17 @@ Data = Annotated[
 
 
 def data_folder(given: Path | None, environment: Mapping[str, str]) -> Path:
-    """Return the folder that was named, or else the user's own (XDG Base Directory Specification 0.8)."""
-    if given is not None:
-        return given.expanduser()
+    """Return the folder that was named, or else the user's own (XDG Base Directory Specification 0.8).
+
+    Raises:
+        ConfigError: it would be below a home folder, and there is none, as in some containers.
+    """
     home = environment.get("XDG_DATA_HOME", "")
-    base = Path(home) if home.startswith("/") else Path.home() / ".local" / "share"
-    return base / "circadia"
+    base = Path(home) if home.startswith("/") else Path("~", ".local", "share")
+    folder = base / "circadia" if given is None else given
+    try:
+        return folder.expanduser()
+    except RuntimeError as error:
+        raise ConfigError(
+            f"there is no home folder for {str(folder)!r}; name another data folder with --data or {DATA_VARIABLE}"
+        ) from error

@@ -12,6 +12,7 @@ from circadia.cli.serve import config_file
 from circadia.errors import Conflict, InvalidRequest
 from circadia.settings import Settings, load_settings
 from circadia.settings.load import settings_from
+from circadia.settings.parsing import parsed
 
 app = typer.Typer(no_args_is_help=True, help="Write configuration.")
 
@@ -29,6 +30,10 @@ def init() -> None:
 @app.command(epilog="Example: circadia init sleeptime --agent writer --upstream openai --model gpt-5-mini")
 def sleeptime(
     agent: Annotated[str, typer.Option("--agent", metavar="AGENT", help="The agent that works with people.")],
+    bank: Annotated[
+        str | None,
+        typer.Option("--bank", metavar="BANK", help="Their bank; else the one in the file, or AGENT-memory."),
+    ] = None,
     upstream: Annotated[
         str | None, typer.Option("--upstream", metavar="NAME", help="The only provider of the other one; else all.")
     ] = None,
@@ -51,21 +56,27 @@ def sleeptime(
     """
     path = config_file(file)
     settings = load_settings(path)
-    added = two_agents(settings, agent, upstream=upstream, model=model, turns=turns)
-    raw: object = yaml.safe_load(path.read_text("utf-8")) if path else None
+    known = bank or (settings.agents[agent].bank if agent in settings.agents else None)
+    bank = known or f"{agent}-memory"
+    added = two_agents(settings, agent, bank, upstream=upstream, model=model, turns=turns)
+    raw = parsed(path.read_text("utf-8")) if path else None
     whole = merged(cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}, added)
     settings_from(whole)  # what is written must be a configuration
     if as_json:
         print_json(added)
     elif not write:
         typer.echo(_yaml(added), nl=False)
-        note("put this into circadia.yaml, or add --write; `circadia agent token` gives the second agent its token")
+        note("put this into circadia.yaml, or add --write")
     if write:
         _write(path or Path("circadia.yaml"), whole)
+    if not as_json:
+        guessed = "" if known else f"; if {agent} is bound to another one already, name that with --bank"
+        note(f"the bank of both is {bank!r}{guessed}")
+        note(f"then restart the server; `circadia agent token {agent}{SUFFIX}` gives the second agent its token")
 
 
 def two_agents(
-    settings: Settings, agent: str, *, upstream: str | None, model: str | None, turns: int
+    settings: Settings, agent: str, bank: str, *, upstream: str | None, model: str | None, turns: int
 ) -> dict[str, Any]:
     """Return what is to be added to the configuration.
 
@@ -76,8 +87,6 @@ def two_agents(
     if upstream is not None and upstream not in settings.upstreams:
         known = ", ".join(settings.upstreams) or "none"
         raise InvalidRequest(f"there is no upstream {upstream!r} in the configuration; there are: {known}")
-    present = settings.agents.get(agent)
-    bank = (present.bank if present else None) or f"{agent}-memory"
     other = f"{agent}{SUFFIX}"
     stated = settings.banks.get(bank)
     if stated is not None and stated.hot_edits:

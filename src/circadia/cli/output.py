@@ -1,13 +1,17 @@
 """How commands print: a table for people, or JSON and nothing else for programs."""
 
+import io
 import json
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Annotated, Any, cast
 
 import typer
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
@@ -16,6 +20,14 @@ AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing els
 
 _UNCUT = 10_000
 """Width of what goes to a file or a pipe, in columns: no cell is cut or broken there."""
+_GAP = 2
+"""Columns between two cells."""
+_INDENT = 4
+"""Columns that the further lines of a row are set in by, where it has no room in a table."""
+_TEXT = 20
+"""Columns that a cell of several words gets in a table, if it needs as many; in fewer nobody reads it."""
+_NOTHING = "–"
+"""What stands for no value."""
 
 
 def console() -> Console:
@@ -30,23 +42,90 @@ def note(text: str) -> None:
 
 def print_json(document: object) -> None:
     """Print a document as indented JSON."""
-    typer.echo(json.dumps(document, indent=2, ensure_ascii=False, default=str))
+    typer.echo(json.dumps(document, indent=2, ensure_ascii=_ascii(), default=str))
 
 
 def print_json_line(document: object) -> None:
     """Print a document as one line, for streams."""
-    typer.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str))
+    typer.echo(json.dumps(document, ensure_ascii=_ascii(), separators=(",", ":"), default=str))
 
 
-def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[str] = ()) -> Table:
-    """Return a table of plain text; the columns `numbers` are set to the right."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
-    for name in columns:
-        right = name in numbers
-        made.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")
-    for row in rows:
-        made.add_row(*(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row))
-    return made
+def bear_any_text() -> None:
+    """Have standard output write what its encoding has no letters for as escapes, instead of failing at it."""
+    out = cast("object", sys.stdout)
+    if _ascii() and isinstance(out, io.TextIOWrapper):
+        cast("io.TextIOWrapper", out).reconfigure(errors="backslashreplace")
+
+
+def _ascii() -> bool:
+    """Whether the encoding of standard output lacks letters; JSON then takes escapes of its own."""
+    return not (sys.stdout.encoding or "utf-8").lower().startswith("utf")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listing:
+    """Rows, as a table where the terminal has room for one, else each as a few lines: ids and words are never broken.
+
+    Attributes:
+        columns: Names of the columns.
+        rows: Cells for each.
+        numbers: Columns that are set to the right, in one piece.
+    """
+
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Text]]
+    numbers: frozenset[str]
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Yield what fits the width of the terminal."""
+        widths = self._widths(options.max_width)
+        if widths is None:
+            for row in self.rows:
+                yield from self._stacked(row, options.max_width)
+            return
+        made = Table(box=None, pad_edge=False, padding=(0, _GAP, 0, 0), header_style="bold")
+        for name, width in zip(self.columns, widths, strict=True):
+            right = name in self.numbers
+            made.add_column(name, justify="right" if right else "left", no_wrap=right, width=width, overflow="fold")
+        for row in self.rows:
+            made.add_row(*row)
+        yield made
+
+    def _widths(self, room: int) -> list[int] | None:
+        """Return the width of each column, the widest cut first; none where words have no room, or texts too little."""
+        whole: list[int] = []
+        least: list[int] = []
+        for number, name in enumerate(self.columns):
+            lines = [line for text in (name, *(row[number].plain for row in self.rows)) for line in text.split("\n")]
+            whole.append(max(map(cell_len, lines)))
+            word = max((cell_len(word) for line in lines for word in line.split()), default=0)
+            text = word if whole[-1] <= _TEXT else max(word, _TEXT)
+            least.append(whole[-1] if name in self.numbers else text)
+        room -= _GAP * (len(self.columns) - 1)
+        for most in range(min(room, max(whole)), 0, -1):
+            cut = [max(few, min(all_, most)) for few, all_ in zip(least, whole, strict=True)]
+            if sum(cut) <= room:
+                return cut
+        return None
+
+    def _stacked(self, row: Sequence[Text], width: int) -> Iterable[RenderableType]:
+        """Yield a row as lines: its first cell, then each other that says something behind its name."""
+        lines = [row[0].copy()]
+        for name, cell in zip(self.columns[1:], row[1:], strict=True):
+            if cell.plain not in ("", _NOTHING):
+                told = Text.assemble((f"{name} " if name else "", "dim"), cell)
+                if lines[-1].cell_len + _GAP + told.cell_len <= width - _INDENT:
+                    lines[-1].append(" " * _GAP).append_text(told)
+                else:
+                    lines.append(told)
+        yield lines[0]
+        yield from (Padding(line, (0, 0, 0, _INDENT)) for line in lines[1:])
+
+
+def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[str] = ()) -> Listing:
+    """Return rows of plain text for people; the columns `numbers` are set to the right."""
+    cells = [tuple(cell if isinstance(cell, Text) else Text(shown(cell)) for cell in row) for row in rows]
+    return Listing(columns=tuple(columns), rows=cells, numbers=frozenset(numbers))
 
 
 def shown(value: object) -> str:
@@ -56,7 +135,7 @@ def shown(value: object) -> str:
     """
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, cast("Sequence[object]", value)))
-    text = "–" if value is None else str(value)
+    text = _NOTHING if value is None else str(value)
     return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
 
 

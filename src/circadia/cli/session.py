@@ -5,7 +5,6 @@ from pathlib import Path
 from typing import Annotated, Any, cast
 
 import typer
-import yaml
 
 from circadia.cli.agent import agent_table
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -15,6 +14,7 @@ from circadia.cli.reference import listed
 from circadia.client import Client
 from circadia.client.answers import SessionMadeAnswer
 from circadia.errors import InvalidRequest
+from circadia.settings.parsing import parsed
 
 app = typer.Typer(no_args_is_help=True, help="Groups of agents with their threads.")
 
@@ -83,10 +83,10 @@ def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        graph: object = yaml.safe_load(file.read_text("utf-8"))
+        graph = parsed(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"cannot read {str(file)!r}: {error}") from error
-    except yaml.YAMLError as error:
+    except ValueError as error:
         raise InvalidRequest(f"{str(file)!r} is neither YAML nor JSON: {error}") from error
     if not isinstance(graph, dict):
         raise InvalidRequest(f"{str(file)!r} must hold keys and values: name, agents, threads, sleepers")

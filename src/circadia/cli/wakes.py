@@ -6,13 +6,12 @@ from datetime import UTC, datetime
 from typing import Annotated, Any
 
 import typer
-from rich.table import Table
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.coordination import settings_of
 from circadia.cli.folder import Data
-from circadia.cli.output import AsJson, console, local_time, note, print_json, shown, table
+from circadia.cli.output import AsJson, Listing, console, local_time, note, print_json, shown, table
 from circadia.cli.paging import gathered
 from circadia.cli.reference import Session, whole
 from circadia.cli.replayed import Recorded, recorded
@@ -178,7 +177,7 @@ def cancel(
         typer.echo(f"wake {found['id']} of {shown(found['agent'])}: {found['decision']}")
 
 
-def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Table:
+def matrix_table(pairs: Sequence[Mapping[str, Any]]) -> Listing:
     """Return who asks (a line each) to wake whom (a column each); a list where that would be too wide."""
     targets = sorted({each["to"] for each in pairs})
     if len(targets) > WIDEST:
@@ -261,7 +260,7 @@ def _show_replay(outcomes: Sequence[Outcome], found: Recorded) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:g}"
+    return "–" if value is None else f"{value:.2f}".removesuffix("0").removesuffix(".0").removesuffix(".")
 
 
 def _instant(text: str) -> datetime:

@@ -2,6 +2,7 @@
 
 import io
 import json
+import os
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
@@ -154,8 +155,14 @@ class Connection:
         except TimeoutError as error:
             raise Unreachable(f"{self._base} gave no answer within {self._timeout:g} s") from error
         except (aiohttp.ClientError, OSError) as error:
-            told = str(error) or type(error).__name__
-            raise Unreachable(f"{self._base} cannot be reached: {told}; is `circadia serve` running?") from error
+            raise Unreachable(f"{self._base} cannot be reached: {_why(error)}; is `circadia serve` running?") from error
+
+
+def _why(error: Exception) -> str:
+    """Return why nobody could be reached, in the system's words if it has some; the library's tell of sockets."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return os.strerror(error.errno) if error.errno > 0 else error.strerror or str(error)
+    return str(error) or type(error).__name__
 
 
 def _json(body: object) -> io.BytesIO | None:

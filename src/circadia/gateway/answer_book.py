@@ -73,6 +73,8 @@ class _Seen:
     """When a frame was written last, and how many questions came in it since."""
 
     at: datetime
+    generation: int
+    """The bank's by then: to forget there takes its frames, too."""
     asked: int = 0
 
 
@@ -164,13 +166,13 @@ class AnswerBook(Backlog[Noted]):
         seen = self._seen.get(key)
         if seen is not None:
             seen.asked += 1
-            if timedelta() <= now - seen.at < EVERY:
+            if seen.generation == lookup.bank.generation and timedelta() <= now - seen.at < EVERY:
                 return
         frame = lookup.asked.frame(lookup.bank, now, 1 if seen is None else seen.asked)
         if frame is None or len(frame.body) > LONGEST_FRAME or len(self._frames) >= WAITING:
             return
         self._frames[key] = (lookup.bank.generation, frame)
-        self._seen[key] = _Seen(at=now)
+        self._seen[key] = _Seen(at=now, generation=lookup.bank.generation)
         self._seen.move_to_end(key)
         if len(self._seen) > FRAMES:
             self._seen.popitem(last=False)

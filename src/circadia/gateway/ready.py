@@ -32,6 +32,7 @@ from circadia.memory.answers.lookup import Outcome, Way
 from circadia.memory.answers.repeating import one_sentence, only_asks
 from circadia.memory.answers.shelf import MISS, Ready, Shelves
 from circadia.memory.context import tokens
+from circadia.memory.harness import spoken
 from circadia.records.agent import AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
 from circadia.records.bank import Bank
@@ -121,7 +122,7 @@ class Lookup:
             return False
         if self.outcome is Outcome.HIT and text.strip() == answer.text.strip():
             return True
-        if text.strip() != self.asked.framed.question.strip():
+        if text.strip() != spoken(self.asked.framed.question).strip():
             return False
         if match.way is Way.EXACT:
             return True

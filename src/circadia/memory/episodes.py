@@ -2,6 +2,7 @@
 
 import hashlib
 import math
+import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
@@ -33,6 +34,8 @@ ALWAYS: Final = 3e9
 """Seconds of a window that is longer than anything was stored: about a century."""
 TOPIC: Final = "memory"
 """Signals that something was remembered, by the bank's id."""
+_KEY: Final = re.compile(r"(?<![0-9A-Za-z])(?=[0-9-]{0,200}+[a-fA-F])([0-9a-fA-F]{6})[0-9a-fA-F-]{10,}+(?![0-9A-Za-z])")
+"""A hash or a UUID."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -175,7 +178,15 @@ class Episodes:
 
 def searched_text(at: datetime, speaker: str, text: str) -> str:
     """Return what an episode is found by, and what is embedded: the day and the speaker with what was said."""
-    return f"{at.day} {at:%B %Y} {speaker}: {text}"
+    return f"{at.day} {at:%B %Y} {shown_name(speaker)}: {text}"
+
+
+def shown_name(speaker: str) -> str:
+    """Return a speaker's name as models read it: of a key that stands for one, the beginning tells it from others.
+
+    What programs send for a person is often a hash or a UUID, which would cost up to 40 tokens in each line.
+    """
+    return _KEY.sub(r"\1", speaker).strip("_")
 
 
 def _made(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: str, now: datetime) -> Episode:

@@ -110,6 +110,9 @@ def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncEx
     """
     at = _mind_at(settings, secret)
     if at is None:
+        unknown = "no provider with a key among `upstreams` is known; name a model in `sleeptime`"
+        why = "so it is set" if settings.sleeptime.model else unknown
+        _logger.info("passes ask no model: %s", why)
         return None, {}
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)

@@ -50,8 +50,10 @@ def _lock(handle: int, folder: Path) -> None:
 def admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool]:
     """Return the operator's token and whether it is new: from CIRCADIA_ADMIN_TOKEN, else from `admin.token`.
 
+    A new one is to be kept by `keep_admin_token` once the server can tell it.
+
     Raises:
-        StartError: the file cannot be read or written, or the given token is too short to be safe.
+        StartError: the file cannot be read, or the given token is too short to be safe.
     """
     given = environment.get("CIRCADIA_ADMIN_TOKEN")
     if given:
@@ -62,10 +64,21 @@ def admin_token(folder: Path, environment: Mapping[str, str]) -> tuple[str, bool
     try:
         if path.exists():
             return path.read_text("ascii").strip(), False
-        token = new_token("admin")
+    except (OSError, UnicodeDecodeError) as error:
+        raise StartError(f"cannot read {str(path)!r}: {error}") from error
+    return new_token("admin"), True
+
+
+def keep_admin_token(folder: Path, token: str) -> None:
+    """Write the operator's token to the data folder, readable by its owner only.
+
+    Raises:
+        StartError: it cannot be written.
+    """
+    path = folder / "admin.token"
+    try:
         handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
         with os.fdopen(handle, "w") as file:
             file.write(token + "\n")
-    except (OSError, UnicodeDecodeError) as error:
-        raise StartError(f"cannot read or write {str(path)!r}: {error}") from error
-    return token, True
+    except OSError as error:
+        raise StartError(f"cannot write {str(path)!r}: {error}") from error

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast, get_args
 
-import yaml
 from pydantic import BaseModel, ValidationError
 
 from circadia.errors import ConfigError
 from circadia.settings.agents import PolicySettings
+from circadia.settings.parsing import parsed
 from circadia.settings.root import Settings
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
@@ -41,9 +41,11 @@ def load_settings(path: Path | None) -> Settings:
     except (OSError, UnicodeDecodeError) as error:
         raise ConfigError(f"cannot read {str(path)!r}: {error}; name a readable file with --config") from error
     try:
-        raw: object = yaml.safe_load(text)
-    except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
+        raw = parsed(text)
+    except ValueError as error:
         raise ConfigError(f"{str(path)!r} is not YAML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{str(path)!r} is nested too deep; look for brackets that are not closed") from None
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):
@@ -92,7 +94,8 @@ def _told(line: Any, raw: Mapping[str, Any]) -> str:
     if line["type"] != "extra_forbidden":
         # Of a whole section that is wrong the message says which part; the rest of it would only hide that.
         got = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
-        return f"{path}: {line['msg']}{got}"
+        own = line["type"] == "value_error"  # words of our own say what they got
+        return f"{path}: {line['ctx']['error']}" if own else f"{path}: {line['msg']}{got}"
     known = _known_keys(line["loc"][:-1])
     near = difflib.get_close_matches(str(line["loc"][-1]), known, n=1, cutoff=0.5)
     hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"

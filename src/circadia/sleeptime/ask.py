@@ -7,6 +7,7 @@ again from its beginning, over the same input, and finds each answer that was pa
 
 import asyncio
 import hashlib
+import logging
 import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -18,6 +19,7 @@ from opentelemetry.trace import Span
 from pydantic import BaseModel, ValidationError
 
 from circadia.clock import Clock
+from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId, BankId, CallId, IdSource
 from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.llm.schemas import written
@@ -31,6 +33,8 @@ from circadia.telemetry.traces import Traces, ended
 
 T = TypeVar("T", bound=BaseModel)
 
+_logger = logging.getLogger(__name__)
+
 BYTES_A_TOKEN: Final = 3
 """As `memory/context.py` counts: more than tokenizers make of English, so that a reservation is never too small."""
 WRAPPING_BYTES: Final = 200
@@ -43,6 +47,8 @@ PAUSE_SECONDS: Final = 2.0
 """Before the second try; doubled for the third, unless the provider says how long."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """A provider that wants a longer pause is asked again by a later pass."""
+REWRITE_SECONDS: Final = 1.0
+"""Time until what came of a question is written again when the database was away."""
 ENDPOINT: Final = "sleep"
 """What the ledger has in the place of an API's name."""
 
@@ -78,13 +84,25 @@ class Limit:
     """The operation that it holds for; none holds for all."""
 
 
+_OVER: Final[Mapping[Scope, str]] = {
+    Scope.PASS: "each pass", Scope.BANK: "each bank", Scope.OPERATION: "all banks", Scope.FLEET: "all banks",
+}  # fmt: skip
+_NANOUSD: Final = 1e9
+_HOUR: Final = timedelta(hours=1)
+
+
 class OverBudget(Exception):
     """A limit is reached. What was asked stays to be asked when there is room again."""
 
     def __init__(self, limit: Limit, *, alone: bool = False) -> None:
         """`alone` says that the question is larger than the limit, whatever was spent: it will never be asked."""
-        window = "" if limit.window is None else f" within {limit.window}"
-        super().__init__(f"{limit.most:g} {limit.unit.value} for each {limit.scope.value}{window} are spent")
+        most = (
+            f"${limit.most / _NANOUSD:,.4g}" if limit.unit is Unit.NANOUSD else f"{limit.most:,.12g} {limit.unit.value}"
+        )
+        of = "" if limit.operation is None else f" of {limit.operation}"
+        window = "" if limit.window is None else f" within {limit.window / _HOUR:g} h"
+        room = "are less than one question may take" if alone else "leave no room for the next question"
+        super().__init__(f"{most}{of} for {_OVER[limit.scope]}{window} {room}")
         self.limit = limit
         self.alone = alone
 
@@ -199,13 +217,15 @@ class Asking:
         try:
             answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
         except Unusable as error:
-            await self._settle(mind, line, replace(call, error=error.cause), error.used, began, CallStatus.FAILED, span)
+            settled = self._settled(mind, line, error.used, began, CallStatus.FAILED, span)
+            await self._kept(settled, replace(call, error=error.cause))
             raise
         except BaseException:
-            await self._settle(mind, line, replace(call, error="dropped"), None, began, CallStatus.FAILED, span)
+            settled = self._settled(mind, line, None, began, CallStatus.FAILED, span)
+            await self._write(settled, replace(call, error="dropped"))
             raise
-        told = replace(call, answer=answer.model_dump_json())
-        await self._settle(mind, line, told, used, began, CallStatus.DONE, span)
+        settled = self._settled(mind, line, used, began, CallStatus.DONE, span)
+        await self._kept(settled, replace(call, answer=answer.model_dump_json()))
         return answer
 
     async def _reserve(
@@ -241,10 +261,10 @@ class Asking:
             operation=limit.operation or (operation if limit.scope is Scope.OPERATION else None),
         )
 
-    async def _settle(
-        self, mind: Mind, line: Call, call: SleepCall, used: Usage | None, began: float, status: CallStatus, span: Span
-    ) -> None:
-        """Write what it has cost. A charge that is not known counts as what was reserved."""
+    def _settled(
+        self, mind: Mind, line: Call, used: Usage | None, began: float, status: CallStatus, span: Span
+    ) -> Call:
+        """Return the line with what it has cost. A charge that is not known counts as what was reserved."""
         settled = replace(line, status=status, total_seconds=self._clock.monotonic() - began)
         if used is not None:
             settled = replace(
@@ -253,6 +273,20 @@ class Asking:
                 cost_nanousd=mind.price(used),
             )  # fmt: skip
         ended(span, settled)
+        return settled
+
+    async def _kept(self, settled: Call, call: SleepCall) -> None:
+        """Write what came of a question, again until that is written: it is paid for, and known here only."""
+        while True:
+            try:
+                await self._write(settled, call)
+            except StorageUnavailable as error:
+                _logger.warning("what came of a question of pass %s is not written yet: %s", self._run.id, error)
+            else:
+                return
+            await self._clock.sleep(REWRITE_SECONDS)
+
+    async def _write(self, settled: Call, call: SleepCall) -> None:
         async with self._store.write() as tx:
             await tx.calls.add([settled])
             await tx.sleep_calls.settle(call)

@@ -22,6 +22,10 @@ PASSES_AN_HOUR: Final = 12
 """SLEEP-40."""
 
 
+FARTHEST: Final = timedelta(hours=2)
+"""No pause after failures is so long: one that ends later was written before the clock was set back."""
+
+
 class Gate(StrEnum):
     """What a pass has to get through, the cheapest first."""
 
@@ -133,7 +137,7 @@ def due(rules: Rules, known: Known, now: datetime) -> Verdict:
         return _closed(Gate.PAUSED, f"paused by {state.paused_by}")
     if known.busy:
         return _closed(Gate.BUSY, "a pass of this bank has not ended")
-    if state.not_before is not None and now < state.not_before:
+    if state.not_before is not None and now < state.not_before <= now + FARTHEST:
         return _closed(Gate.BACK_OFF, f"{state.failures} passes failed in a row", state.not_before)
     if known.begun >= rules.passes_an_hour:
         again = None if known.begun_at is None else known.begun_at + timedelta(hours=1)

@@ -59,6 +59,8 @@ class SleepHealth:
         self._store = store
         self._tier = tier
         self.seen = Seen()
+        self._told: frozenset[str] = frozenset()
+        """Red banks of which that is in the record."""
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -73,13 +75,14 @@ class SleepHealth:
 
     async def step(self) -> None:
         """Measure once, and tell of banks that have turned red."""
-        before, self.seen = self.seen, await self._measured()
-        new = {name: why for name, why in self.seen.red.items() if name not in before.red}
+        self.seen = await self._measured()
+        new = {name: why for name, why in self.seen.red.items() if name not in self._told}
         if new:
             told = dict(list(new.items())[:_TOLD])
             data = {"cause": CAUSE, "banks": told, "red": len(self.seen.red)}
             async with self._store.write() as tx:
                 await tx.events.add([Event(type=EventType.ALERT, at=self._clock.now(), data=data)])
+        self._told = frozenset(self.seen.red)
 
     async def _measured(self) -> Seen:
         now = self._clock.now()

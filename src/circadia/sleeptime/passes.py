@@ -304,7 +304,7 @@ class Running:
         done = sum(number for kind, number in run.counts.items() if kind not in (*NOT_DONE, *KEPT_UP))
         if self._failed:
             status = PassStatus.PARTIAL if done else PassStatus.FAILED
-            return Outcome(run=run, status=status, detail="; ".join(self._failed[:5]))
+            return Outcome(run=run, status=status, detail="; ".join(list(dict.fromkeys(self._failed))[:5]))
         if done:
             return Outcome(run=run, status=PassStatus.SUCCEEDED, detail="")
         if staged := run.counts.get("staged", 0):

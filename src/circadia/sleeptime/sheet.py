@@ -9,6 +9,7 @@ from typing import Final
 
 from circadia.ids import EpisodeId
 from circadia.memory.context import tokens
+from circadia.memory.episodes import shown_name
 from circadia.memory.redaction import redacted
 from circadia.memory.terms import asked_terms
 from circadia.records.bank import Trust
@@ -147,7 +148,8 @@ def who(row: Episode | Note) -> str:
     """Return who said it, in a form that cannot pass for anything else on a line; nobody in particular for a note."""
     if isinstance(row, Note):
         return ""
-    name = " ".join("".join(each for each in _shown(row.speaker) if each not in ":()[]<>#").split())[:LONGEST_NAME]
+    shown = _shown(shown_name(row.speaker))
+    name = " ".join("".join(each for each in shown if each not in ":()[]<>#").split())[:LONGEST_NAME]
     return f"{name or 'somebody'} ({row.trust})" if row.trust in _MARKED else name or "somebody"
 
 

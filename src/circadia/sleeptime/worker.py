@@ -204,7 +204,7 @@ class SleepWorker:
                 newer = await tx.sleep_states.backlog(each.bank.id, each.newest)
                 since = await tx.sleep_states.asleep_since(_names(each.bank))
                 late = await self._late(tx, each.bank)
-            if run is None or run.epoch != each.run.epoch or not run.open:
+            if run is None or run.epoch != each.run.epoch or run.status is not PassStatus.RUNNING:
                 each.task.cancel("it is no longer this process'")
                 continue
             each.late = late
@@ -304,7 +304,8 @@ class SleepWorker:
         for run in sorted(found, key=lambda each: each.trigger is not Trigger.NEEDED):  # somebody waits for those
             if len(self._running) >= self._tier.settings.max_concurrent_passes:
                 return
-            await self._guarded(partial(self._take, run))
+            if run.id not in self._running:  # else what another process has put back ends here first
+                await self._guarded(partial(self._take, run))
 
     async def _take(self, run: Pass) -> None:
         """Take a pass if what it was asked for still holds (SLEEP-03), and run it."""

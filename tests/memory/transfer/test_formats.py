@@ -38,7 +38,7 @@ TRANSCRIPT: Sequence[object] = (
     turn("user", "This session is continued", isCompactSummary=True, uuid="u-8"),
     turn("user", "<command-name>/clear</command-name>", uuid="u-9"),
     turn("user", "[Request interrupted by user]", uuid="u-10"),
-    turn("user", "<system-reminder>\nread me\n</system-reminder>\nand go on<system-reminder>x", uuid="u-12"),
+    turn("user", "<system-reminder>\nread me\n</system-reminder>\nand go on", uuid="u-12"),
     turn("user", [{"type": "image"}, {"type": "text", "text": "see picture"}], uuid="u-11"),
     {"type": "file-history-snapshot", "messageId": "m"},
 )

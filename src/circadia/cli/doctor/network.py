@@ -70,6 +70,9 @@ class Network:
                 remedy = "name the variable with the key as key_env, unless it needs none for what agents ask"
                 return [warn(what, f"{told}, but wants a key ({status})", remedy)]
             return [fail(what, f"{told}, but refuses the key in {upstream.key_env} ({status})", "set a valid key")]
+        if status == 404 and upstream.base_url.endswith("/v1"):
+            remedy = "give base_url without /v1: what agents ask for begins with it"
+            return [warn(what, f"{told}, but knows no {upstream.base_url}/v1/models ({status})", remedy)]
         if status >= 500:
             return [warn(what, f"{told} with status {status}", "look at the provider's status page")]
         taken = f", the key in {upstream.key_env} is taken" if key and status == 200 else ""

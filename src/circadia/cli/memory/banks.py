@@ -4,6 +4,7 @@ from typing import Annotated, Any
 
 import typer
 
+from circadia.cli.asking import Yes, confirm, require_person
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, note, print_json, shown, since, table
@@ -11,7 +12,6 @@ from circadia.cli.paging import gathered
 from circadia.client import Client
 from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
 from circadia.clock import SystemClock
-from circadia.errors import InvalidRequest
 from circadia.records.bank import Capture
 
 app = typer.Typer()
@@ -22,8 +22,6 @@ User = Annotated[
     str | None, typer.Option("--user", metavar="NAME", help="Whose bank, where BANK is a template: support-{user}.")
 ]
 """The end user whose bank a template means."""
-Yes = Annotated[bool, typer.Option("--yes", help="Do not ask.")]
-"""The option of a command that asks first."""
 
 
 @app.command(epilog="Example: circadia memory banks --template 'support-{user}'")
@@ -114,9 +112,9 @@ def delete(
 ) -> None:
     """Delete a bank with all that it holds: episodes, notes, blocks with their versions, vectors."""
     if not yes:
-        _require_person(as_json)
+        require_person(as_json)
         found = ask(url, token, data, lambda client: client.show_bank(bank, user=user))
-        _confirm(f"would go: bank {shown(found['name'])} with {found['episodes']} episodes", "Delete it?")
+        confirm(f"would go: bank {shown(found['name'])} with {found['episodes']} episodes", "Delete it?")
     ask(url, token, data, lambda client: client.delete_bank(bank, user=user))
     if as_json:
         print_json({"deleted": {"bank": bank, "user": user}})
@@ -156,31 +154,17 @@ def forget(
         )  # fmt: skip
 
     if not yes:
-        _require_person(as_json)
+        require_person(as_json)
         would = ask(url, token, data, lambda client: forgetting(client, dry_run=True))
         if not would["episodes"]:
             note("nothing to forget")
             return
-        _confirm(f"would go: {_told(would)}", "Forget them?")
+        confirm(f"would go: {_told(would)}", "Forget them?")
     gone = ask(url, token, data, lambda client: forgetting(client, dry_run=False))
     if as_json:
         print_json(gone)
     else:
         note(f"gone: {_told(gone)}")
-
-
-def _require_person(as_json: bool) -> None:
-    """Raise InvalidRequest: the output is for a program, which cannot be asked."""
-    if as_json:
-        raise InvalidRequest("nobody can be asked with --json; add --yes")
-
-
-def _confirm(what: str, question: str) -> None:
-    """Tell what would go and ask; end the command unless the answer is yes."""
-    typer.echo(what, err=True)
-    if not typer.confirm(f"{question} There is no undo.", err=True):
-        note("nothing was changed")
-        raise typer.Exit(1)
 
 
 def _told(gone: ForgottenAnswer) -> str:

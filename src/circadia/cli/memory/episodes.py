@@ -5,8 +5,6 @@ from collections.abc import Mapping, Sequence
 from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -24,8 +22,6 @@ app = typer.Typer()
 BAR: Final = 16
 """Characters of the best hit's bar."""
 LETTERS: Final = 100
-WIDE: Final = 150
-"""Columns of a terminal from which on there is room for a table with ids and texts."""
 COLOURS: Final = {
     "words": "green", "meaning": "cyan", "around": "blue", "speaker": "magenta", "recency": "yellow",
     "importance": "red",
@@ -186,12 +182,7 @@ def show(
         _show_episode(found)
     elif found["episodes"]:
         columns = ("episode", "when", "speaker", "kind", "trust", "session", "text")
-        rows = [_row(each) for each in found["episodes"]]
-        out = console()
-        if out.width >= WIDE:
-            out.print(table(columns, rows))
-        else:
-            _stack(out, [(row[:5], row[6:]) for row in rows])
+        console().print(table(columns, [_row(each) for each in found["episodes"]]))
     else:
         note("no episode")
 
@@ -242,27 +233,11 @@ def _show_hits(hits: Sequence[HitAnswer]) -> None:
     ]
     columns = ("score", "why", *names, "who", "trust", "day", "id", "text")
     out = console()
-    if out.width >= WIDE:
-        out.print(table(columns, rows, numbers=("score", *names)))
-    else:
-        parts = [compact({name: part for name, part in each["parts"].items() if name in names}) for each in hits]
-        heads = [(row[0], row[1], *row[-5:-2]) for row in rows]
-        _stack(
-            out, [(head, (f"{row[-2]}  {told}", row[-1])) for head, row, told in zip(heads, rows, parts, strict=True)]
-        )
+    out.print(table(columns, rows, numbers=("score", *names)))
     legend = Text("why: ")
     for name in names:
         legend.append(f"█ {name}  ", COLOURS.get(name, "dim")) if name in COLOURS else legend.append("× weight", "dim")
     out.print(legend)
-
-
-def _stack(out: Console, rows: Sequence[tuple[Sequence[object], Sequence[object]]]) -> None:
-    """Print rows below each other where columns have no room: of each a line, and what is set in below it."""
-    for head, below in rows:
-        cells = [cell if isinstance(cell, Text) else Text(shown(cell)) for cell in head]
-        out.print(Text("  ").join(cells))
-        for each in below:
-            out.print(Padding(Text(shown(each)), (0, 0, 0, 4)))
 
 
 def bar(parts: Mapping[str, float], best: float) -> Text:

@@ -1,10 +1,10 @@
 """`circadia memory export` and `import`: a bank as a file, and files of other systems into a bank."""
 
-import codecs
 import json
+import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Final
+from typing import Annotated, Any, BinaryIO, Final
 
 import typer
 from rich.console import Console
@@ -42,25 +42,22 @@ def export_bank(
     if file is not None and file.exists():
         raise Conflict(f"{str(file)!r} exists; name a new file")
 
-    async def read(client: Client) -> None:
-        if file is None:
-            decoder = codecs.getincrementaldecoder("utf-8")()  # a chunk may end within a character
-            async for chunk in client.export_bank(bank, user=user):
-                typer.echo(decoder.decode(chunk), nl=False)
-            return
-        part = file.with_name(f"{file.name}.part")  # so that no file looks whole that is not
-        try:
-            with part.open("wb") as opened:
-                async for chunk in client.export_bank(bank, user=user):
-                    opened.write(chunk)
-            part.rename(file)
-        finally:
-            part.unlink(missing_ok=True)
+    async def write(client: Client, opened: BinaryIO) -> None:
+        async for chunk in client.export_bank(bank, user=user):
+            opened.write(chunk)
 
+    if file is None:
+        ask(url, token, data, lambda client: write(client, sys.stdout.buffer))
+        return
+    part = file.with_name(f"{file.name}.part")  # so that no file looks whole that is not
     try:
-        ask(url, token, data, read)
+        with part.open("wb") as opened:
+            ask(url, token, data, lambda client: write(client, opened))
+        part.rename(file)
     except OSError as error:
         raise InvalidRequest(f"cannot write {str(file)!r}: {error.strerror or error}") from error
+    finally:
+        part.unlink(missing_ok=True)
 
 
 @app.command("import", epilog="Example: circadia memory import ~/.claude/projects --bank me")

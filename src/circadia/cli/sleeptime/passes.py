@@ -2,12 +2,11 @@
 
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.padding import Padding
 from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
@@ -41,13 +40,12 @@ COLOURS: Final = {
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
-_ANY: Final = 10_000
 """Wider than any terminal."""
 
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
 """The pass that a command is about."""
 Numbers = Annotated[
-    Sequence[int],
+    list[int] | None,
     typer.Option("--change", metavar="N", help="This change only, by its number in the diff; may be repeated."),
 ]
 """The changes that a command is about."""
@@ -78,7 +76,8 @@ def passes(
     if as_json:
         print_json(found)
     elif found["passes"]:
-        _show_list(found["passes"])
+        rows = [_row(each) for each in found["passes"]]
+        console().print(table(_COLUMNS, rows, numbers=("calls", "tokens", "cost")))
         if found["before"] is not None:
             note(f"more than {limit}; --limit shows them")
     else:
@@ -168,21 +167,21 @@ def undo(run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data =
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
 def accept(
-    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    run: PassKey, numbers: Numbers = None, url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Publish what of a pass waits for a person, all of it or single changes."""
-    found = ask(url, token, data, lambda client: client.accept_pass(run, numbers=numbers))
+    found = ask(url, token, data, lambda client: client.accept_pass(run, numbers=numbers or ()))
     _told(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
 def refuse(
-    run: PassKey, numbers: Numbers = (), url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
+    run: PassKey, numbers: Numbers = None, url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
     as_json: AsJson = False,
 ) -> None:  # fmt: skip
     """Refuse what of a pass waits for a person, all of it or single changes: it will not come about."""
-    found = ask(url, token, data, lambda client: client.refuse_pass(run, numbers=numbers))
+    found = ask(url, token, data, lambda client: client.refuse_pass(run, numbers=numbers or ()))
     _told(found, as_json, "nothing of it waits")
 
 
@@ -234,22 +233,6 @@ def _progress(found: PassAnswer) -> str:
         f"{spent['tokens']} tokens",
     ]
     return " · ".join(each for each in [*words, price(spent), _counts(found["counts"])] if each)
-
-
-def _show_list(found: Sequence[PassAnswer]) -> None:
-    """Print a line for each, or some lines where the terminal has no room for that: keys are there to be copied."""
-    screen = console()
-    lines = table(_COLUMNS, [_row(each) for each in found], numbers=("calls", "tokens", "cost"))
-    if screen.measure(lines, options=screen.options.update(width=_ANY)).maximum <= screen.width:
-        screen.print(lines)
-        return
-    for each in found:
-        key, asked, trigger, by, status, changes, calls, tokens, cost, ran, detail = _row(each)
-        screen.print(Text.assemble(str(key), "  ", str(asked), "  ", status if isinstance(status, Text) else ""))
-        asker = f", asked by {by}" if by else ""
-        for line in (f"for {trigger}{asker}; {calls} calls, {tokens} tokens, {cost}; ran {ran}", changes, detail):
-            if line:
-                screen.print(Padding(Text(shown(line)), (0, 0, 0, 4)))
 
 
 def _show(found: PassShownAnswer) -> None:

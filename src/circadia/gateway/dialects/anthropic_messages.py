@@ -44,7 +44,7 @@ class Messages:
             turn=_is_turn(messages),
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
-            chain=chain.steps(_seed(request), map(_normal, messages)),
+            chain=chain.steps("", map(_normal, messages)),
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:
@@ -205,11 +205,6 @@ class StreamedMessage(StreamedMeter):
 
     def _own(self, container: object) -> None:
         self.ids.extend(name for name in _container_id(container) if name not in self.ids)
-
-
-def _seed(request: dict[str, object]) -> str:
-    system = request.get("system")
-    return "" if system is None else chain.step("", ("system", chain.content(system)))
 
 
 def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:

@@ -1,6 +1,6 @@
 """OpenAI's chat completions, and the many servers that speak it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -11,7 +11,7 @@ from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
-from circadia.gateway.dialects.turn import add_line, ends_in_user
+from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage
 from circadia.gateway.dialects.voice import Voice
 from circadia.gateway.dialects.voice_chat import ChatVoice
@@ -41,7 +41,7 @@ class ChatCompletions:
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            chain=chain.steps("", map(_normal, messages)),
+            chain=chain.steps("", _normals(messages)),
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:
@@ -213,7 +213,7 @@ class _Choice:
 
 def _prompt(text: str, listed: splice.Place) -> Prompt:
     messages: list[Message] = []
-    system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
+    system: splice.Slot | None = None
     leading = True
     for place in splice.elements(text, listed.start):
         message = fields.as_object(place.value)
@@ -227,6 +227,8 @@ def _prompt(text: str, listed: splice.Place) -> Prompt:
             messages.append(Message(side=side, results=(said,) if said else ()))
         else:
             messages.append(Message(side=side, said=said, slot=slot))
+    if system is None:
+        system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
     return prompt_of(text, messages, system)
 
 
@@ -245,6 +247,14 @@ def _shown(call: dict[str, object]) -> str:
     function = fields.as_object(call.get("function")) or fields.as_object(call.get("custom"))
     given = function.get("arguments") if "arguments" in function else function.get("input")
     return f"{function.get('name')}({given})"
+
+
+def _normals(messages: Sequence[dict[str, object]]) -> Iterator[object]:
+    """Yield what of each message counts for the chain; the prompt that leads it does not."""
+    leads = True
+    for message in messages:
+        leads = leads and message.get("role") in OPERATOR_ROLES
+        yield None if leads else _normal(message)
 
 
 def _normal(message: dict[str, object]) -> object:

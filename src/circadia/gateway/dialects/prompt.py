@@ -1,13 +1,14 @@
 """What a request says to the model, and where memory can add to it (MEM-13 … MEM-15)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
 from typing import Final
 
 from circadia.gateway import splice
 from circadia.gateway.dialects.fields import as_list, as_object
 from circadia.gateway.splice import Place, Slot
+from circadia.memory.harness import spoken
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 """Types of part that are text."""
@@ -41,7 +42,7 @@ class Message:
     side: Side
     """Who it comes from."""
     said: str = ""
-    """Its text, without what tools said."""
+    """Its text, without what tools said; a user's also without what programs added (`memory.harness`)."""
     results: Sequence[str] = ()
     """Results of tools that it holds."""
     slot: Callable[[], Slot | None] | None = None
@@ -93,10 +94,11 @@ def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues
     A last message that begins the model's answer for it is no answer yet: what stands before it is new.
     """
     heard: list[Heard] = []
+    messages = [replace(each, said=spoken(each.said)) if each.side is Side.USER else each for each in messages]
     begun = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].said)
     begun = begun and messages[-2].side is Side.USER
-    spoken = messages[:-1] if begun else messages
-    for back, message in enumerate(reversed(spoken), 1 + int(begun)):
+    asked = messages[:-1] if begun else messages
+    for back, message in enumerate(reversed(asked), 1 + int(begun)):
         if message.side is Side.MODEL:
             break
         if message.side is Side.USER and message.said:
@@ -108,7 +110,7 @@ def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues
         question="" if last is None else last.said,
         texts=frozenset(each.said.strip() for each in messages),
         heard=heard[::-1],
-        continues=continues or any(each.side is Side.MODEL for each in spoken),
+        continues=continues or any(each.side is Side.MODEL for each in asked),
         system=system,
         user=None if last is None or last.slot is None else last.slot(),
     )

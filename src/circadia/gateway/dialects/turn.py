@@ -5,14 +5,14 @@ from collections.abc import Sequence
 from circadia.gateway import splice
 from circadia.gateway.dialects.fields import as_object
 
-_OPERATOR_ROLES = ("system", "developer")
+OPERATOR_ROLES = ("system", "developer")
 
 
 def ends_in_user(items: Sequence[dict[str, object]]) -> bool:
     """Return whether the last item, those of the operator aside, is the user's; the operator's alone count too."""
     for item in reversed(items):
         role = item.get("role")
-        if role not in _OPERATOR_ROLES:
+        if role not in OPERATOR_ROLES:
             return role == "user"
     return bool(items)
 

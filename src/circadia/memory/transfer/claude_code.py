@@ -5,7 +5,6 @@ wrote by itself (`isMeta`, the model `<synthetic>`, summaries after a compaction
 the API), and tools unless asked for. The format has no specification; lines of unknown kinds are passed over.
 """
 
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
@@ -13,19 +12,13 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.memory.episodes import MAX_NAME, NewEpisode
+from circadia.memory.harness import spoken
 from circadia.memory.redaction import redacted
 from circadia.memory.transfer.reading import listed, mapping, moment, name, parts_of
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 
 _NOT_SAID: Final = ("isSidechain", "isMeta", "isCompactSummary", "isVisibleInTranscriptOnly", "isApiErrorMessage")
-_OWN_WORDS: Final = (
-    "<command-", "<local-command-", "<bash-", "<task-notification", "<ide_opened_file", "<ide_selection",
-    "<user-prompt-submit-hook", "[Request interrupted",
-)  # fmt: skip
-"""How texts begin that stand as a person's and are the program's."""
-_REMINDER: Final = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
-"""What the program adds to what a person wrote."""
 
 
 def read_claude_code(lines: Iterable[tuple[int, bytes]], *, person: str, tools: bool) -> Iterator[NewEpisode]:
@@ -78,7 +71,7 @@ def _episodes(line: Mapping[str, Any], number: int, *, person: str, tools: bool)
 def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
     """Yield the texts of a message: what was said as one, then each call of a tool and each result."""
     if isinstance(content, str):
-        yield _said(content), EpisodeKind.TURN
+        yield spoken(content), EpisodeKind.TURN
         return
     parts = [mapping(each) for each in listed(content)]
     yield _joined(parts), EpisodeKind.TURN
@@ -93,13 +86,7 @@ def _texts(content: object) -> Iterator[tuple[str, EpisodeKind]]:
 
 def _joined(parts: Sequence[Mapping[str, Any]]) -> str:
     texts: list[Any] = [part.get("text") for part in parts if part.get("type") == "text"]
-    return "\n\n".join(said for text in texts if isinstance(text, str) and (said := _said(text)))
-
-
-def _said(text: str) -> str:
-    """Return the text without what the program wrote; nothing is left of its own."""
-    said = _REMINDER.sub("", text).strip()
-    return "" if said.startswith(_OWN_WORDS) else said
+    return "\n\n".join(said for text in texts if isinstance(text, str) and (said := spoken(text)))
 
 
 def _known(line: Mapping[str, Any]) -> dict[str, str]:

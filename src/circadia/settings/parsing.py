@@ -1,0 +1,35 @@
+"""YAML as Circadia reads it, in files and in what commands are given."""
+
+from typing import ClassVar
+
+import yaml
+
+_TRUTH = "tag:yaml.org,2002:bool"
+
+
+class _Loader(yaml.SafeLoader):
+    """The safe loader, with `true` and `false` as the only truth values.
+
+    YAML 1.1 takes `off`, `on`, `yes` and `no` for some too; since 1.2 they are words, and `off` is a value of settings.
+    """
+
+    yaml_implicit_resolvers: ClassVar = {
+        first: [(tag, pattern) for tag, pattern in found if tag != _TRUTH or first in "tTfF"]
+        for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+    }
+
+
+def parsed(text: str) -> object:
+    """Return what the YAML says; JSON is YAML.
+
+    Raises:
+        ValueError: it is none, or holds a date that does not exist, such as 2026-02-30; told in one line.
+    """
+    try:
+        return yaml.load(text, _Loader)  # noqa: S506 it is a safe one
+    except yaml.MarkedYAMLError as error:
+        mark = error.problem_mark
+        where = "" if mark is None else f"line {mark.line + 1}, column {mark.column + 1}: "
+        raise ValueError(f"{where}{error.problem}") from error
+    except yaml.YAMLError as error:
+        raise ValueError(" ".join(str(error).split())) from error
