@@ -79,9 +79,12 @@ RARELY: Final = 0.01
 _COMMON: Final = "the and you your that this they have with from not it his she been what there their would about"
 COMMON: Final = frozenset(term for word in _COMMON.split() for term in asked_terms(word))
 """Words that most English texts have one of, and few of other languages."""
-_DENYING: Final = "not never without cannot isn aren wasn weren doesn hasn"
+_DENYING: Final = """
+not never without cannot isn aren wasn weren doesn hasn
+take took taken give gave given hand away start begin began begun choose chose chosen pick
+"""
 DENYING: Final = ALTERING | frozenset(term for word in _DENYING.split() for term in asked_terms(word))
-"""Words by which they do, or say that something is not so."""
+"""Words by which they do, or say that something is not so, begins, or passes from one to another."""
 
 
 class Rows(NamedTuple):
@@ -108,7 +111,7 @@ class Rows(NamedTuple):
     foreign: Array
     """Whether they may be in another language than the question."""
     answered: Array
-    """Whether they name what the answer names, and say that something is otherwise, or not so."""
+    """Whether they name what the answer names, and say that something is otherwise, begins, passes on, or is not so."""
     heard_words: Array
     """The most words of the question that one of the two rows before them has, in their conversation; 0 without."""
     heard_near: Array

@@ -125,6 +125,10 @@ BANK = (
         ("When is choir practice?", "On Wednesday at 7.", "Wednesday does not work, let's see."),
         ("Which mail server do we run?", "We run Exim.", "It's Postfix from now on."),
         ("Which code opens the gate?", "The code is 4711.", "It's 9090."),
+        ("Who chairs the board?", "Petra chairs the board.", "She left us early."),
+        ("What does the ferry cost?", "The ferry costs 12 euros.", "They doubled it."),
+        ("What do I polish the desk with?", "You polish it with beeswax.", "I switched to linseed."),
+        ("Who chairs the board?", "Petra chairs the board.", "Petra handed the hammer and the keys to Olaf in April."),
         ("Which tea do I drink?", "You drink sencha.", "Ich trinke jetzt Kaffee."),
         ("Which tea do I drink?", "You drink sencha.", "Ahora bebo café."),
         ("Which tea do I drink?", "You drink sencha.", "我现在喝咖啡。"),
@@ -166,6 +170,21 @@ def test_a_text_alters_an_answer_if_it_is_brief_and_tells_a_value_of_its_kind_or
     assert not others.alters("Olaf moved the bench, the lamp, the ladder and 15 chairs", question, answer), "not brief"
     assert others.alters("it's Olaf now", "Who steers the ferry?", "Petra.")
     assert not others.alters("Olaf laughed", "Who steers the ferry?", "Petra."), "most texts name somebody"
+
+
+def test_a_text_alters_an_answer_if_it_names_nothing_else(words: WordTable) -> None:
+    others = Others(words)
+    polish = ("What do I polish the desk with?", "You polish it with beeswax.")
+    assert others.alters("I changed to linseed", *polish)
+    assert not others.alters("I changed the tyre to winter", *polish), "of something else"
+    fee = ("What does the ferry cost?", "The ferry costs 12 euros.")
+    assert others.alters("they halved it", *fee)
+    assert not others.alters("they halved the lawn", *fee), "of something else"
+    assert not others.alters("they mow it", *fee), "nothing is otherwise"
+    chair = ("Who chairs the board?", "Petra chairs the board.")
+    assert others.alters("she left early", *chair)
+    assert not others.alters("she laughed early", *chair), "nothing is otherwise"
+    assert not others.alters("she left early", "Which colour is the lamp?", "It is green."), "nobody is named"
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ the one for the other. It knows closed classes of words only: what it cannot nam
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import pairwise
 from typing import Final
 
@@ -137,25 +138,27 @@ def _known(a: Reading, b: Reading) -> bool:
 def _opposites(_: Reading, __: Reading, wording: Wording) -> str | None:
     for one in wording.more:
         for other in wording.less:
-            if other in classes.OPPOSED.get(one, ()) or _apart_by_affix(one, other) or _apart_by_affix(other, one):
+            if other in _opposed(one):
                 return against([one], [other])
     return None
 
 
-def _apart_by_affix(one: str, other: str) -> bool:
-    """Return whether two words differ by the two sides of a pair of prefixes, or of suffixes, and else not."""
-    before = any(
-        one.startswith(left) and other.startswith(right) and _same(one[len(left) :], other[len(right) :])
-        for left, right in classes.OPPOSED_PREFIXES
-    )
-    return before or any(
-        one.endswith(left) and other.endswith(right) and _same(one[: -len(left)], other[: -len(right)])
-        for left, right in classes.OPPOSED_SUFFIXES
-    )
-
-
-def _same(one: str, other: str) -> bool:
-    return one == other and len(one) >= _REMAINDER
+@lru_cache(maxsize=20_000)
+def _opposed(word: str) -> frozenset[str]:
+    """Return the words that are known as opposites of one, and those that differ by the other affix of a pair."""
+    before = {
+        theirs + word[len(mine) :]
+        for pair in classes.OPPOSED_PREFIXES
+        for mine, theirs in (pair, pair[::-1])
+        if word.startswith(mine) and len(word) >= len(mine) + _REMAINDER
+    }
+    after = {
+        word[: -len(mine)] + theirs
+        for pair in classes.OPPOSED_SUFFIXES
+        for mine, theirs in (pair, pair[::-1])
+        if word.endswith(mine) and len(word) >= len(mine) + _REMAINDER
+    }
+    return classes.OPPOSED.get(word, frozenset()) | before | after
 
 
 _REMAINDER: Final = 3

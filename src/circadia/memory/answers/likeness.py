@@ -42,7 +42,7 @@ class Likeness:
 
     def confidence(self, a: Meaning, b: Meaning, wording: Wording) -> float:
         """Return how sure it is, 0 to 1, that two questions ask for the same; in either order it is as sure."""
-        values = np.array([round(each, DIGITS) for each in features(a, b, wording).values()])
+        values = np.round(list(features(a, b, wording).values()), DIGITS)
         told = self._fitted.intercept + float(((values - self._means) / self._scales) @ self._weights)
         told += float((a.vector * b.vector) @ self._dimensions)
         apart, shared = self._fitted.apart, self._fitted.shared

@@ -47,6 +47,8 @@ _ABROAD: Final = classes.word_set(_WORDS_ABROAD)
 """Small words of other languages that are none of English."""
 _JOINING: Final = frozenset(_BETWEEN.split())
 """After these somebody may be named who does something."""
+_ONE: Final = frozenset(("he", "she"))
+"""Who may be whom the answer names."""
 _WHOSE: Final = frozenset(("", "of", "by", "for", "with"))
 """Prepositions, or none, under which somebody is named whose it is, or who does it."""
 
@@ -79,15 +81,18 @@ class Others:
         """Return whether a text that may say that something is otherwise says it of an answer.
 
         It is brief, and has a word about the same as one of the question or of the answer, or tells a value of the kind
-        that the answer tells: `make that 500` of `300`, `it is MySQL now` of `Postgres`.
+        that the answer tells: `make that 500` of `300`, `it is MySQL now` of `Postgres`; or it says so of whatever, or
+        whoever, was meant: `we doubled it`, `I switched to tea`, `she left the firm`.
         """
         found = tokens(text[:LONGEST])
         said, asked, told = read(found), _read(question), _read(answer[:LONGEST])
         if len(said.telling) > BRIEF:
             return False
         known = frozenset(token.word for token in asked[0])
-        values = _values(found) & _values(told[0], known)
-        if values - {NAME} or (values and not ALTERING.isdisjoint(asked_terms(text))):
+        kinds = _values(found), _values(told[0], known)
+        values, altering = kinds[0] & kinds[1], not ALTERING.isdisjoint(asked_terms(text))
+        somebody = NAME in kinds[1] - kinds[0] and any(who in _ONE for who, _ in said.persons)
+        if values - {NAME} or (altering and (values or somebody or _of_it(said))):
             return True
         return any(self._akin(said, each[1], ALTERED) for each in (asked, told))
 
@@ -143,6 +148,12 @@ def _values(found: Sequence[Token], known: Collection[str] = ()) -> frozenset[st
     if any(word not in known for word in _doers(found)):
         kinds.add(NAME)
     return frozenset(kinds)
+
+
+def _of_it(said: Reading) -> bool:
+    """Return whether a text which says that something is otherwise names nothing, or but what it is now."""
+    left = [word for word in said.telling if ALTERING.isdisjoint(asked_terms(word.word))]
+    return not left or (len(left) == 1 and left[0].role == "to")
 
 
 def _numbered(found: Sequence[Token], asked: Sequence[Token]) -> bool:

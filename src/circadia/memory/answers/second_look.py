@@ -77,7 +77,7 @@ class Model:
 
     def confidence(self, looked: Looked) -> float:
         """Return how sure it is, 0 to 1, that two questions ask for the same."""
-        values = np.array([round(each, DIGITS) for each in looked.values.values()])
+        values = np.round(list(looked.values.values()), DIGITS)
         told = self._weighed.intercept + float(((values - self._means) / self._scales) @ self._weights)
         told += float(looked.along @ self._along) + float(looked.apart @ self._apart)
         told = (told + self._trees(values)) / 2 - DOUBT * looked.values[DOUBTED]
