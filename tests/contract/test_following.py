@@ -39,7 +39,7 @@ class Elsewhere:
     def __init__(self, store: Store) -> None:
         clock, ids, signals = ManualClock(), CountedIds(), LocalSignals()
         self.store = store
-        self.tier = wake_tier(Settings(), clock, ids, signals)
+        self.tier = wake_tier(Settings.model_validate({}), clock, ids, signals)
         self.registry = Registry(clock, ids, signals, AgentPolicy(), self.tier.pulses)
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:

@@ -226,7 +226,10 @@ def test_what_claude_code_adds_to_a_turn_is_neither_heard_nor_asked() -> None:
     found = prompt(MESSAGES, raw(messages=[first, after]))
     assert found.question == "Where is it?"
     assert [each.text for each in found.heard] == ["Where is it?"]
-    called = {"role": "assistant", "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}]}
+    called: dict[str, Any] = {
+        "role": "assistant",
+        "content": [{"type": "tool_use", "id": "t", "name": "ls", "input": {}}],
+    }
     result = {"type": "tool_result", "tool_use_id": "t", "content": "a.py"}
     then = {"role": "user", "content": [result, {"type": "text", "text": REMINDER}]}
     found = prompt(MESSAGES, raw(messages=[first, called, then]))
