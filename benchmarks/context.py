@@ -5,9 +5,10 @@ import contextlib
 import json
 import statistics
 import time
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from itertools import count, islice
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,7 +16,7 @@ from benchmarks.callers import call
 from benchmarks.postgres import NoPostgres, analyze, postgres
 from benchmarks.prefixes import PATH, RECORDER, SYSTEM, Prefixes, prefixes, recorder
 from benchmarks.processes import cpu_seconds
-from benchmarks.proxy import Case, Found
+from benchmarks.proxy import Found
 from benchmarks.report import Goal, Report, number
 from benchmarks.requests import TEXT, wire
 from benchmarks.server import Circadia, circadia
@@ -41,11 +42,13 @@ KEPT_SECONDS: Final = 10.0
 BODY_BYTES: Final = 2048
 RATE: Final = 1_500
 """Different requests for a second of a run: more than can be answered while turns are kept."""
-RUN: Final = b"run 0000000"
-"""Stands in each request and is another in each run, so that no call repeats one of another run."""
 SESSION: Final = "memory"
 GATE: Final = "gate, no bank"
 CAPTURE: Final = "capture"
+ASIDE: Final = ", embedding aside"
+"""Ends the names of those whose questions were asked before."""
+ASKED: Final = "asked"
+"""The bank of an agent that asks what others will ask, so that the vectors of their questions are known by then."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -56,6 +59,10 @@ class Size:
     """Length of a run."""
     rounds: int = 3
     """Runs of each case; medians count."""
+    every_seconds: float = 0.2
+    """How often a call begins where they do not follow each other without a pause."""
+    paced_seconds: float = 6.0
+    """Length of a run of such calls."""
     settle_seconds: float = 0.6
     """After a run, until what was said is written and embedded: its processor time belongs to the run."""
     episodes: Sequence[int] = (1_000, 10_000)
@@ -66,8 +73,28 @@ class Size:
     """Whether PostgreSQL is measured too."""
 
 
-QUICK: Final = Size(seconds=0.05, rounds=1, settle_seconds=0.05, episodes=(100,), turns=4, both=False)
-CASES: Final = [Case(streamed, connections) for streamed in (False, True) for connections in (1, MANY)]
+QUICK: Final = Size(
+    seconds=0.05, rounds=1, every_seconds=0.01, paced_seconds=0.05, settle_seconds=0.05, episodes=(100,), turns=4,
+    both=False,
+)  # fmt: skip
+
+
+@dataclass(frozen=True, order=True, slots=True)
+class Case:
+    """What is sent: plain or streamed, over so many connections, with pauses or without."""
+
+    streamed: bool
+    connections: int
+    paced: bool = False
+
+    @property
+    def name(self) -> str:
+        """In words."""
+        return f"{'SSE' if self.streamed else 'plain'}, {self.connections}{', paced' if self.paced else ''}"
+
+
+PACED: Final = [Case(streamed, 1, paced=True) for streamed in (False, True)]
+CASES: Final = [*PACED, *(Case(streamed, connections) for streamed in (False, True) for connections in (1, MANY))]
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -78,6 +105,8 @@ class Subject:
     """What memory does for it."""
     bank: str | None
     token: str
+    asked_by: str | None = None
+    """The token of an agent that asks all its questions before; none if nobody does."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -115,7 +144,7 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
     made = Turns(13)
     turns = list(made.make(max(size.episodes)))
     fewest = min(size.episodes)
-    questions = [made.question(turns[at * 7919 % fewest]) for at in range(min(2_000, 2 * fewest))]
+    questions = (made.question(turns[at * 7919 % fewest]) for at in count())
     try:
         for episodes in size.episodes:
             await fill(store, _bank(episodes), turns[:episodes])
@@ -138,19 +167,20 @@ async def _measured(database: str, folder: Path, url: str | None, size: Size) ->
             settings["server"] = {"database_url": url}
         server = await stack.enter_async_context(circadia(folder, settings))
         subjects = await _subjects(server, size)
-        requests = _requests(questions, max(100, round(size.seconds * RATE)))
-        number_of_run = 0
+        number_of_run = count()
         for _ in range(size.rounds):
             for case in CASES:
                 for subject in subjects:
-                    number_of_run += 1
-                    run_found = await _one(folder, server, subject, case, size, requests[case.streamed], number_of_run)
+                    if subject.asked_by is not None and not case.paced:
+                        continue
+                    bodies = _bodies(case, size, questions, f"run {next(number_of_run)}")
+                    run_found = await _one(folder, server, subject, case, size, bodies)
                     kept = measured.runs.setdefault((subject.name, case), Found())
                     kept.loads.append(run_found[0])
                     kept.cpu.append(run_found[1])
                     measured.missing += run_found[2]
         tokens = (subjects[0].token, subjects[-1].token)
-        measured.prefixes = await prefixes(server.port, tokens, questions[: size.turns], heard)
+        measured.prefixes = await prefixes(server.port, tokens, list(islice(questions, size.turns)), heard)
     return measured
 
 
@@ -158,8 +188,8 @@ def _bank(episodes: int) -> str:
     return f"bench-{episodes}"
 
 
-def _injection(episodes: int) -> str:
-    return f"capture and injection, {episodes:,}"
+def _injection(episodes: int, *, asked: bool = False) -> str:
+    return f"capture and injection, {episodes:,}{ASIDE if asked else ''}"
 
 
 async def fill(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
@@ -185,65 +215,74 @@ async def fill(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
 
 async def _subjects(server: Circadia, size: Size) -> list[Subject]:
     """Make the agents and their blocks."""
-    await server.ask("POST", "banks", {"name": CAPTURE})
-    bound: dict[str, tuple[str | None, bool]] = {GATE: (None, False), CAPTURE: (CAPTURE, False)}
+    for name in (CAPTURE, ASKED):
+        await server.ask("POST", "banks", {"name": name})
+    bound: dict[str, tuple[str | None, bool]] = {ASKED: (ASKED, True), GATE: (None, False), CAPTURE: (CAPTURE, False)}
     for episodes in size.episodes:
         bound[_injection(episodes)] = (_bank(episodes), True)
         for label in ("human", "task"):
             block = {"value": f"What is known of the {label}: {TEXT * 5}", "description": f"about the {label}"}
             await server.ask("PUT", f"banks/{_bank(episodes)}/blocks/{label}", block)
     agents = [
-        {"name": f"agent-{at}", "policy": {"bank": bank, "inject": injects}}
+        {"name": f"agent-{at}", "policy": {"bank": bank, "inject": injects, "capture": bank != ASKED}}
         for at, (bank, injects) in enumerate(bound.values())
     ]
     made = await server.ask("POST", "sessions", {"name": SESSION, "agents": agents})
     tokens = {agent["name"]: agent["token"] for agent in made["agents"]}
-    return [
+    first, *subjects = (
         Subject(name=name, bank=bank, token=tokens[f"agent-{at}"]) for at, (name, (bank, _)) in enumerate(bound.items())
-    ]
+    )
+    asked = {_injection(episodes): _injection(episodes, asked=True) for episodes in size.episodes}
+    again = [replace(each, name=asked[each.name], asked_by=first.token) for each in subjects if each.name in asked]
+    return [*subjects, *again]
 
 
-def _requests(questions: Sequence[str], count: int) -> dict[bool, Sequence[bytes]]:
-    """Return bodies of one size, by whether they ask for a stream: a short conversation that ends with a question."""
-    return {
-        streamed: [_body(questions[at % len(questions)], at, streamed) for at in range(count)]
-        for streamed in (False, True)
-    }
+def _bodies(case: Case, size: Size, questions: Iterator[str], run: str) -> Sequence[bytes]:
+    """Return bodies of one size: short conversations, each with a question that nobody has asked."""
+    calls = size.paced_seconds / size.every_seconds if case.paced else max(100, size.seconds * RATE)
+    return [_body(next(questions), f"{run}, request {at}", case.streamed) for at in range(round(calls) + 1)]
 
 
-def _body(question: str, at: int, streamed: bool) -> bytes:
+def _body(question: str, head: str, streamed: bool) -> bytes:
     first = {"role": "user", "content": ""}
     said = [SYSTEM, first, {"role": "assistant", "content": TEXT}, {"role": "user", "content": question}]
     request: dict[str, Any] = {"model": "gpt-4o-mini", "max_tokens": 256, "messages": said}
     if streamed:
         request["stream"] = True
-    text = f"{RUN.decode()}, request {at}: "
+    text = f"{head}: "
     missing = BODY_BYTES - len(json.dumps(request)) - len(text)
     first["content"] = text + (TEXT * (missing // len(TEXT) + 1))[:missing]
     return json.dumps(request).encode()
 
 
 async def _one(
-    folder: Path, server: Circadia, subject: Subject, case: Case, size: Size, bodies: Sequence[bytes], run: int
+    folder: Path, server: Circadia, subject: Subject, case: Case, size: Size, bodies: Sequence[bytes]
 ) -> tuple[Any, float, int]:
     """Return one run, the milliseconds of processor time for each of its requests, and turns that were not kept."""
     began = datetime.now(UTC)
-    headers = {"Authorization": f"Bearer {subject.token}"}
-    requests = [wire(server.port, f"/llm/fast{PATH}", each, headers) for each in bodies]
+    for each in bodies if subject.asked_by is not None else ():
+        await (await call(server.port, _wire(server, subject.asked_by, each))).done
+    first, *requests = [_wire(server, subject.token, each) for each in bodies]
     file = folder / "requests"
-    file.write_bytes(b"".join(requests).replace(RUN, b"run %07d" % (2 * run)))
+    file.write_bytes(b"".join(requests))
     # Loads the index anew, and the embedder; its turns are forgotten with those of the run.
-    await (await call(server.port, requests[0].replace(RUN, b"run %07d" % (2 * run + 1)))).done
+    await (await call(server.port, first)).done
     await asyncio.sleep(size.settle_seconds)
     before = cpu_seconds(server.pid)
     mark = "data: [DONE]" if case.streamed else '"usage"'
-    found = await load(server.port, case.connections, size.seconds, file, mark, size=len(requests[0]))
+    seconds, every = (size.paced_seconds, size.every_seconds) if case.paced else (size.seconds, 0.0)
+    length = len(first)
+    found = await load(server.port, case.connections, seconds, file, mark, size=length, every_seconds=every)
     await asyncio.sleep(size.settle_seconds)
     cpu = (cpu_seconds(server.pid) - before) * 1000 / found.requests
     if subject.bank is None:
         return found, cpu, 0
     said = 2 * (min(found.requests, len(requests)) + 1)  # what is asked, and the answer
     return found, cpu, await _forgotten(server, subject.bank, began, said)
+
+
+def _wire(server: Circadia, token: str | None, body: bytes) -> bytes:
+    return wire(server.port, f"/llm/fast{PATH}", body, {"Authorization": f"Bearer {token}"})
 
 
 async def _forgotten(server: Circadia, bank: str, since: datetime, said: int) -> int:
@@ -263,15 +302,22 @@ def _report(size: Size, found: Sequence[Measured], notes: Sequence[str]) -> Repo
         title="What memory adds to a model call with a body of 2 KB; SSE is 20 chunks; each call asks something else",
         columns=["database, case", "agent", "p50 ms", "p99 ms", "added p50 ms", "added p99 ms", "CPU ms a request",
                  "added CPU ms", "requests/s", "bad"],
-        rows=[_row(each, name, case) for each in found for case in CASES for name in _names(each)],
+        rows=[_row(each, name, case) for each in found for case in CASES for name in _names(each, case)],
         goals=[goal for each in found for goal in _goals(each)],
         notes=[
             "Capture keeps the question and the answer as two episodes, behind the answer; injection looks for what "
             "fits the question and adds it, with two blocks, before the call goes upstream. The number is that of "
             "the episodes in the bank; what a run has added is forgotten after it.",
+            f"Paced, a call begins each {1000 * size.every_seconds:g} ms, so that what is kept of one is mostly "
+            "written and embedded between calls, as where a model takes its time. Otherwise a call follows the answer "
+            "before it without a pause, and waits for the processor time of that too: nobody calls so, but it tells "
+            "what a process can do. Goals are judged by the paced runs.",
+            "The question's own vector, by the default embedder in the process, is waited for and is in all figures "
+            "but those with embedding aside: there another agent has asked the same before, of an empty bank, so that "
+            "the vectors are known. What lies between both is what it takes.",
             "CPU is user and system time of Circadia's processes, from before a run to 0.6 s after it, divided by its "
-            "requests: with the writing of what was said, and with its embedding, for which nobody waits. The "
-            "question's own vector, by the default embedder in the process, is waited for and is in all figures.",
+            "requests: with the writing of what was said, and with its embedding, for which nobody waits; of paced "
+            "runs with what a process does in the pauses.",
             "Passes are switched off: the turns of the bank are years old, so that one would run all the time; "
             "`hot_path` measures calls beside passes.",
             f"{MANY} connections ask without a pause, so each waits for the others' processor time.",
@@ -291,18 +337,17 @@ def _report(size: Size, found: Sequence[Measured], notes: Sequence[str]) -> Repo
     )  # fmt: skip
 
 
-def _names(found: Measured) -> list[str]:
-    return list(dict.fromkeys(name for name, _ in found.runs))
+def _names(found: Measured, case: Case) -> list[str]:
+    return [name for name, its in found.runs if its == case]
 
 
 def _goals(found: Measured) -> list[Goal]:
-    alone = [case for case in CASES if case.connections == 1]
     goals = [
         Goal(
-            what=f"{found.database}: added p50 of {name} (the worse kind)", limit=LIMIT_MS, unit="ms",
-            found=max(found.added(name, case) for case in alone),
+            what=f"{found.database}, paced: added p50 of {name} (the worse kind)", limit=LIMIT_MS, unit="ms",
+            found=max(found.added(name, case) for case in PACED),
         )
-        for name in _names(found) if name != GATE
+        for name in _names(found, PACED[0]) if name == CAPTURE or name.endswith(ASIDE)
     ]  # fmt: skip
     lacking = None if found.prefixes is None else found.prefixes.lacking
     return [

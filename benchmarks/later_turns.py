@@ -69,7 +69,7 @@ async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequen
             IndexEntry(
                 number=at, at=turn.at.timestamp(), session=turn.session, speaker=turn.speaker, kind="turn",
                 trust="person", importance=None, weight=1.0, terms=stored_terms(turn.searched),
-                vector=stored_vector(vector), embedder=embedder.name,
+                vector=stored_vector(vector), embedder=embedder.name, text=turn.text,
             )
             for at, (turn, vector) in enumerate(zip(turns, vectors, strict=True), 1)
         ],

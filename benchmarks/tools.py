@@ -93,17 +93,20 @@ async def fast_upstream(chunks: int = 20) -> AsyncGenerator[int]:
 
 
 async def load(
-    port: int, connections: int, seconds: float, request: Path, mark: str, *, size: int | None = None
-) -> Load:
+    port: int, connections: int, seconds: float, request: Path, mark: str, *, size: int | None = None,
+    every_seconds: float = 0.0,
+) -> Load:  # fmt: skip
     """Send the request over and over; an answer is good if it is a 200 and holds `mark`.
 
-    With `size` the file holds several requests, which have so many bytes each and are sent in turn.
+    With `size` the file holds several requests, which have so many bytes each and are sent in turn. A connection sends
+    no sooner than `every_seconds` after it last did.
 
     Raises:
         LoadFailed: there was no good answer at all.
     """
+    options = (size or request.stat().st_size, 1000 * every_seconds)
     process = await asyncio.create_subprocess_exec(
-        *tool("load"), str(port), str(connections), str(seconds), str(request), mark, *([str(size)] if size else ()),
+        *tool("load"), str(port), str(connections), str(seconds), str(request), mark, *map(str, options),
         stdout=asyncio.subprocess.PIPE, stderr=asyncio.subprocess.PIPE,
     )  # fmt: skip
     out, said = await process.communicate()

@@ -1,11 +1,11 @@
 /* Closed-loop load: each connection sends a request, reads the whole answer, and sends the next.
  *
- *   load PORT CONNECTIONS SECONDS FILE MARK [SIZE]
+ *   load PORT CONNECTIONS SECONDS FILE MARK [SIZE [EVERY]]
  *
  * FILE holds one request, head and body, as it goes over the wire; with SIZE it holds several, which have so many bytes
- * each and are sent in turn. An answer counts if its status is 200 and it holds
- * the text MARK. Ends after SECONDS, when the answers in flight are there; prints one line of JSON, times in
- * milliseconds.
+ * each and are sent in turn. With EVERY a connection sends no sooner than so many milliseconds after it last did. An
+ * answer counts if its status is 200 and it holds the text MARK. Ends after SECONDS, when the answers in flight are
+ * there; prints one line of JSON, times in milliseconds.
  */
 #define _GNU_SOURCE
 #include <arpa/inet.h>
@@ -25,12 +25,13 @@ struct connection {
     int fd;
     size_t used;
     int64_t sent_at;
+    int paused;
     char bytes[CAPACITY];
 };
 
 static char *requests, *mark;
 static size_t request_size, requests_size, next_at;
-static int64_t ends_at;
+static int64_t ends_at, every;
 static float *times;
 static size_t count, room, errors;
 static int in_flight, poll_fd;
@@ -44,6 +45,7 @@ static int64_t now(void) {
 
 static void ask(struct connection *c) {
     c->used = 0;
+    c->paused = 0;
     c->sent_at = now();
     const char *request = requests + next_at;
     next_at = (next_at + request_size) % requests_size;
@@ -93,6 +95,20 @@ static int whole(struct connection *c, int *good) {
     return 1;
 }
 
+/* Send the next request, unless it is too soon or too late. */
+static void next(struct connection *c, int64_t at) {
+    int64_t due = c->sent_at + every;
+    if ((due > at ? due : at) >= ends_at) {
+        close(c->fd);
+        c->paused = 0;
+        in_flight--;
+    } else if (due > at) {
+        c->paused = 1;
+    } else {
+        ask(c);
+    }
+}
+
 static void done(struct connection *c, int good) {
     int64_t at = now();
     if (!good) {
@@ -106,12 +122,7 @@ static void done(struct connection *c, int good) {
         }
         times[count++] = (float)(at - c->sent_at) / 1e6f;
     }
-    if (at < ends_at) {
-        ask(c);
-    } else {
-        close(c->fd);
-        in_flight--;
-    }
+    next(c, at);
 }
 
 static void hear(struct connection *c) {
@@ -126,6 +137,7 @@ static void hear(struct connection *c) {
     }
     errors++;
     close(c->fd);
+    c->paused = 0;
     in_flight--;
     if (now() < ends_at && errors < 1000) {
         dial(c);
@@ -142,8 +154,8 @@ static double quantile(double part) {
 }
 
 int main(int argc, char **argv) {
-    if (argc < 6 || argc > 7) {
-        fprintf(stderr, "usage: load PORT CONNECTIONS SECONDS FILE MARK [SIZE]\n");
+    if (argc < 6 || argc > 8) {
+        fprintf(stderr, "usage: load PORT CONNECTIONS SECONDS FILE MARK [SIZE [EVERY]]\n");
         return 2;
     }
     FILE *file = fopen(argv[4], "rb");
@@ -163,6 +175,7 @@ int main(int argc, char **argv) {
         return 2;
     }
     mark = argv[5];
+    every = argc > 7 ? (int64_t)(atof(argv[7]) * 1e6) : 0;
     target.sin_port = htons((uint16_t)atoi(argv[1]));
     target.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
     int connections = atoi(argv[2]);
@@ -175,8 +188,21 @@ int main(int argc, char **argv) {
     }
     struct epoll_event ready[EVENTS];
     while (in_flight > 0) {
-        int some = epoll_wait(poll_fd, ready, EVENTS, 60000);
-        if (some == 0) {
+        int64_t at = now(), soonest = INT64_MAX;
+        for (int i = 0; every && i < connections; i++) {
+            if (all[i].paused) {
+                next(&all[i], at);
+            }
+            if (all[i].paused && all[i].sent_at + every < soonest) {
+                soonest = all[i].sent_at + every;
+            }
+        }
+        if (in_flight == 0) {
+            break;
+        }
+        int wait = soonest == INT64_MAX ? 60000 : (int)((soonest - at) / 1000000) + 1;
+        int some = epoll_wait(poll_fd, ready, EVENTS, wait);
+        if (some == 0 && soonest == INT64_MAX) {
             fprintf(stderr, "load: no answer for 60 s\n");
             return 1;
         }

@@ -17,10 +17,11 @@ from benchmarks.callers import whole
 class Asking(asyncio.Protocol):
     """One connection: sends a request, reads the whole answer, sends the next."""
 
-    def __init__(self, requests: Iterator[bytes], mark: bytes, until: float) -> None:
+    def __init__(self, requests: Iterator[bytes], mark: bytes, until: float, every: float) -> None:
         self._requests = requests
         self._mark = mark
         self._until = until
+        self._every = every
         self._answer = bytearray()
         self._sent_at = 0.0
         self._transport: asyncio.Transport | None = None
@@ -45,11 +46,15 @@ class Asking(asyncio.Protocol):
         else:
             self.errors += 1
             self.first_bad = self.first_bad or bytes(self._answer[:300])
-        if now < self._until:
-            self._ask()
-        else:
+        due = self._sent_at + self._every
+        if max(due, now) >= self._until:
             assert self._transport is not None
+            self._until = now  # its time is over: the end of the connection is no error
             self._transport.close()
+        elif due > now:
+            asyncio.get_running_loop().call_later(due - now, self._ask)
+        else:
+            self._ask()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
@@ -65,16 +70,18 @@ class Asking(asyncio.Protocol):
 
 
 async def run(
-    port: int, connections: int, seconds: float, content: bytes, mark: bytes, size: int | None = None
+    port: int, connections: int, seconds: float, content: bytes, mark: bytes, size: int | None = None, every: float = 0
 ) -> dict[str, float]:
-    """Return what was found; the content is one request, or some of this size each."""
+    """Return what was found; the content is one request, or some of this size each; `every` is in milliseconds."""
     step = size or len(content)
     requests = cycle([content[at : at + step] for at in range(0, len(content), step)])
     loop = asyncio.get_running_loop()
     began = time.monotonic()
     asking: list[Asking] = []
     for _ in range(connections):
-        _, one = await loop.create_connection(lambda: Asking(requests, mark, began + seconds), "127.0.0.1", port)
+        _, one = await loop.create_connection(
+            lambda: Asking(requests, mark, began + seconds, every / 1000), "127.0.0.1", port
+        )
         asking.append(one)
     await asyncio.gather(*(one.ended for one in asking))
     times = sorted(each for one in asking for each in one.times)
@@ -88,7 +95,8 @@ async def run(
 
 
 if __name__ == "__main__":
-    _port, _connections, _seconds, _file, _mark, *_size = sys.argv[1:7]
+    _port, _connections, _seconds, _file, _mark, *_rest = sys.argv[1:8]
+    _size, _every = int(_rest[0]) if _rest else None, float(_rest[1]) if len(_rest) > 1 else 0.0
     print(json.dumps(uvloop.run(run(
-        int(_port), int(_connections), float(_seconds), Path(_file).read_bytes(), _mark.encode(), *map(int, _size)
+        int(_port), int(_connections), float(_seconds), Path(_file).read_bytes(), _mark.encode(), _size, _every
     ))))  # fmt: skip

@@ -51,7 +51,7 @@ class MillisecondClock(Protocol):
 
 
 def new_token(kind: str) -> str:
-    """Return a fresh bearer token of 256 random bits; `kind` is `agent` or `admin`."""
+    """Return a fresh bearer token of 256 random bits; `kind` is `agent`, `admin` or `pulse`."""
     return f"circadia-{kind}-{secrets.token_urlsafe(32)}"
 
 

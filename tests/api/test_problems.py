@@ -113,6 +113,39 @@ async def test_a_wrong_query_is_told(service: Service, query: str) -> None:
         assert (answer.status, answer.body["errors"][0]["path"].split(".")[0]) == (422, "query")
 
 
+NUL_BODIES: list[tuple[str, str, dict[str, object]]] = [
+    ("POST", "/sessions/default/threads", {"name": "a\0b", "participants": []}),
+    ("POST", "/sessions/default/agents", {"name": "cid", "description": "\0"}),
+    ("PATCH", "/sessions/default/agents/ann", {"description": "\\\0"}),
+    ("POST", "/messages", {"to": "ann", "content": "one\0two"}),
+    ("POST", "/messages", {"to": "ann", "content": "x", "key": "k\0"}),
+    ("POST", "/wakes", {"to": "ann", "reason": "blocker", "override": "\0"}),
+    ("PUT", "/agents/ann/schedule", {"routines": [{"name": "r", "every_seconds": 60, "instructions": "a\0"}]}),
+]
+
+
+@pytest.mark.spec("GATE-72")
+@pytest.mark.parametrize(("method", "path", "body"), NUL_BODIES)
+async def test_a_nul_is_refused_whatever_the_database(
+    service: Service, method: str, path: str, body: dict[str, object]
+) -> None:
+    await service.call("POST", "/sessions/default/agents", {"name": "ann"})
+    answer = await service.call(method, path, body)
+    assert (answer.status, answer.code) == (422, "invalid_request")
+    assert "NUL" in answer.body["detail"]
+    for query in ("/agents/ann/inbox?q=a%00b", "/wakes?agent=%00"):
+        assert "NUL" in (await service.call("GET", query)).body["detail"]
+    assert (await service.call("GET", "/chains/%00")).status == 404
+
+
+async def test_text_about_a_nul_is_text(service: Service) -> None:
+    await service.call("POST", "/sessions/default/agents", {"name": "ann"})
+    said = "write \\u0000, or \\\\u0000, not u0000"
+    assert (await service.call("POST", "/messages", {"to": "ann", "content": said})).status == 201
+    (kept,) = (await service.call("GET", "/agents/ann/inbox")).body["messages"]
+    assert kept["content"] == said
+
+
 async def test_a_body_over_the_limit_is_refused_while_it_is_read(service: Service) -> None:
     told = await service.call("PUT", STATE, data=b"x" * 5_000_000)
     assert (told.status, told.code) == (413, "too_large")

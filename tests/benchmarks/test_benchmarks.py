@@ -153,6 +153,14 @@ async def test_load_counts_good_answers_and_bad_ones(upstream_port: int, streame
     assert 0 < found.p50 <= found.p90 <= found.p99
 
 
+async def test_load_that_is_paced_sends_no_sooner_than_it_may(upstream_port: int, tmp_path: Path) -> None:
+    request = tmp_path / "request"
+    request.write_bytes(wire(upstream_port, "/v1/chat/completions", body(streamed=False), {}))
+    found = await put_load(upstream_port, 3, 0.2, request, '"usage"', every_seconds=0.05)
+    assert 3 <= found.requests <= 3 * 4
+    assert found.errors == 0
+
+
 def test_a_request_has_the_size_that_was_asked_for() -> None:
     assert {len(body(streamed=streamed, size=size)) for streamed in (False, True) for size in (2048,)} == {2048}
 

@@ -1,13 +1,20 @@
 """Contexts keep their budgets and their order, and nothing in them can pass for something else."""
 
+from dataclasses import replace
+from typing import Any
+from unittest.mock import Mock
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.memory.blocks import Writer
-from circadia.memory.context import LONGEST, Context, fenced, tokens, unfenced
+from circadia.memory.context import LONGEST, Context, Contexts, fenced, tokens, unfenced
 from circadia.memory.forgetting import forget
+from circadia.memory.index import Index
+from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank, Trust
+from circadia.stores.sql import searchable
 from tests.memory.world import World, span
 
 TEXT = "Ann keeps bees in the garden"
@@ -161,3 +168,32 @@ async def test_what_is_known_leaves_its_place_to_what_is_not(world: World) -> No
     found = await context(world, "bees", fitting=10_000, known=known)
     assert len(found.hits) == 30
     assert not {hit.item.text for hit in found.hits} & set(known)
+
+
+@pytest.mark.spec("MEM-03", "MEM-13")
+async def test_texts_that_the_index_has_are_not_read_again_and_are_gone_with_what_another_server_forgets(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The other server has its index, and a text, since before."""
+    texts = ["bees é " + "x" * (LONGEST - 7), "bees ☂ " + "y" * LONGEST, "bees\nsting"]
+    made = [await world.remember(text, speaker=name) for text, name in zip(texts, ("Ann", "Bob", "Ann"), strict=True)]
+    await world.note("Ann keeps bees", [made[0].episode.id])
+    other = replace(world, contexts=Contexts(Retrieval(world.clock, world.questions, max_rows=100)))
+    read, by_numbers = list[object](), searchable.by_numbers
+
+    def counted(*args: Any, **more: Any) -> list[Any]:
+        read.append(args)
+        return by_numbers(*args, **more)
+
+    monkeypatch.setattr(searchable, "by_numbers", counted)
+    found = await context(other, "bees", fitting=3_000)
+    assert len(found.hits) == 4
+    assert not read
+    monkeypatch.setattr(Index, "excerpts", Mock(return_value=[None] * 4))  # as while a thread adds to it
+    assert await context(world, "bees", fitting=3_000) == found
+    assert read
+    monkeypatch.undo()
+    async with world.store.write() as tx:
+        await forget(tx, world.bank, [made[0].episode.id])
+    left = await context(other, "bees", fitting=3_000)
+    assert {hit.item.text for hit in left.hits} == {texts[1][: LONGEST + 1], texts[2]}, "the note rested on it"

@@ -58,7 +58,7 @@ class Row:
             number=number, at=self.at, session=self.session, speaker=self.speaker, kind=self.kind, trust=self.trust,
             importance=self.importance, weight=self.weight, terms=stored_terms(self.text),
             vector=None if self.meaning is None else stored_vector(vector(self.meaning)),
-            embedder=None if self.meaning is None else EMBEDDER,
+            embedder=None if self.meaning is None else EMBEDDER, text=self.text,
         )  # fmt: skip
 
 

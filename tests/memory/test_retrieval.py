@@ -2,7 +2,7 @@
 
 import asyncio
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.stores.postgres import open_postgres
+from circadia.stores.sql import banks
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.database_file import put_database
 from tests.memory.world import EMBEDDER, World, vector
@@ -332,3 +333,43 @@ async def test_looks_of_one_transaction_find_what_each_finds_and_read_what_is_ne
         assert [each async for each in world.retrieval.looks(tx, bank, asked)] == alone
     assert len(read) == 1
     assert [len(each) for each in alone] == [2, 2, 0]
+
+
+@pytest.mark.spec("MEM-02")
+async def test_what_is_new_of_a_bank_that_was_searched_is_taken_in_before_its_next_search(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    read, news = list[object](), banks.news
+
+    def counted(*args: Any) -> Any:
+        read.append(args)
+        return news(*args)
+
+    monkeypatch.setattr(banks, "news", counted)
+
+    async def reads(work: Awaitable[object]) -> int:
+        before = len(read)
+        await work
+        return len(read) - before
+
+    other = await world.add_bank("bob")
+    await world.remember("a cat")
+    both = [world.bank.id, other.id]
+    assert await reads(world.retrieval.keep_up(world.store, both)) == 0, "nobody has searched them"
+    await world.find("cat")
+    made = await world.remember("a cat and a dog")
+    async with world.store.read() as tx:
+        number = (await world.episodes.get(tx, world.bank, made.episode.id)).number
+    await world.embed({number: "a cat and a dog"})
+    world.questions.by_question["feline"] = {EMBEDDER: vector("a cat and a dog")}
+    assert await reads(world.retrieval.keep_up(world.store, both)) == 1
+    assert await reads(world.find("cat")) == 0
+    assert await world.texts("feline") == ["a cat and a dog"]
+    await world.retrieval.keep_up(world.store, both)
+    await world.remember("a third cat")
+    assert await reads(world.retrieval.keep_up(world.store, both)) == 0, "it was not searched since"
+    assert await world.texts("third") == ["a third cat"]
+    async with world.store.write() as tx:
+        await forget(tx, world.bank, [made.episode.id])
+    await world.retrieval.keep_up(world.store, both)
+    assert sorted(await world.texts("cat")) == ["a cat", "a third cat"]

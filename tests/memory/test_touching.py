@@ -27,7 +27,7 @@ def row(
     return IndexEntry(
         number=number, at=0.0, session=session, speaker="Eve", kind="turn", trust="person", importance=None,
         weight=weight, terms=stored_terms(f"Eve: {text}"), vector=None if vector is None else stored_vector(vector),
-        embedder=None if vector is None else NAME,
+        embedder=None if vector is None else NAME, text=text,
     )  # fmt: skip
 
 

@@ -21,6 +21,7 @@ class Wire(asyncio.Transport):
         super().__init__()
         self.sent: list[bytes] = []
         self.closed = False
+        self.gone = asyncio.Event()
 
     def write(self, data: Any) -> None:
         assert not self.closed
@@ -28,6 +29,7 @@ class Wire(asyncio.Transport):
 
     def close(self) -> None:
         self.closed = True
+        self.gone.set()
 
     def is_closing(self) -> bool:
         return self.closed
@@ -45,8 +47,10 @@ class App:
     def __init__(self, *messages: dict[str, Any]) -> None:
         self.messages = messages
         self.go_on = asyncio.Semaphore(0)
+        self.headers: list[bytes] = []
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        self.headers = [name for name, _ in scope["headers"]]
         for message in self.messages:
             if message.pop("waits", False):
                 await self.go_on.acquire()
@@ -145,4 +149,67 @@ async def test_what_waits_is_not_written_to_a_connection_that_is_closing() -> No
     protocol.shutdown()
     await turns()
     assert wire.sent == []
+    protocol.connection_lost(None)
+
+
+@pytest.mark.spec("GATE-35")
+@pytest.mark.parametrize(
+    ("first", "dribbled"),
+    [
+        (GET, b"GET / HTTP/1.1\r\n"),
+        (GET, b"G"),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ncontent-length: 99\r\n\r\n", b"x"),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n", b"1\r\nx\r\n"),
+        (b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n0\r\n", b"x: y\r\n"),
+    ],
+)
+async def test_who_dribbles_after_an_answer_is_closed_when_an_idle_caller_would_be(
+    first: bytes, dribbled: bytes
+) -> None:
+    protocol, wire = connected(App(start(PLAIN), body(b"hello")))
+    protocol.timeout_keep_alive = cast("int", 0.02)
+    protocol.data_received(first)
+    await turns()
+    assert wire.sent
+    protocol.data_received(dribbled)
+    async with asyncio.timeout(5):
+        await wire.gone.wait()
+    protocol.connection_lost(None)
+
+
+@pytest.mark.spec("GATE-35")
+async def test_no_time_runs_against_a_request_while_it_is_served() -> None:
+    protocol, wire = connected(App(start(PLAIN), body(b"hello")))
+    for _ in range(2):
+        assert protocol.timeout_keep_alive_task is not None
+        app = protocol.app = App(start(PLAIN, waits=True), body(b"hello"))
+        protocol.data_received(GET)
+        assert protocol.timeout_keep_alive_task is None
+        await turns()
+        app.go_on.release()
+        await turns()
+    assert not wire.closed
+    protocol.connection_lost(None)
+    assert protocol.timeout_keep_alive_task is None
+
+
+@pytest.mark.spec("GATE-35")
+async def test_what_comes_behind_a_body_is_no_header_of_the_request() -> None:
+    app = App(start(PLAIN, reads=True), body(b"hello"))
+    protocol, _ = connected(app)
+    request = b"POST / HTTP/1.1\r\nhost: a\r\ntransfer-encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n"
+    protocol.data_received(request + b"authorization: Bearer stolen\r\nx-circadia-user: eve\r\n\r\n")
+    await turns()
+    assert app.headers == [b"host", b"transfer-encoding"]
+    protocol.connection_lost(None)
+
+
+async def test_a_caller_who_asks_for_a_web_socket_is_answered_as_any_other_and_is_no_news(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    protocol, wire = connected(App(start(PLAIN), body(b"hello")))
+    protocol.data_received(GET[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n")
+    await turns()
+    assert wire.sent[0].startswith(b"HTTP/1.1 200 OK\r\n")
+    assert not caplog.records
     protocol.connection_lost(None)

@@ -21,6 +21,7 @@ class Watched:
         self.write(3)
         self.clock = ManualClock()
         self.applied: list[int | None] = []
+        self.fails = False
         self.reload = Reload(self.clock, ConfigFile(path=self.file, said=load_settings(self.file)), self._apply)
 
     def write(self, most: int, more: str = "") -> None:
@@ -34,6 +35,8 @@ class Watched:
         most = settings.agents["ann"].coordination.wake_guardrails.max_wakes_per_day
         if most == 13:
             raise InvalidRequest("not this one")
+        if self.fails:
+            raise RuntimeError("nobody foresaw this")
         self.applied.append(most)
 
     async def look(self, watching: "asyncio.Task[None]") -> None:
@@ -81,8 +84,12 @@ async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
 
 
 @pytest.mark.parametrize(
-    ("section", "text"), [("limits", "max_holds: 5"), ("answers", "check: true"), ("sleeptime", "enabled: false")]
-)
+    ("section", "text"),
+    [
+        ("limits", "max_holds: 5"), ("answers", "check: true"), ("sleeptime", "enabled: false"),
+        ("banks", "team: {description: x}"),
+    ],
+)  # fmt: skip
 async def test_a_change_that_needs_a_restart_is_named(
     watched: Watched, caplog: pytest.LogCaptureFixture, section: str, text: str
 ) -> None:
@@ -91,4 +98,23 @@ async def test_a_change_that_needs_a_restart_is_named(
     await watched.look(watching)
     assert watched.applied == [9]
     assert f"a change of {section} holds after a restart" in caplog.text
+    watching.cancel()
+
+
+async def test_no_file_ends_the_watch(watched: Watched, caplog: pytest.LogCaptureFixture) -> None:
+    watching = asyncio.create_task(watched.reload.run())
+    for text in ("agents: " + "[" * 20_000, "agents: " + "{a: " * 20_000, "\0", "? [a]: b", "a: 2026-02-30"):
+        caplog.clear()
+        watched.file.write_text(text, "utf-8")
+        await watched.look(watching)
+        assert "not taken over" in caplog.text, text[:40]
+        assert "Traceback" not in caplog.text, text[:40]
+    watched.fails = True
+    watched.write(8)
+    await watched.look(watching)
+    assert watched.applied == []
+    watched.fails = False
+    watched.write(9)
+    await watched.look(watching)
+    assert watched.applied == [9]
     watching.cancel()

@@ -1,8 +1,11 @@
 """How the writer runs blocks and makes them durable, seen from the connection."""
 
 import asyncio
+import gc
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import TypeVar, cast
+from weakref import ref
 
 import pytest
 from sqlalchemy import Connection
@@ -82,6 +85,34 @@ async def put(writer: Writer, link: FakeLink, tag: str, *, fails: bool = False) 
 async def test_a_block_alone_is_committed_and_synced(writer: Writer, link: FakeLink) -> None:
     await put(writer, link, "one")
     assert link.sent == ["BEGIN", "one", "COMMIT", "sync", "synced"]
+
+
+@pytest.mark.parametrize("fails", [False, True])
+async def test_what_a_block_keeps_goes_with_it_and_is_not_left_to_the_collector(
+    writer: Writer, link: FakeLink, fails: bool
+) -> None:
+    class Kept:
+        """Stands for the rows and signals that a block's acts hold."""
+
+        def tell(self) -> None: ...
+
+    async def one() -> ref[Kept]:
+        kept = Kept()
+        with suppress(LookupError):
+            async with Block(writer) as block:
+                block.after_commit(kept.tell)
+                await block.run(lambda connection: link.sent.append("one"))
+                if fails:
+                    raise LookupError
+        return ref(kept)
+
+    gc.disable()
+    try:
+        gone = [await one() for _ in range(3)]
+        await writer.close()  # the task of the last sync has ended
+        assert [each() for each in gone] == [None, None, None]
+    finally:
+        gc.enable()
 
 
 async def test_a_block_that_sends_nothing_costs_nothing(writer: Writer, link: FakeLink) -> None:

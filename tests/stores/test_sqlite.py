@@ -14,10 +14,12 @@ import pytest
 from sqlalchemy import Connection
 
 from circadia.errors import StartError, StorageUnavailable
+from circadia.ids import AgentId
 from circadia.stores import sqlite
 from circadia.stores.sql.database import SqlStore
+from circadia.stores.sql.statement import DIRECT
 from circadia.stores.sqlite import open_sqlite
-from tests.contract.rows import event, sent, tags
+from tests.contract.rows import at, event, sent, tags
 
 
 @pytest.fixture
@@ -64,9 +66,9 @@ async def test_a_block_returns_when_the_log_is_on_the_disk_and_commits_do_not_wa
 
     def noted(file: int) -> None:
         synced.append(str(Path(f"/proc/self/fd/{file}").readlink()))
-        os.fdatasync(file)
 
     monkeypatch.setattr(os, "fsync", noted)
+    monkeypatch.setattr(os, "fdatasync", noted)
     await put(store, 1)
     assert synced == [str(path.parent), f"{path}-wal"]  # at first the log's name too
     await put(store, 2)
@@ -84,7 +86,7 @@ async def test_a_sync_that_failed_fails_all_later_ones_until_a_new_start(
     await put(store, 1)
     await store.ping()
     with monkeypatch.context() as patched:
-        patched.setattr(os, "fsync", broken)
+        patched.setattr(os, "fdatasync", broken)
         with pytest.raises(StorageUnavailable, match="Input/output error"):
             await put(store, 2)
     with pytest.raises(StorageUnavailable, match="start the server again when the disk is well"):
@@ -181,3 +183,19 @@ async def test_a_block_whose_transaction_sqlite_rolled_back_stores_nothing_more(
         await block()
     await put(store, 3)
     assert await tags(store) == [3]
+
+
+async def test_a_look_at_what_is_due_passes_over_all_that_waits(store: SqlStore) -> None:
+    statements: list[str] = []
+    async with store.write() as tx:
+        await tx.wakes.waits("")  # opens the connection
+        driver = await store.writer.link.run(lambda connection: connection.info[DIRECT])
+        driver.set_trace_callback(statements.append)
+        await tx.wakes.due(at(1), ageing_seconds=10, of=[AgentId("agt_ada")], rule="fleet")
+        await tx.wakes.waits("fleet")
+        driver.set_trace_callback(None)
+        steps = [row[3] for each in statements for row in driver.execute(f"EXPLAIN QUERY PLAN {each}")]
+    for due in ("wakes_deferred (not_before<?)", "wakes_expiring (expires_at<?)", "wakes_waiting (rule=?)"):
+        assert f"SEARCH wakes USING INDEX {due}" in steps
+    # The one scan is of all agents, whose condition (`:every`) is looked at once and before it.
+    assert len([step for step in steps if step.startswith("SCAN wakes")]) == 1, steps

@@ -90,6 +90,22 @@ async def test_a_pulse_that_cannot_be_started_is_not_charged(team: Fleet) -> Non
     assert (await team.ask(ann, bob)).decision is Decision.ADMITTED
 
 
+@pytest.mark.spec("WAKE-50", "WAKE-52")
+@pytest.mark.parametrize("said", ["a\0b", "half \ud800", "the end\udfff\0"])
+async def test_a_pulse_ends_whatever_its_launcher_says_and_no_record_holds_its_token(team: Fleet, said: str) -> None:
+    bob, cid = await team.agent("bob", LAUNCHED), await team.agent("cid", LAUNCHED)
+    team.launcher.script.append(LaunchFailed(f"it answered {said}"))
+    refused = await team.ask(await team.agent("ann"), bob)
+    await team.worker.step()
+    ended = await team.until(refused.pulse_id)
+    assert (ended.status, "it answered" in ended.detail) == (PulseStatus.FAILED, True)
+    _, pulse = await running(team, cid)
+    token = team.launcher.launches[-1].token
+    team.launcher.end(pulse.id, Ended(succeeded=False, detail=f"{said} with {token}"))
+    assert (await team.until(pulse.id)).detail.endswith("with [redacted]")
+    assert token not in str(await team.events(EventType.PULSE))
+
+
 @pytest.mark.spec("WAKE-74", "WAKE-14")
 async def test_the_event_of_a_pulse_that_never_ran_tells_how_many_wakes_it_gives_back(team: Fleet) -> None:
     ann, bob, cid = await team.agent("ann"), await team.agent("bob", LAUNCHED), await team.agent("cid", LAUNCHED)

@@ -20,6 +20,7 @@ def nearest(name: str, known: Iterable[str]) -> str:
     """Return a hint with the known names that are nearest to `name`, or with all if few, or nothing."""
     names = sorted(set(known))
     close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
+    close = close or [known for known in names if len(name) > 2 and name in known][:5]
     if close:
         return f"; did you mean {', '.join(map(repr, close))}?"
     return f"; there are {', '.join(map(repr, names))}" if 0 < len(names) <= 8 else ""

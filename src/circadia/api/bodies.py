@@ -7,6 +7,8 @@ from typing import Annotated, Any, Final, cast
 from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
 
+from circadia.stores.keepable import NUL, holds_nul
+
 _SHOWN_KEY: Final = 80
 _TOLD_AT_ONCE: Final = 5
 
@@ -23,7 +25,7 @@ Names = Annotated[list[Name], FirstMistake()]
 
 
 class Body(BaseModel):
-    """A request's body. An unknown key is an error that names the nearest known one."""
+    """A request's body. An unknown key is an error that names the nearest known one, and so is a NUL in a text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -32,6 +34,8 @@ class Body(BaseModel):
     def _keys_are_known(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
+        if holds_nul(cast("dict[str, object]", given)):
+            raise PydanticCustomError("nul", "{told}", {"told": NUL})
         keys = [str(key) for key in cast("dict[object, object]", given)]
         names = spellings(cls)
         known = {spelling for each in names for spelling in each}

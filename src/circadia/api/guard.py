@@ -9,8 +9,9 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from circadia.agents.access import require_member
 from circadia.agents.identity import Identity
 from circadia.api.problems import answer, unforeseen
-from circadia.errors import CircadiaError, InvalidRequest, TooLarge
+from circadia.errors import CircadiaError, InvalidRequest, NotFound, TooLarge
 from circadia.gateway.headers import bearer, one
+from circadia.stores.keepable import NUL
 
 _logger = logging.getLogger(__name__)
 
@@ -73,6 +74,7 @@ class Guard:
             message, first = first, None
             return message
 
+        _require_text(scope)
         headers = scope["headers"]
         if first["body"]:
             headers = [(name, value) for name, value in headers if name != b"content-type"] + [_JSON]
@@ -120,3 +122,15 @@ class Guard:
             f"the body is over {self._max_body_bytes} bytes; send less, or ask the operator to raise "
             "limits.max_api_body_bytes"
         )
+
+
+def _require_text(scope: Scope) -> None:
+    """Refuse an address with a NUL; bodies see to theirs.
+
+    Raises:
+        NotFound: the path has one, and so names nothing. InvalidRequest: the query has one.
+    """
+    if "\0" in scope["path"]:
+        raise NotFound(f"no path {scope['path']!r}; the paths are in /api/openapi.json")
+    if b"%00" in scope["query_string"]:
+        raise InvalidRequest(f"the query {NUL}")

@@ -4,16 +4,22 @@ import json
 import sys
 from collections.abc import Iterable, Sequence
 from datetime import datetime
-from typing import Annotated, Any, cast
+from typing import Annotated, Any, Final, cast
 
 import typer
-from rich.console import Console
+from rich.cells import cell_len
+from rich.console import Console, ConsoleOptions, RenderResult
+from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 """The option that every command with a result has."""
 
+_GAP: Final = 2
+"""Columns between two cells."""
+_LEAST: Final = 24
+"""Width of a last column that can still be read."""
 _UNCUT = 10_000
 """Width of what goes to a file or a pipe, in columns: no cell is cut or broken there."""
 
@@ -38,9 +44,38 @@ def print_json_line(document: object) -> None:
     typer.echo(json.dumps(document, ensure_ascii=False, separators=(",", ":"), default=str))
 
 
+class Fitting(Table):
+    """A table; where it does not fit though its last column is narrow, each row stands on lines of its own.
+
+    So a key stays whole and can be copied, and no word is broken.
+    """
+
+    def __rich_console__(self, console: Console, options: ConsoleOptions) -> RenderResult:
+        """Print it."""
+        cells = [[str(column.header), *map(str, column.cells)] for column in self.columns]
+        widths = [max(map(cell_len, held)) + _GAP for held in cells]
+        if widths and sum(widths[:-1]) + _least(cells[-1]) <= options.max_width:
+            for column in self.columns[:-1]:
+                column.no_wrap = True
+            yield from super().__rich_console__(console, options)
+            return
+        for row in zip(*(column.cells for column in self.columns), strict=True):
+            yield cast("Text", row[0])
+            named = zip(self.columns[1:], row[1:], strict=True)
+            said = [Text.assemble(f"{column.header} ", cast("Text", cell)) for column, cell in named if str(cell)]
+            yield Padding(Text("  ").join(said), (0, 0, 0, 4))
+
+
+def _least(column: Sequence[str]) -> int:
+    """Return how narrow a last column may be: as its longest word if it is narrow anyway."""
+    if max(map(cell_len, column)) > _LEAST:
+        return _LEAST
+    return max((cell_len(word) for cell in column for word in cell.split()), default=0)
+
+
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]], *, numbers: Sequence[str] = ()) -> Table:
     """Return a table of plain text; the columns `numbers` are set to the right."""
-    made = Table(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
+    made = Fitting(box=None, pad_edge=False, padding=(0, 2, 0, 0), header_style="bold")
     for name in columns:
         right = name in numbers
         made.add_column(name, justify="right" if right else "left", no_wrap=right, overflow="fold")

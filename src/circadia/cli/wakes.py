@@ -261,7 +261,7 @@ def _show_replay(outcomes: Sequence[Outcome], found: Recorded) -> None:
 
 
 def _number(value: float | None) -> str:
-    return "–" if value is None else f"{value:g}"
+    return "–" if value is None else f"{value:.2f}".removesuffix("0").removesuffix(".0").removesuffix(".")
 
 
 def _instant(text: str) -> datetime:

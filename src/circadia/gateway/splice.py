@@ -16,6 +16,7 @@ _KEY = re.compile(r'"([^"\\\x00-\x1f]*)"[ \t\n\r]*:[ \t\n\r]*')
 _COMMA = re.compile(r"[ \t\n\r]*,[ \t\n\r]*")
 # Numbers are only passed over: a cheap stand-in saves their conversion, which refuses more than 4,300 digits.
 _SCANNER = json.JSONDecoder(parse_int=len, parse_float=len, parse_constant=len)
+_ENCODER = json.JSONEncoder(separators=(",", ":"))
 
 
 class Place(NamedTuple):
@@ -172,7 +173,7 @@ def _end_inside(text: str, place: Place) -> tuple[int, str]:
 
 
 def _dump(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"))
+    return _ENCODER.encode(value)
 
 
 def _place(text: str, start: int) -> Place:

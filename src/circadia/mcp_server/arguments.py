@@ -9,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
 from circadia.llm.schemas import bare
+from circadia.stores.keepable import NUL, holds_nul
 
 
 class Arguments(BaseModel):
@@ -44,8 +45,11 @@ def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | 
     """Return the arguments; null for one that may be left out is as if it were, since many models write all of them.
 
     Raises:
-        InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each.
+        InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each. Or one holds
+        a NUL.
     """
+    if holds_nul(given):
+        raise InvalidRequest(f"{tool}: an argument {NUL}")
     optional = {name for name, field in model.model_fields.items() if not field.is_required()}
     stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
     try:

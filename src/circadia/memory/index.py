@@ -1,4 +1,4 @@
-"""The index of one bank: stemmed words and vectors of its episodes and notes, in memory, and the score of a search.
+"""The index of one bank: words, vectors and beginnings of its episodes and notes, in memory; the score of a search.
 
 It is a copy of what the database holds and can be dropped at any time. Rows are only ever added, or weighed anew; a
 change of another kind (a deletion, vectors of another embedder) makes a new index. The score is the same on both
@@ -11,19 +11,21 @@ take in what stands before and after in the same conversation, most of all the q
 """
 
 import threading
-from array import array
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from itertools import islice, pairwise, repeat
+from datetime import UTC, datetime
+from itertools import islice, repeat
 from typing import Final
 
 import numpy as np
 from numpy.typing import DTypeLike
 
 from circadia.memory.columns import Array, Column, highest, ranked
-from circadia.memory.question import Question, Scored
+from circadia.memory.postings import Postings
+from circadia.memory.question import UNEXPLAINED, Question, Scored
 from circadia.memory.terms import QUESTION, words
 from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, otherwise, rarity, touching
 from circadia.memory.vectors import Vectors
+from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
 
@@ -55,8 +57,6 @@ RANKING: Final = 1
 """Counts the changes of these, and of how they make a score: what was worked out by others does not stand any more."""
 
 _NONE: Final = -1
-UNEXPLAINED: Final[Mapping[str, float]] = {}
-"""Parts of a score that nobody asked for."""
 _COLUMNS: Final[Mapping[str, DTypeLike]] = {
     "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
     "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
@@ -73,8 +73,10 @@ class Index:
         """The greatest number of each layer that is here."""
         self.unembedded: Final[dict[Layer, dict[int, int]]] = {layer: {} for layer in Layer}
         """Rows by number that have no vector yet."""
-        self._postings: Final[dict[int, tuple[array[int], array[int]]]] = {}
+        self._postings: Final = Postings()
         self._vectors: Final[dict[str, Vectors]] = {}
+        self._texts: Final[list[bytes]] = []
+        """Beginnings of texts by row, in UTF-8."""
         self._codes: Final[dict[str, dict[str, int]]] = {}
         self._latest: Final[dict[int, int]] = {}
         self._ordered: Final = {layer: (Column(np.int64), Column(np.int32)) for layer in Layer}
@@ -87,7 +89,7 @@ class Index:
 
     def __len__(self) -> int:
         """Return the number of rows."""
-        return len(self._columns["number"].values)
+        return len(self._texts)
 
     def add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         """Add rows, in the order of their numbers; those that are here already are passed over."""
@@ -120,6 +122,19 @@ class Index:
             rows, found = self._numbered(layer, numbers)
             values: list[float] = self._of("weight")[rows].tolist()
         return dict(zip(found, values, strict=True))
+
+    def excerpts(self, scored: Sequence[Scored]) -> Sequence[Excerpt | None]:
+        """Return what is kept of these rows: none for those that are not here, and none at all while a thread adds."""
+        found: list[Excerpt | None] = [None] * len(scored)
+        if self._busy.acquire(blocking=False):
+            try:
+                for layer in Layer:
+                    places = {each.number: at for at, each in enumerate(scored) if each.layer is layer}
+                    for number, item in self._excerpts(layer, places) if places else ():
+                        found[places[number]] = item
+            finally:
+                self._busy.release()
+        return found
 
     def find(self, question: Question) -> Sequence[Scored]:
         """Return the best rows, best first."""
@@ -154,11 +169,11 @@ class Index:
         words, near = np.zeros(len(self) + 1), np.full(len(self) + 1, np.nan)
         known = np.zeros(len(self) + 1, np.bool_)
         known[base] = True
-        rare = {term: rarity(len(base), int(known[self._having(term)].sum())) for term in question.terms}
+        rare = {term: rarity(len(base), int(known[self._postings.rows(term)].sum())) for term in question.terms}
         for term, weight in rare.items():
-            words[self._having(term)] += weight / sum(rare.values())
+            words[self._postings.rows(term)] += weight / sum(rare.values())
         allowed = np.zeros(len(self) + 1, np.bool_)
-        told = otherwise(self._having, np.append(self._of("length"), 0), known, question)
+        told = otherwise(self._postings.rows, np.append(self._of("length"), 0), known, question)
         heard = [before, np.append(self._of("before"), _NONE)[before]]
         allowed[rows] = allowed[before[asked]] = True
         for each in heard:
@@ -170,10 +185,10 @@ class Index:
                 near[found] = cosines
         speaks = np.zeros(len(self) + 1, np.bool_)
         for term in question.subjects:
-            speaks[self._having(term)] = True
+            speaks[self._postings.rows(term)] = True
         speaks[rows] |= speaks[before]
         for term in POINTING if question.subjects else ():
-            speaks[self._having(term)] = True
+            speaks[self._postings.rows(term)] = True
         return Rows(
             words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
             lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._of("question")[rows],
@@ -182,17 +197,21 @@ class Index:
             heard_near=np.fmax(*(near[each] for each in heard)), **{name: by[rows] for name, by in told.items()},
         )  # fmt: skip
 
-    def _having(self, term: int) -> Array:
-        """Return the rows that have a word."""
-        posting = self._postings.get(term)
-        return np.frombuffer(b"" if posting is None else posting[0], np.uint32)
+    def _excerpts(self, layer: Layer, numbers: Collection[int]) -> Iterator[tuple[int, Excerpt]]:
+        rows, here = self._numbered(layer, numbers)
+        names = {name: list(self._codes.get(name, ())) for name in ("trust", "speaker", "kind")}
+        told: list[Iterator[str]] = [map(known.__getitem__, self._of(name)[rows]) for name, known in names.items()]
+        times: list[float] = self._of("at")[rows].tolist()
+        for row, number, at, trust, speaker, kind in zip(rows, here, times, *told, strict=True):
+            text, who = self._texts[int(row)].decode(errors="surrogatepass"), None if layer is Layer.NOTES else speaker
+            yield number, Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
         terms = [np.frombuffer(row.terms, np.uint32) for row in rows]
         questions = np.array([len(each) > 0 and each[-1] == QUESTION for each in terms])
         lengths = np.array([len(each) for each in terms], np.int32) - questions
-        self._post(first, terms)
+        self._postings.extend(first, terms)
         self._words += int(lengths.sum())
         sessions = [_NONE if row.session is None else self._code("session", row.session) for row in rows]
         added = {
@@ -212,6 +231,7 @@ class Index:
         }
         for name, values in added.items():
             self._columns[name].extend(np.asarray(values))
+        self._texts.extend([row.text.encode(errors="surrogatepass") for row in rows])
         self._chain(first, sessions)
         for column, values in zip(self._ordered[layer], (added["number"], range(first, len(self))), strict=True):
             column.extend(np.asarray(values))
@@ -263,20 +283,6 @@ class Index:
         for values in table:
             yield {name: value for name, value in zip(parts, values, strict=True) if value}
 
-    def _post(self, first: int, terms: Sequence[Array]) -> None:
-        rows = np.repeat(np.arange(first, first + len(terms), dtype=np.uint64), [len(each) for each in terms])
-        pairs, counts = np.unique(np.concatenate(terms).astype(np.uint64) << 32 | rows, return_counts=True)
-        hashes = (pairs >> 32).astype(np.uint32)
-        bounds = [0, *(np.flatnonzero(np.diff(hashes)) + 1).tolist(), len(hashes)]
-        at, times = pairs.astype(np.uint32), np.minimum(counts, 65_535).astype(np.uint16)
-        for start, end in pairwise(bounds):
-            if start < end and hashes[start] != QUESTION:
-                posting = self._postings.get(int(hashes[start]))
-                if posting is None:
-                    posting = self._postings[int(hashes[start])] = (array("I"), array("H"))
-                posting[0].frombytes(at[start:end].tobytes())
-                posting[1].frombytes(times[start:end].tobytes())
-
     def _chain(self, first: int, sessions: Sequence[int]) -> None:
         before, after = self._of("before"), self._of("after")
         for row, session in enumerate(sessions, first):
@@ -322,7 +328,7 @@ class Index:
     def _by_words(self, terms: Sequence[int], allowed: Array | None) -> Array:
         """Return the part of the score by row that is BM25, divided by the best."""
         count = len(self)
-        found = [posting for term in terms if (posting := self._postings.get(term)) is not None]
+        found = self._postings.of(terms)
         if not found:
             return np.zeros(count + 1, np.float32)  # one more, which stands for no row
         # All of them together: an array at a time would be a dozen steps for each word. In place, since arrays of this

@@ -2,10 +2,13 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from circadia.memory.columns import Array
 from circadia.records.index_entry import Layer
+
+UNEXPLAINED: Final[Mapping[str, float]] = {}
+"""Parts of a score that nobody asked for."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -19,7 +19,7 @@ from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import Layer
+from circadia.records.index_entry import TEXT, Layer
 from circadia.records.note import Note
 from circadia.records.ready_view import Heads
 from circadia.stores.base import Store, Tx
@@ -104,6 +104,8 @@ class _Held:
     """How many versions the blocks had, all together."""
     embedded: int | None = None
     """How many vectors had been written when no row that waits here had one; none if that is not known."""
+    searched: bool = False
+    """Whether it was searched since it was last kept up by `keep_up`."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
 
 
@@ -144,6 +146,19 @@ class Retrieval:
         made = replace(made, vectors=await coming)
         async with store.read() as tx:
             return await work(tx, made)
+
+    async def keep_up(self, store: Store, bank_ids: Iterable[BankId]) -> None:
+        """Take in what is new of those of the banks that were searched since the last time, so that no search waits."""
+        for bank_id in bank_ids:
+            held = self._held.get(bank_id)
+            if held is None or not held.searched:
+                continue
+            held.searched = False
+            async with store.read() as tx:
+                bank = await tx.banks.get(bank_id)
+                async with held.lock:
+                    if bank is not None and bank.generation == held.generation:  # else the next search loads another
+                        await self._keep_up(tx, bank, held, searched=True)
 
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:
         """Return the best, best first, in a reading transaction; all that was committed before is searched (MEM-02)."""
@@ -226,7 +241,7 @@ class Retrieval:
             if held.generation == bank.generation and not fresh:
                 await self._keep_up(tx, bank, held, searched=question is not None)
             if question is not None:
-                apart = len(held.index) > APART
+                held.searched, apart = True, len(held.index) > APART
                 scored = await asyncio.to_thread(held.index.find, question) if apart else held.index.find(question)
         self._make_room()
         return Seen(blocks=held.blocks, scored=scored)
@@ -269,18 +284,22 @@ class Retrieval:
         pairs = [(items[each.layer].get(each.number), each) for each in scored]
         return [Found(item=item, scored=each) for item, each in pairs if item is not None]
 
-    async def excerpts(
-        self, tx: Tx, bank: Bank, scored: Sequence[Scored], *, characters: int
-    ) -> Sequence[tuple[Excerpt, Scored]]:
-        """Return what a context shows of what was found, so much of each; without what is gone by now."""
-        items = {
-            layer: await rows.excerpts(
-                bank.id, [each.number for each in scored if each.layer is layer], characters=characters
-            )
-            for layer, rows in _layers(tx)
-        }  # fmt: skip
-        pairs = [(items[each.layer].get(each.number), each) for each in scored]
-        return [(item, each) for item, each in pairs if item is not None]
+    async def excerpts(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[Excerpt | None]:
+        """Return what a context shows of what was found; none in the place of what is gone by now.
+
+        What the index of the bank has is not read again: a row that goes changes its bank's generation.
+        """
+        held = self._held.get(bank.id)
+        if held is None or held.generation != bank.generation:
+            found: list[Excerpt | None] = [None] * len(scored)
+        else:
+            found = list(held.index.excerpts(scored))
+        if None in found:
+            for layer, rows in _layers(tx):
+                lacking = {each.number: at for at, each in enumerate(scored) if each.layer is layer and not found[at]}
+                for number, item in (await rows.excerpts(bank.id, lacking, characters=TEXT)).items():
+                    found[lacking[number]] = item
+        return found
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _Held, *, searched: bool) -> None:
         """Take in what is new since the last time: blocks, and if it is `searched`, rows and vectors."""

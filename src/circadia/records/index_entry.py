@@ -1,9 +1,12 @@
-"""What an index keeps of an episode or a note: all but its text."""
+"""What an index keeps of an episode or a note."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+TEXT: Final = 1_201
+"""Characters of a text that are kept: a context shows one less, and whether there are more."""
 
 
 class Layer(StrEnum):
@@ -40,6 +43,8 @@ class IndexEntry(NamedTuple):
     """Its embedding as 16-bit floats."""
     embedder: str | None
     """What made the embedding."""
+    text: str
+    """Its beginning, `TEXT` characters at most. It is never rewritten, as all that is not judged of a row."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

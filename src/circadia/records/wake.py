@@ -201,3 +201,13 @@ class WakeCount:
     """What became of the requests."""
     count: int
     """Their number."""
+
+
+def may_have_come_with(wake: Wake, *, override: bool) -> bool:
+    """Return whether a stored request may have been asked for with an override, or without one.
+
+    An override that was not needed is not recorded; but with one nothing is refused, or deferred without a record.
+    """
+    if wake.overridden_by is not None or not override:
+        return override == (wake.overridden_by is not None)
+    return wake.decision in (Decision.ADMITTED, Decision.COALESCED)

@@ -8,10 +8,10 @@ import signal
 import socket
 import sys
 import threading
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Final
+from typing import Any, Final, cast
 
 import uvicorn
 
@@ -49,7 +49,7 @@ async def serve(
     environment = dict(os.environ)
     with locked(data):
         token, made = admin_token(data, environment)
-        set_up_logs([token, *_secrets(settings, environment)])
+        set_up_logs([token, *secrets_of(settings, environment)])
         raise_file_limit()
         chosen = settings.server
         with bound_to(chosen.host, chosen.port) as bound:
@@ -177,10 +177,18 @@ async def _tell(listener: Listener, on_ready: OnReady, new_token: str | None) ->
     on_ready(listener.url, new_token)
 
 
-def _secrets(settings: Settings, environment: dict[str, str]) -> list[str]:
-    names = [each.key_env for each in settings.upstreams.values()]
-    names += [each.token_env for each in settings.agents.values()]
-    names += [settings.server.metrics_token_env]
-    for each in settings.mcp_servers.values():
-        names += [*each.headers_env.values(), *each.env_from]
-    return [environment[name] for name in names if name and environment.get(name)]
+def secrets_of(settings: Settings, environment: Mapping[str, str]) -> list[str]:
+    """Return the values of all variables that the settings name: no key of theirs holds a secret itself."""
+    return [environment[name] for name in _variables(settings.model_dump()) if environment.get(name)]
+
+
+def _variables(section: Mapping[str, Any]) -> Iterator[str]:
+    for key, value in section.items():
+        names = key.endswith(("_env", "env_from"))
+        if isinstance(value, str) and names:
+            yield value
+        elif isinstance(value, Mapping):
+            held = cast("Mapping[str, Any]", value)
+            yield from held.values() if names else _variables(held)
+        elif isinstance(value, list | tuple) and names:
+            yield from cast("Sequence[str]", value)

@@ -10,7 +10,7 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResp
 from circadia.gateway.exchange import DEPARTURE, Departure
 
 HEAD_SECONDS: Final = 30.0
-"""Time for the head of a connection's first request."""
+"""Time for the head of a connection's first request; for that of each later one, the time that it may idle."""
 MOST_HEAD_BYTES: Final = 65_536
 """Bytes of all headers of a request together; providers and proxies allow 8 to 32 KiB."""
 _INTERIM: Final = b"HTTP/1.1 100"
@@ -129,7 +129,7 @@ class Http(HttpToolsProtocol):
     # uvicorn's attributes and ours. As slots they take 8 bytes each; a dict of more than 30 takes 1,600. One that is
     # not named here lives in the dict, as without slots.
     __slots__ = (
-        "_head_bytes", "_head_timer", "_running", "access_log", "access_logger", "app", "app_state", "client", "config",
+        "_head_bytes", "_running", "access_log", "access_logger", "app", "app_state", "client", "config",
         "connections", "cycle", "default_headers", "expect_100_continue", "flow", "headers", "limit_concurrency",
         "logger", "loop", "parser", "pipeline", "root_path", "scheme", "scope", "server", "server_state", "tasks",
         "timeout_keep_alive", "timeout_keep_alive_task", "transport", "url", "ws_protocol_class",
@@ -140,13 +140,15 @@ class Http(HttpToolsProtocol):
         self.pipeline = cast("deque[Any]", _Pipeline())
         self._running: RequestResponseCycle | None = None
         self._head_bytes = 0
-        self._head_timer: asyncio.TimerHandle | None = None
 
     def connection_made(self, transport: Any) -> None:
         """Give the caller some time for its first head."""
         super().connection_made(cast("asyncio.Transport", _Gathered(transport, self.loop)))
         self.flow._is_writable_event = cast("asyncio.Event", _SlimEvent(is_set=True))  # pyright: ignore[reportPrivateUsage]
-        self._head_timer = self.loop.call_later(HEAD_SECONDS, transport.close)
+        self.timeout_keep_alive_task = self.loop.call_later(HEAD_SECONDS, transport.close)
+
+    def _unsupported_upgrade_warning(self) -> None:
+        """Say nothing of a caller who asks for a WebSocket, which is answered as if it had not: no door has one."""
 
     def on_message_begin(self) -> None:
         """Count a head from its start."""
@@ -166,18 +168,25 @@ class Http(HttpToolsProtocol):
         self.headers.append((name, value))  # all that uvicorn does, without a call of its own for each header
 
     def on_headers_complete(self) -> None:
-        """Start the request."""
-        if self._head_timer is not None:
-            self._head_timer.cancel()
-            self._head_timer = None
+        """Start the request; what may come behind its body as headers is none of its own (RFC 9110, 6.5.1)."""
         super().on_headers_complete()
+        self.headers = []
 
     def on_response_complete(self) -> None:
         """Send what is left of the answer, and go on."""
         cast("_Gathered", self.transport).end()
         super().on_response_complete()
 
+    def _unset_keepalive_if_required(self) -> None:
+        """Let the time run on: not any byte ends it, but a request, so that nobody keeps a connection by dribbling."""
+
+    def _stop_timer(self) -> None:
+        if self.timeout_keep_alive_task is not None:
+            self.timeout_keep_alive_task.cancel()
+            self.timeout_keep_alive_task = None
+
     def _start_asgi_task(self, cycle: RequestResponseCycle, app: Any) -> None:
+        self._stop_timer()
         self._running = cycle
         if not cycle.message_event.is_set():  # else the body is there already
             cycle.message_event = cast("asyncio.Event", _SlimEvent())
@@ -187,8 +196,7 @@ class Http(HttpToolsProtocol):
     def connection_lost(self, exc: Exception | None) -> None:
         """End the running request, and forget those that stand behind it."""
         self.pipeline.clear()
-        if self._head_timer is not None:
-            self._head_timer.cancel()
+        self._stop_timer()
         running = self._running
         if running is not None and not running.response_complete:
             running.disconnected = True

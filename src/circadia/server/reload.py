@@ -12,18 +12,7 @@ from circadia.settings import ConfigFile, Settings, load_settings
 _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 1.0
-_AT_START: Final = (
-    "server",
-    "upstreams",
-    "mcp_servers",
-    "defaults",
-    "limits",
-    "launchers",
-    "fleet",
-    "memory",
-    "sleeptime",
-    "answers",
-)
+_AT_START: Final = Settings.model_fields.keys() - {"agents"}
 """Sections that are read at the start only."""
 
 
@@ -61,7 +50,10 @@ class Reload:
         except CircadiaError as error:
             _logger.warning("%s has changed and is not taken over: %s", self._path, error)
             return
-        later = [name for name in _AT_START if getattr(settings, name) != getattr(self._settings, name)]
+        except Exception:  # the next change may pass, and nobody else does this work
+            _logger.exception("%s has changed and is not taken over", self._path)
+            return
+        later = [name for name in sorted(_AT_START) if getattr(settings, name) != getattr(self._settings, name)]
         self._settings = settings
         _logger.info("%s is read again; its agents are as it says", self._path)
         if later:

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 
 import aiohttp
 
@@ -64,7 +65,9 @@ def memory_parts(
     memory = memory_tier(settings, clock, ids, signals, embedder, previous)
     if embedder is None:
         return memory, ()
-    background = Background(clock, store, signals, embedder, previous)
+    background = Background(
+        clock, store, signals, embedder, previous, taken_in=partial(memory.retrieval.keep_up, store)
+    )
     return replace(memory, embedding=background), (background,)
 
 

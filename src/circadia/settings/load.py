@@ -44,6 +44,8 @@ def load_settings(path: Path | None) -> Settings:
         raw: object = yaml.safe_load(text)
     except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
         raise ConfigError(f"{str(path)!r} is not YAML: {error}") from error
+    except RecursionError:
+        raise ConfigError(f"{str(path)!r} is nested too deep; look for brackets that are not closed") from None
     if raw is None:
         raw = {}
     if not isinstance(raw, dict):

@@ -77,7 +77,7 @@ class MemorySettings(Section):
         1.0, gt=0, description="How long a search waits for the vector of its question; then it goes by words alone."
     )
     max_indexed_rows: int = Field(
-        1_000_000, ge=1, description="Episodes and notes that are kept in memory to be searched, about 1 KB each."
+        1_000_000, ge=1, description="Episodes and notes that are kept in memory to be searched, 1 to 2 KB each."
     )
 
 

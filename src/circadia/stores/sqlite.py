@@ -45,11 +45,13 @@ _PRAGMAS: Final = (
     "PRAGMA foreign_keys = ON",
     "PRAGMA journal_size_limit = 67108864",  # give the disk back after a burst
     "PRAGMA busy_timeout = 0",  # the event loop must not wait in SQLite; see `_Link`
+    "PRAGMA temp_store = MEMORY",  # what a savepoint could take back is a file of its own else, for each transaction
 )
 _READER_PRAGMAS: Final = ("PRAGMA query_only = ON",)
 _WRITER_PRAGMAS: Final = (
     "PRAGMA synchronous = NORMAL",  # a commit does not wait for the disk: `_WritingLink.sync` does
     "PRAGMA wal_autocheckpoint = 0",  # nor does it copy the log: `_WritingLink` has that done
+    "PRAGMA cache_size = -8192",  # KiB: what blocks in a row write to is more than the 2 MiB that it has else
 )
 _COPY_COMMITS: Final = 64
 """Commits after which the log is copied into the database: some thousand pages, as SQLite has it by default."""
@@ -278,7 +280,7 @@ def _opened_log(path: Path) -> int:
     """Open the database's log, and let the disk have its name. Raises OSError."""
     folder = os.open(path.parent, os.O_RDONLY)
     try:
-        _sync(folder)
+        os.fsync(folder)
     finally:
         os.close(folder)
     return os.open(f"{path}-wal", os.O_RDONLY)
@@ -289,7 +291,7 @@ def _sync(file: int) -> None:
     if sys.platform == "darwin":
         fcntl.fcntl(file, fcntl.F_FULLFSYNC)  # there a plain fsync stops at the drive's cache
     else:
-        os.fsync(file)
+        os.fdatasync(file)  # not when it was changed, for which the file system would write its own log each time
 
 
 def _is_lock(error: BaseException | None) -> bool:

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from typing import Final
 
 _TOKEN: Final = re.compile(
-    r"circadia-(?:agent|admin)-[A-Za-z0-9_-]{8,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}|sk-[A-Za-z0-9_-]{8,}"
+    r"circadia-(?:agent|admin|pulse)-[A-Za-z0-9_-]{8,}|(?i:bearer)\s+[A-Za-z0-9._~+/=-]{8,}|sk-[A-Za-z0-9_-]{8,}"
 )
 
 

@@ -13,6 +13,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 from circadia.wake.inbox import Inbox
 from circadia.wake.launchers.base import Launch, Launcher, LaunchFailed
+from circadia.wake.launchers.output import redacted
 from circadia.wake.pulse_rows import PulseRows
 from circadia.wake.pulses import Pulses, Taken
 from circadia.wake.requests import Requests
@@ -55,11 +56,15 @@ class Attempt:
         self.pulse = taken.pulse
 
     async def outcome(self) -> tuple[PulseStatus, str]:
-        """Run the agent and return how it ended.
+        """Run the agent and return how it ended, in words that each database can keep and that hold no token.
 
         Raises:
             StorageUnavailable: its start could not be written, so it was stopped.
         """
+        status, detail = await self._ran()
+        return status, redacted(detail, (self._taken.token,))
+
+    async def _ran(self) -> tuple[PulseStatus, str]:
         limit = self.pulse.timeout_seconds
         bound = asyncio.timeout(limit)
         try:

@@ -15,7 +15,7 @@ from circadia.records.message import Delivery, DeliveryState, Message, MessageTy
 from circadia.records.principal import Principal
 from circadia.records.session import Session
 from circadia.records.thread import Thread, ThreadStatus
-from circadia.records.wake import Wake, WakeReason, WakeSource
+from circadia.records.wake import Wake, WakeReason, WakeSource, may_have_come_with
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.chains import Place, place_of
@@ -175,6 +175,7 @@ class Inbox:
             and known.priority is _priority(letter)
             and known.reply_to == letter.reply_to
             and (letter.wake is None if wake is None else wake.reason == _reason(letter))
+            and (wake is None or may_have_come_with(wake, override=letter.override is not None))
             and await tx.deliveries.get(target.id, known.id) is not None
         )
         if not same:

@@ -18,7 +18,16 @@ from circadia.records.event import Event, EventType
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseKind
 from circadia.records.schedule import BlackoutPolicy
-from circadia.records.wake import DECISION_MOVES, Charge, Checked, Decision, Tally, Wake, WakeSource
+from circadia.records.wake import (
+    DECISION_MOVES,
+    Charge,
+    Checked,
+    Decision,
+    Tally,
+    Wake,
+    WakeSource,
+    may_have_come_with,
+)
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.blackouts import blackout_at
@@ -105,8 +114,9 @@ class Requests:
         known = None if ask.key is None else await tx.wakes.by_key(ask.key)
         if known is not None:
             asked = (ask.target.id, ask.reason, ask.message_id)
-            if (known.agent_id, known.reason, known.message_id) != asked:
-                raise Conflict("this key stands for another agent, reason or message; take a new key")
+            same = may_have_come_with(known, override=ask.overridden_by is not None)
+            if not same or (known.agent_id, known.reason, known.message_id) != asked:
+                raise Conflict("this key stands for another agent, reason, message or override; take a new key")
             return known
         wake = self._new(ask)
         facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)

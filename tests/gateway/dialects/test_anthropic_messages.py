@@ -188,11 +188,6 @@ def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_
     assert meter.answer_hashes == [then.chain[1]]
 
 
-@pytest.mark.spec("GATE-67")
-def test_another_system_prompt_is_another_conversation() -> None:
-    assert MESSAGES.read(request_of(USER, system="A")).chain != MESSAGES.read(request_of(USER, system="B")).chain
-
-
 @pytest.mark.spec("GATE-41")
 def test_counting_tokens_is_no_turn_and_writes_nothing() -> None:
     request = request_of(USER)

@@ -1,13 +1,10 @@
 """What of a system prompt may change without a new frame: dates, times, ids, and what an operator declares."""
 
-from collections.abc import Callable
-
 import pytest
 
 from circadia.errors import ConfigError
 from circadia.gateway.dialects.frame import Volatile, digest
 from circadia.settings.load import settings_from
-from tests.gateway.dialects.samples import CHAT, MESSAGES, RESPONSES, body
 
 pytestmark = pytest.mark.spec("ANS-01")
 
@@ -175,32 +172,3 @@ def test_a_good_list_is_kept() -> None:
 def test_the_kinds_get_through_any_long_prompt(piece: str) -> None:
     # In quadratic time each of these would take minutes.
     Volatile(("ids", "times", "dates")).content(piece * (200_000 // len(piece)))
-
-
-SAID = ({"role": "user", "content": "Hi"}, {"role": "assistant", "content": "Yes?"})
-
-
-def in_chat(system: str) -> tuple[str, ...]:
-    messages = [{"role": "system", "content": "Be short."}, {"role": "developer", "content": system}, *SAID]
-    return CHAT.read(body({"model": "m", "messages": messages})).chain
-
-
-def in_items(system: str) -> tuple[str, ...]:
-    return RESPONSES.read(body({"model": "m", "input": [{"role": "system", "content": system}, *SAID]})).chain
-
-
-def in_instructions(system: str) -> tuple[str, ...]:
-    return RESPONSES.read(body({"model": "m", "instructions": system, "input": SAID})).chain
-
-
-def in_parts(system: str) -> tuple[str, ...]:
-    parts = [{"type": "text", "text": system, "cache_control": {"type": "ephemeral"}}]
-    return MESSAGES.read(body({"model": "m", "system": parts, "messages": SAID})).chain
-
-
-@pytest.mark.spec("GATE-67")
-@pytest.mark.parametrize("chain", [in_chat, in_items, in_instructions, in_parts])
-def test_a_prompt_that_tells_the_time_goes_on_with_its_conversation(chain: Callable[[str], tuple[str, ...]]) -> None:
-    now = chain("You help Ann. It is 2026-11-22T16:40:12Z, a Sunday.")
-    assert chain("You help Ann. It is 2026-11-23T09:01:55Z, a Sunday.") == now
-    assert chain("You help Bob. It is 2026-11-22T16:40:12Z, a Sunday.") != now

@@ -2,12 +2,13 @@
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import pytest
 
 from circadia.errors import UpstreamFailed
+from circadia.ids import BankId
 from circadia.memory.columns import Array
 from circadia.memory.embedding.background import (
     AGAIN_SECONDS,
@@ -16,6 +17,7 @@ from circadia.memory.embedding.background import (
     GATHER_SECONDS,
     LONGEST_PAUSE_SECONDS,
     PLAIN,
+    Background,
 )
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.retrieval import Found
@@ -237,3 +239,21 @@ async def test_without_an_embedder_searches_go_by_words(stands: Stands) -> None:
     server = stands.stand(None)
     await server.remember("The puppy chewed on my slippers.")
     assert set(parts(await server.find("slippers"))["The puppy chewed on my slippers."]) <= {"words", "weight"}
+
+
+async def test_of_which_banks_something_was_embedded_is_told_once_it_is_written(stands: Stands) -> None:
+    told = list[set[str]]()
+
+    async def taken_in(banks: Collection[BankId]) -> None:
+        assert None not in await server.embedders()
+        told.append({name for name in ("ann", "bob") if (await server.bank(name)).id in banks})
+
+    server = stands.stand(FakeEmbedder())
+    background = Background(stands.clock, server.store, server.signals, FakeEmbedder(), taken_in=taken_in)
+    await server.remember(*(f"text {number}" for number in range(AT_ONCE + 1)))
+    await server.remember("other", bank="bob")
+    await background.catch_up()
+    await background.catch_up()
+    await server.remember("more")
+    await background.catch_up()
+    assert told == [{"ann", "bob"}, {"ann"}]

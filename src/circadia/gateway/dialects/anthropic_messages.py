@@ -13,7 +13,6 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
-from circadia.gateway.dialects.frame import timeless
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
@@ -45,7 +44,7 @@ class Messages:
             turn=_is_turn(messages),
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
-            chain=chain.steps(_seed(request), map(_normal, messages)),
+            chain=chain.steps("", map(_normal, messages)),
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:
@@ -206,11 +205,6 @@ class StreamedMessage(StreamedMeter):
 
     def _own(self, container: object) -> None:
         self.ids.extend(name for name in _container_id(container) if name not in self.ids)
-
-
-def _seed(request: dict[str, object]) -> str:
-    system = request.get("system")
-    return "" if system is None else chain.step("", ("system", timeless(system)))
 
 
 def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:

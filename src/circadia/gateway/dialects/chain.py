@@ -2,7 +2,9 @@
 
 Clients send an answer back with other fields than they got it with (refusal, annotations, ids of items, cache marks).
 So only what the model reads is hashed: the role, the text, calls of tools with their ids, names and arguments, results
-of tools, and parts of other kinds as they are. One text part equals the plain string.
+of tools, and parts of other kinds as they are. One text part equals the plain string. The prompt that leads it is not
+hashed: clients put there what they have found for a question, the time, or the state of a folder, and the conversation
+goes on.
 """
 
 from collections.abc import Iterable
@@ -19,17 +21,8 @@ _UNSENT = frozenset({"refusal", "thinking", "redacted_thinking", "reasoning"})
 _MARKS = ("cache_control", "citations", "annotations")
 
 
-def step(head: str, item: object) -> str:
-    """Return the hash of the chain that ends in `head` and goes on with a normalised item.
-
-    Raises:
-        InvalidRequest: the item is nested too deeply.
-    """
-    return steps(head, (item,))[0]
-
-
 def steps(head: str, items: Iterable[object]) -> tuple[str, ...]:
-    """Return the chain of hashes of all normalised items.
+    """Return the chain of hashes of all normalised items; one that is none does not count, and leaves it as it is.
 
     Raises:
         InvalidRequest: an item is nested too deeply.
@@ -37,8 +30,9 @@ def steps(head: str, items: Iterable[object]) -> tuple[str, ...]:
     chain: list[str] = []
     try:
         for item in items:
-            text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
-            head = blake2b(head.encode() + text, digest_size=16).hexdigest()
+            if item is not None:
+                text = orjson.dumps(item, option=orjson.OPT_SORT_KEYS)
+                head = blake2b(head.encode() + text, digest_size=16).hexdigest()
             chain.append(head)
     except orjson.JSONEncodeError as error:
         raise InvalidRequest("a message is nested too deeply; send at most 250 levels") from error

@@ -118,12 +118,3 @@ _KINDS: Final = {
     "dates": re.compile(_DATES, re.VERBOSE),
 }
 """In the order in which they are taken out."""
-_CLOCKS: Final = Volatile(("times", "dates"))
-
-
-def timeless(content: object) -> object:
-    """Return the normal form of what an operator says, for the chain of a conversation.
-
-    A prompt that tells the time is another at each call, and yet the conversation goes on.
-    """
-    return _CLOCKS.content(content)

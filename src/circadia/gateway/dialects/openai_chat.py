@@ -1,6 +1,6 @@
 """OpenAI's chat completions, and the many servers that speak it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Any
 
@@ -8,7 +8,6 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
-from circadia.gateway.dialects.frame import timeless
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
@@ -42,7 +41,7 @@ class ChatCompletions:
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
-            chain=chain.steps("", map(_normal, messages)),
+            chain=chain.steps("", _normals(messages)),
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:
@@ -214,7 +213,7 @@ class _Choice:
 
 def _prompt(text: str, listed: splice.Place) -> Prompt:
     messages: list[Message] = []
-    system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
+    system: splice.Slot | None = None
     leading = True
     for place in splice.elements(text, listed.start):
         message = fields.as_object(place.value)
@@ -228,6 +227,8 @@ def _prompt(text: str, listed: splice.Place) -> Prompt:
             messages.append(Message(side=side, results=(said,) if said else ()))
         else:
             messages.append(Message(side=side, said=said, slot=slot))
+    if system is None:
+        system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
     return prompt_of(text, messages, system)
 
 
@@ -248,14 +249,20 @@ def _shown(call: dict[str, object]) -> str:
     return f"{function.get('name')}({given})"
 
 
+def _normals(messages: Sequence[dict[str, object]]) -> Iterator[object]:
+    """Yield what of each message counts for the chain; the prompt that leads it does not."""
+    leads = True
+    for message in messages:
+        leads = leads and message.get("role") in OPERATOR_ROLES
+        yield None if leads else _normal(message)
+
+
 def _normal(message: dict[str, object]) -> object:
     """Return what of a message counts for the chain."""
     role = message.get("role")
     if not isinstance(role, str):
         raise InvalidRequest(f"a message's `role` is {fields.kind(role)}; send a string")
     said = message.get("content")
-    if role in OPERATOR_ROLES:
-        return (role, timeless(said))
     if len(message) == 2 and isinstance(said, str):
         return (role, said)
     said = chain.content(said)

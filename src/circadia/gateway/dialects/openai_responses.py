@@ -9,7 +9,6 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
-from circadia.gateway.dialects.frame import timeless
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, texts
@@ -43,7 +42,7 @@ class Responses:
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             conversation=conversation or previous,
             foreign_ids=tuple(name for name in (conversation, previous, _compared(request)) if name),
-            chain=hashes.steps(_seed(request, conversation or previous), _normals(items)),
+            chain=_chain(items, conversation or previous),
         )
 
     def error(self, status: int, code: str, message: str) -> bytes:
@@ -231,25 +230,24 @@ def _compared(request: dict[str, object]) -> str | None:
     return fields.text(fields.as_object(request.get("prompt_cache_options")), "comparison_response_id")
 
 
-def _seed(request: dict[str, object], conversation: str | None) -> str:
-    """Return where the chain starts.
+def _chain(items: Sequence[dict[str, object]], conversation: str | None) -> tuple[str, ...]:
+    """Return the chain; the items of a continued conversation are not in the request, so its id stands for them."""
+    head = "" if conversation is None else hashes.steps("", (("conversation", conversation),))[0]
+    return hashes.steps(head, _normals(items, leads=conversation is None))
 
-    The items of a continued conversation are not in the request, so its id stands for them; instructions are to a
-    response what a system message is to a chat.
+
+def _normals(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iterator[object]:
+    """Yield what of each item counts for the chain.
+
+    A prompt that `leads` it does not, nor does reasoning, which clients may leave out.
     """
-    instructions = request.get("instructions")
-    if instructions is None and conversation is None:
-        return ""
-    return hashes.step("", ("instructions", timeless(instructions), conversation))
-
-
-def _normals(items: Sequence[dict[str, object]]) -> Iterator[object]:
-    """Yield what of each item counts for the chain; reasoning, which clients may leave out, does not."""
     for item in items:
         kind = item.get("type")
-        if _is_message(item):
-            role, said = item.get("role"), item.get("content")
-            yield (role, timeless(said) if role in OPERATOR_ROLES else hashes.content(said))
+        leads = leads and _is_message(item) and item.get("role") in OPERATOR_ROLES
+        if leads:
+            yield None
+        elif _is_message(item):
+            yield (item.get("role"), hashes.content(item.get("content")))
         elif kind == "function_call":
             yield (kind, item.get("call_id"), item.get("name"), hashes.arguments(item.get("arguments")))
         elif kind == "function_call_output":

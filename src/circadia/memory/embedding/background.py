@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from typing import Final
 
 from circadia.clock import Clock
@@ -47,8 +47,10 @@ class Background:
     """
 
     def __init__(
-        self, clock: Clock, store: Store, signals: Signals, embedder: Embedder, previous: Reading | None = None
-    ) -> None:
+        self, clock: Clock, store: Store, signals: Signals, embedder: Embedder, previous: Reading | None = None,
+        taken_in: Callable[[Collection[BankId]], Awaitable[None]] | None = None,
+    ) -> None:  # fmt: skip
+        """`taken_in` is told of banks of which something new was embedded."""
         self._clock = clock
         self._store = store
         self._signals = signals
@@ -68,6 +70,9 @@ class Background:
         """Banks with vectors in place of others, and more of those others to come."""
         self._anew = 0
         """Banks whose vectors were all made anew in this pass."""
+        self._taken_in = taken_in
+        self._new: set[BankId] = set()
+        """Banks of which `taken_in` is still to be told."""
         self._one = asyncio.Lock()
 
     async def run(self) -> None:
@@ -142,6 +147,9 @@ class Background:
         for layer in Layer:
             while await self._batch(layer) == AT_ONCE:
                 pass
+        new, self._new = self._new, set()
+        if self._taken_in is not None and new:
+            await self._taken_in(new)
         self._whole = False
         if self._anew:
             _logger.info("the vectors of %s are made anew in %d banks", ", ".join(self._strange), self._anew)
@@ -164,6 +172,7 @@ class Background:
             async with self._store.write() as tx:
                 await _rows(tx, layer).embed(vectors, name)
                 await self._tell(tx, layer, rows, vectors, name)
+            self._new |= {row.bank_id for row in rows}
         refused = [row for row in rows if row.number not in vectors]
         if refused:
             told = f"{name} refuses {len(refused)} of {len(rows)} texts, the first is {layer} {refused[0].id}"

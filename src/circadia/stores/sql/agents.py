@@ -1,13 +1,13 @@
 """Rows of agents."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, fields
 from datetime import datetime
 from functools import lru_cache
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import orjson
-from sqlalchemy import Connection, Row, bindparam, select, update
+from sqlalchemy import Connection, Row, Text, bindparam, cast, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId
@@ -19,10 +19,13 @@ from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
 
-E = TypeVar("E", SleepEvent, WakeEvent)
-
 _ADD = Statement(Upsert(agents), [column.name for column in agents.c])
-_ROWS = select(agents, sessions.c.name.label("session")).join(sessions)
+_TEXTS: Final = ("sleep_events", "wake_events", "policy", "coordination")
+"""Read as they stand, not as JSON: what was made of the same text before is at hand."""
+_ROWS = select(
+    *(cast(column, Text).label(column.name) if column.name in _TEXTS else column for column in agents.c),
+    sessions.c.name.label("session"),
+).join(sessions)
 _ONE = _ROWS.where(agents.c.id == bindparam("key"))
 _GET = Statement(_ONE)
 _LOCK = Statement(_ONE.with_for_update(of=agents))
@@ -161,36 +164,64 @@ def _agent(row: Row[Any]) -> Agent:
         since=row.since,
         cause=Cause(row.cause),
         actor=row.actor,
-        sleep_events=_known(_SLEEP_EVENTS, row.sleep_events),
-        wake_events=_known(_WAKE_EVENTS, row.wake_events),
-        policy=_policy(orjson.dumps(row.policy)),
-        coordination=_coordination(orjson.dumps({name: stored["value"] for name, stored in row.coordination.items()})),
-        settings=_settings_of(orjson.dumps(row.coordination)),
+        sleep_events=_sleep_events(row.sleep_events),
+        wake_events=_wake_events(row.wake_events),
+        policy=_policy(row.policy),
+        coordination=_coordination(row.coordination),
+        settings=_Settings(row.coordination),
         description=row.description,
         created_at=row.created_at,
         deleted_at=row.deleted_at,
     )
 
 
-def _known(known: Mapping[str, E], values: Iterable[str]) -> frozenset[E]:
-    """Return the values that this version knows; a newer one may have stored more."""
-    return frozenset([known[value] for value in values if value in known])
+class _Settings(Mapping[str, Setting]):
+    """Settings as they are stored: few of those who read an agent look at them."""
+
+    __slots__ = ("_stored",)
+
+    def __init__(self, stored: str) -> None:
+        self._stored = stored
+
+    def __getitem__(self, name: str) -> Setting:
+        return _settings_of(self._stored)[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(_settings_of(self._stored))
+
+    def __len__(self) -> int:
+        return len(_settings_of(self._stored))
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _coordination(stored: bytes) -> Coordination:
-    """Return the coordination of these values; agents that are set up alike share it."""
-    return coordination_of(orjson.loads(stored))
-
-
-@lru_cache(maxsize=_REMEMBERED)
-def _settings_of(stored: bytes) -> Mapping[str, Setting]:
-    """Return the settings; each row of an agent gives the same ones until they are changed."""
+def _settings_of(stored: str) -> Mapping[str, Setting]:
     return {name: _setting(setting) for name, setting in orjson.loads(stored).items()}
 
 
 @lru_cache(maxsize=_REMEMBERED)
-def _policy(stored: bytes) -> AgentPolicy:
+def _sleep_events(stored: str) -> frozenset[SleepEvent]:
+    """Return the events that this version knows; a newer one may have stored more."""
+    return frozenset([_SLEEP_EVENTS[value] for value in orjson.loads(stored) if value in _SLEEP_EVENTS])
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _wake_events(stored: str) -> frozenset[WakeEvent]:
+    """Return the events that this version knows; a newer one may have stored more."""
+    return frozenset([_WAKE_EVENTS[value] for value in orjson.loads(stored) if value in _WAKE_EVENTS])
+
+
+def _coordination(stored: str) -> Coordination:
+    """Return the coordination of these settings; agents that are set up alike share it, whenever they were."""
+    return _shared(orjson.dumps({name: setting["value"] for name, setting in orjson.loads(stored).items()}))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _shared(values: bytes) -> Coordination:
+    return coordination_of(orjson.loads(values))
+
+
+@lru_cache(maxsize=_REMEMBERED)
+def _policy(stored: str) -> AgentPolicy:
     """Return the policy; keys that a newer version stored are left out."""
     values = {name: value for name, value in orjson.loads(stored).items() if name in _POLICY_FIELDS}
     for name in _POLICY_TUPLES:

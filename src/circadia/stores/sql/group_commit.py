@@ -280,7 +280,8 @@ class Block:
 
     def act(self) -> None:
         """Do what was kept; an act that raises is logged and hinders no other."""
-        for act in self._acts:
+        acts, self._acts = self._acts, []
+        for act in acts:
             try:
                 act()
             except Exception:
@@ -311,6 +312,7 @@ class Block:
             return
         self.settled = asyncio.get_running_loop().create_future()
         self.group.blocks.append(self)
+        del self.group  # a ring of each would be left to the collector, with all that the block's acts hold
         self._writer.pass_on()
         failure = await self.settled
         if failure is not None:

@@ -8,17 +8,14 @@ from sqlalchemy import Connection, Label, bindparam, func, select
 from circadia.ids import BankId
 from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, notes
-from circadia.stores.sql.searchable import embedded, index_entry, kept, vectors
+from circadia.stores.sql.searchable import embedded, greatest, index_entry, kept, vectors
 from circadia.stores.sql.statement import Statement
 
 _TABLES: Final = {Layer.EPISODES: episodes, Layer.NOTES: notes}
 _KEPT: Final = {layer: kept(table) for layer, table in _TABLES.items()}
 _EMBEDDED: Final = {layer: embedded(table) for layer, table in _TABLES.items()}
 HEADS: Final[tuple[Label[Any], ...]] = (
-    *(
-        select(func.max(table.c.number)).where(table.c.bank_id == banks.c.id).scalar_subquery().label(layer)
-        for layer, table in _TABLES.items()
-    ),
+    *(greatest(table, banks.c.id).label(layer) for layer, table in _TABLES.items()),
     select(func.count()).select_from(blocks).where(blocks.c.bank_id == banks.c.id).scalar_subquery().label("writes"),
 )
 """Columns of a bank's row: the greatest number of each layer, by its name, and how many versions its blocks have."""

@@ -330,6 +330,8 @@ Index(
     wakes.c.agent_id,
     **only("decision = 'deferred'"),
 )
+Index("wakes_expiring", wakes.c.expires_at, **only("decision = 'deferred'"))
+Index("wakes_waiting", wakes.c.rule, **only("decision = 'deferred'"))
 
 pulses = Table(
     "pulses",

@@ -5,11 +5,23 @@ from datetime import datetime
 from math import prod
 from typing import Any, Final
 
-from sqlalchemy import ColumnElement, Connection, Integer, Table, bindparam, func, literal_column, or_, select, update
+from sqlalchemy import (
+    ColumnElement,
+    Connection,
+    Integer,
+    ScalarSelect,
+    Table,
+    bindparam,
+    func,
+    literal_column,
+    or_,
+    select,
+    update,
+)
 
 from circadia.ids import BankId
 from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.index_entry import TEXT, IndexEntry, Layer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.short import Short
@@ -41,6 +53,16 @@ _NO_ID: Final = ""
 """The same for ids."""
 _ASKED_AT_ONCE: Final = 1_000
 """Ids in one statement: both databases have a limit."""
+
+
+def greatest(table: Table, bank: ColumnElement[str]) -> ScalarSelect[Any]:
+    """Return the greatest number of a bank's rows.
+
+    Asked for a range of banks, only the index of banks and numbers tells it in order. Asked for one, PostgreSQL without
+    fresh statistics thinks that most rows are of it, and goes through the whole table from its end on.
+    """
+    found = select(table.c.number).where(table.c.bank_id >= bank, table.c.bank_id <= bank)
+    return found.order_by(table.c.bank_id.desc(), table.c.number.desc()).limit(literal_column("1")).scalar_subquery()
 
 
 def strangers(table: Table) -> Statement:
@@ -87,7 +109,8 @@ def embedding(table: Table) -> Statement:
 
 def kept(table: Table) -> Statement:
     """Return what finds the rows of a `bank` numbered `after` this, in order, `most` at most; retired ones left out."""
-    found = select(*(table.c[name] for name in _KEPT if name in table.c))
+    beginning = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT))).label("text")
+    found = select(*(table.c[name] for name in _KEPT if name in table.c), beginning)
     found = found.where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
     if "retired_at" in table.c:
         found = found.where(table.c.retired_at.is_(None))
@@ -109,6 +132,7 @@ def index_entry(row: Any) -> IndexEntry:
         terms=row.terms,
         vector=row.vector,
         embedder=row.embedder,
+        text=row.text,
     )
 
 
@@ -121,7 +145,7 @@ def shown(table: Table) -> Statement:
     """Return what finds excerpts of a `bank` by their numbers; `excerpts` runs it."""
     beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
     found = select(*(table.c[name] for name in _SHOWN if name in table.c), beginning)
-    return Statement(found.where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
+    return Statement(found.where(_is_of_bank(table), _is_one_of(table.c.number)))
 
 
 async def excerpts(
@@ -145,7 +169,7 @@ async def excerpts(
 
 def numbered(table: Table) -> Statement:
     """Return what finds rows of a `bank` by their numbers; `by_numbers` runs it."""
-    return Statement(select(table).where(table.c.bank_id == bindparam("bank"), _is_one_of(table.c.number)))
+    return Statement(select(table).where(_is_of_bank(table), _is_one_of(table.c.number)))
 
 
 def identified(table: Table, columns: Sequence[str] = ()) -> Statement:
@@ -167,6 +191,11 @@ def embedded(table: Table) -> Statement:
     """Return what finds number, vector and embedder of rows that have one by their numbers; `by_numbers` runs it."""
     found = select(table.c.number, table.c.vector, table.c.embedder)
     return Statement(found.where(_is_one_of(table.c.number), table.c.vector.is_not(None)))
+
+
+def _is_of_bank(table: Table) -> ColumnElement[bool]:
+    """Rows that are found by their numbers: so said, PostgreSQL goes by no index of banks, of which it has several."""
+    return table.c.bank_id.op("||")(literal_column("''")) == bindparam("bank")
 
 
 def _is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:

@@ -4,13 +4,14 @@ from collections.abc import Sequence
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, bindparam, delete, func, select, update
+from sqlalchemy import Connection, bindparam, delete, func, literal_column, select, update
 
 from circadia.ids import BankId
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads, Ready, ReadyView, ViewHit, ViewKind
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import episodes, notes, views
+from circadia.stores.sql.searchable import greatest
 from circadia.stores.sql.short import Short
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -19,10 +20,7 @@ _COLUMNS: Final = [column.name for column in views.c]
 _KEYS: Final = ("bank_id", "kind", "key")
 _MADE: Final = ("stamp", "depth", "hits", "made_at")
 _LAST: Final = [
-    select(func.coalesce(func.max(table.c.number), 0))
-    .where(table.c.bank_id == bindparam("bank"))
-    .scalar_subquery()
-    .label(f"last_of_{table.name}")
+    func.coalesce(greatest(table, bindparam("bank")), literal_column("0")).label(f"last_of_{table.name}")
     for table in (episodes, notes)
 ]
 _OF_BANK: Final = views.c.bank_id == bindparam("bank")

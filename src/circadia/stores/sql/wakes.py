@@ -56,11 +56,15 @@ _DEFERRED = Statement(
 )
 _DUE = text(
     """
+    WITH due AS (
+      SELECT agent_id FROM wakes WHERE decision = 'deferred' AND not_before <= :now
+      UNION SELECT agent_id FROM wakes WHERE decision = 'deferred' AND expires_at <= :now
+      UNION SELECT agent_id FROM wakes WHERE decision = 'deferred' AND rule = :rule
+      UNION SELECT agent_id FROM wakes WHERE decision = 'deferred' AND agent_id IN :agents
+      UNION SELECT agent_id FROM wakes WHERE decision = 'deferred' AND :every = 1)
     SELECT agent_id, max(priority + CASE WHEN at < :now THEN (:now - at) / :ageing ELSE 0 END) AS pressing,
       min(at) AS since
-    FROM wakes WHERE decision = 'deferred' GROUP BY agent_id
-    HAVING max(CASE WHEN not_before <= :now OR expires_at <= :now OR rule = :rule OR agent_id IN :agents OR :every = 1
-      THEN 1 ELSE 0 END) = 1
+    FROM wakes WHERE decision = 'deferred' AND agent_id IN (SELECT agent_id FROM due) GROUP BY agent_id
     ORDER BY pressing DESC, since LIMIT :most
     """
 ).bindparams(

@@ -1,0 +1,51 @@
+"""What the log of a server never holds, whoever writes to it."""
+
+import logging
+
+import pytest
+
+from circadia.ids import new_token
+from circadia.server.app import secrets_of
+from circadia.settings import settings_from
+from circadia.telemetry.logs import Redacting
+
+
+def logged(text: str, *secrets: str) -> str:
+    record = logging.LogRecord("circadia", logging.WARNING, __file__, 1, "%s", (text,), None)
+    return Redacting(secrets).format(record)
+
+
+@pytest.mark.spec("GATE-62", "WAKE-52")
+@pytest.mark.parametrize("kind", ["agent", "admin", "pulse"])
+def test_a_token_of_any_kind_is_not_logged(kind: str) -> None:
+    token = new_token(kind)
+    assert token not in logged(f"it was started with {token}, and failed")
+
+
+@pytest.mark.spec("GATE-62")
+def test_what_any_section_names_as_a_secret_is_not_logged() -> None:
+    named = {
+        "upstreams": {"openai": {"base_url": "http://127.0.0.1:1", "key_env": "UPSTREAM"}},
+        "server": {"metrics_token_env": "METRICS"},
+        "mcp_servers": {
+            "search": {"url": "http://127.0.0.1:1/mcp", "headers_env": {"authorization": "HEADER"}},
+            "files": {"command": ["files"], "env_from": ["STDIO"], "env": {"PLAIN": "plain"}},
+        },
+        "launchers": {
+            "loop": {"kind": "subprocess", "command": ["loop"], "env_from": ["PROGRAM", "NOT_SET"]},
+            "boxed": {"kind": "container", "image": "agent:1", "env_from": ["BOX"]},
+            "elsewhere": {"kind": "webhook", "url": "https://example.com/", "secret_env": "SIGNING"},
+        },
+        "memory": {
+            "embedder": {
+                "kind": "endpoint", "base_url": "http://127.0.0.1:1", "model": "m", "key_env": "EMBEDDER",
+            },
+        },
+        "agents": {"ann": {"token_env": "ANN"}},
+    }  # fmt: skip
+    secret = {"UPSTREAM", "METRICS", "HEADER", "STDIO", "PROGRAM", "BOX", "SIGNING", "EMBEDDER", "ANN"}
+    environment = {name: f"value-of-{name.lower()}" for name in (*secret, "PATH")}
+    found = secrets_of(settings_from(named), environment)
+    assert set(found) == {environment[name] for name in secret}
+    said = logged(" ".join(environment.values()), *found)
+    assert [each for each in environment.values() if each in said] == [environment["PATH"]]
