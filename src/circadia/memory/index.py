@@ -331,19 +331,14 @@ class Index:
         found = self._postings.of(terms)
         if not found:
             return np.zeros(count + 1, np.float32)  # one more, which stands for no row
-        # All of them together: an array at a time would be a dozen steps for each word. In place, since arrays of this
-        # size are given back to the system and taken anew.
+        # All of them together: an array at a time would be a dozen steps for each word.
         rows = np.concatenate([np.frombuffer(posting[0], np.uint32) for posting in found]).astype(np.intp)
         times = np.concatenate([np.frombuffer(posting[1], np.uint16) for posting in found])
         many = np.array([len(posting[0]) for posting in found])
         rarity = np.log(1 + (count - many + 0.5) / (many + 0.5)) * (SATURATION + 1)
         average = max(self._words / count, 1.0)
         norm: Array = (SATURATION * (1 - LENGTH + LENGTH / average * self._of("length"))).take(rows)
-        norm += times
-        weights = np.repeat(rarity, many)
-        weights *= times
-        weights /= norm
-        scores = np.bincount(rows, weights, count + 1).astype(np.float32)
+        scores = np.bincount(rows, np.repeat(rarity, many) * times / (times + norm), count + 1).astype(np.float32)
         if allowed is not None:
             scores[:-1] *= allowed
         best = scores.max(initial=0)
