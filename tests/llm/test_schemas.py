@@ -2,7 +2,7 @@
 
 from pydantic import BaseModel, Field
 
-from circadia.llm.schemas import bare, written
+from circadia.llm.schemas import bare, of_answer, written
 
 
 class Fact(BaseModel):
@@ -39,6 +39,39 @@ def test_titles_and_what_classes_say_of_themselves_are_left_out_and_nothing_else
             }
         },
     }
+
+
+class Place(BaseModel):
+    """Named twice."""
+
+    name: str
+
+
+class Part(BaseModel):
+    """Names itself."""
+
+    parts: list["Part"]
+
+
+class Trip(BaseModel):
+    """Names classes once, twice, and one that names itself."""
+
+    start: Place
+    end: Place
+    fact: Fact = Field(description="What is known of it.")
+    part: Part
+
+
+def test_a_class_stands_where_it_is_named_if_that_is_once() -> None:
+    found = of_answer(Facts)
+    assert "$defs" not in found
+    assert found["properties"]["found"]["items"] == bare(Facts.model_json_schema())["$defs"]["Fact"]
+    trip = of_answer(Trip)
+    assert set(trip["$defs"]) == {"Place", "Part"}
+    assert trip["properties"]["start"] == trip["properties"]["end"] == {"$ref": "#/$defs/Place"}
+    assert trip["properties"]["fact"]["description"] == "What is known of it."
+    assert trip["properties"]["fact"]["properties"]["title"]["maxLength"] == 40
+    assert trip["$defs"]["Part"]["properties"]["parts"]["items"] == {"$ref": "#/$defs/Part"}
 
 
 def test_it_is_written_without_a_space_and_always_the_same() -> None:

@@ -57,3 +57,17 @@ def test_rows_that_came_since_are_found_as_if_all_were_looked_at_anew() -> None:
     for there in (notes[:0], notes[:20], notes[:20], notes[:45], [*notes[:10], *notes[12:50]], notes):
         grown = Related(there, grown)
         assert [row.id for row in grown.to(asked, 10)] == [row.id for row in Related(there).to(asked, 10)]
+
+
+@pytest.mark.parametrize("most_cells", [1, 70, 500_000])
+def test_many_are_looked_for_at_once_as_each_alone(most_cells: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(related, "CELLS", most_cells)
+    rows = [note(number, text) for number, text in enumerate(some(5, 40), 1)]
+    strangers = [note(100, "nobody else says zeppelin"), note(101, "the of and"), note(102, "")]
+    asked = [*rows[:15], *strangers, *(said(number, text) for number, text in enumerate(some(6, 12), 1))]
+    near = Related(rows)
+    for least in (0.0, 0.3):
+        assert near.each(asked, 3, least=least) == [near.to([one], 3, least=least) for one in asked]
+    assert any(near.each(asked, 3))
+    assert list(Related[Note]([]).each(asked, 3)) == [()] * len(asked)
+    assert list(near.each([], 3)) == []

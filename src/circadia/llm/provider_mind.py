@@ -28,7 +28,7 @@ from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.minds import MindAt
 from circadia.llm.prices import PriceList
 from circadia.llm.provider_failures import unusable
-from circadia.llm.schemas import bare
+from circadia.llm.schemas import of_answer
 from circadia.llm.usage import Usage
 
 T = TypeVar("T", bound=BaseModel)
@@ -139,7 +139,7 @@ class ProviderMind:
 
 def _wanted(output: type[BaseModel]) -> ModelRequestParameters:
     """Return the schema in each of the ways in which a model may take it; its profile picks one."""
-    schema = bare(output.model_json_schema())
+    schema = of_answer(output)
     return ModelRequestParameters(
         output_mode="auto",
         output_object=OutputObjectDefinition(json_schema=schema, name=output.__name__, strict=True),

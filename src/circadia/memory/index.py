@@ -332,12 +332,12 @@ class Index:
         if not found:
             return np.zeros(count + 1, np.float32)  # one more, which stands for no row
         # All of them together: an array at a time would be a dozen steps for each word.
-        rows = np.concatenate([np.frombuffer(posting[0], np.uint32) for posting in found])
+        rows = np.concatenate([np.frombuffer(posting[0], np.uint32) for posting in found]).astype(np.intp)
         times = np.concatenate([np.frombuffer(posting[1], np.uint16) for posting in found])
         many = np.array([len(posting[0]) for posting in found])
         rarity = np.log(1 + (count - many + 0.5) / (many + 0.5)) * (SATURATION + 1)
         average = max(self._words / count, 1.0)
-        norm = SATURATION * (1 - LENGTH + LENGTH / average * self._of("length")[rows])
+        norm: Array = (SATURATION * (1 - LENGTH + LENGTH / average * self._of("length"))).take(rows)
         scores = np.bincount(rows, np.repeat(rarity, many) * times / (times + norm), count + 1).astype(np.float32)
         if allowed is not None:
             scores[:-1] *= allowed

@@ -58,17 +58,32 @@ class Related(Generic[Row]):
         """
         asked = list(asked)
         best = np.zeros(len(self._rows))
+        for _, scores in self._parts(asked):
+            best = np.maximum(best, scores.max(axis=0))
+        return self._nearest(best, {each.id for each in asked}, most, least)
+
+    def each(self, asked: Sequence[Episode | Note], most: int, *, least: float = 0.0) -> Sequence[Sequence[Row]]:
+        """Return for each of these what `to` returns for it alone, in a fraction of the time."""
+        found: list[Sequence[Row]] = [()] * len(asked)
+        for first, scores in self._parts(asked):
+            for at, row in enumerate(scores, first):
+                found[at] = self._nearest(row, {asked[at].id}, most, least)
+        return found
+
+    def _parts(self, asked: Sequence[Episode | Note]) -> Iterator[tuple[int, Array]]:
+        """Yield for parts of these where the part begins, and the cosine of each of it with each row."""
         at_once = max(1, CELLS // max(1, len(self._rows)))
         for at in range(0, len(asked) if self._rows else 0, at_once):
-            best = np.maximum(best, self._scores([_subject(each) for each in asked[at : at + at_once]]))
-        same = {each.id for each in asked}
-        near_enough = np.flatnonzero((best > 0) & (best >= least))
-        found: list[int] = near_enough[np.argsort(-best[near_enough], kind="stable")].tolist()
+            yield at, self._scores([_subject(each) for each in asked[at : at + at_once]])
+
+    def _nearest(self, scores: Array, same: set[str], most: int, least: float) -> Sequence[Row]:
+        near_enough = np.flatnonzero((scores > 0) & (scores >= least))
+        found: list[int] = near_enough[np.argsort(-scores[near_enough], kind="stable")].tolist()
         near = (at for at in found if self._rows[at].id not in same)
         return [self._rows[at] for at, _ in zip(near, range(most), strict=False)]
 
     def _scores(self, asked: Sequence[Array]) -> Array:
-        """Return the cosine of each row with the one that is nearest to it of those that have these terms."""
+        """Return the cosine of each that has these terms with each row."""
         terms, rows = np.concatenate(asked), len(self._rows)
         whose = np.repeat(np.arange(len(asked)), [len(each) for each in asked])
         at = np.searchsorted(self._terms, terms)
@@ -86,7 +101,7 @@ class Related(Generic[Row]):
         cells = having + np.repeat(whose * rows, count)
         shared = np.bincount(cells, weights=np.repeat(self._weight[at], count), minlength=len(asked) * rows)
         by_length = np.outer(np.where(lengths > 0, lengths, 1), np.where(self._lengths > 0, self._lengths, 1))
-        return (shared.reshape(len(asked), rows) / by_length).max(axis=0)
+        return shared.reshape(len(asked), rows) / by_length
 
     def _squared_rarity(self, having: Array) -> Array:
         """Return how much words tell that so many rows have, squared."""

@@ -31,7 +31,8 @@ def notes(view: View) -> Sequence[Note]:
         for each in view.proposed
         if each.kind is ChangeKind.ADD_NOTE and each.target not in known
     }
-    return [each for each in (*view.notes, *made.values()) if each.id not in gone]
+    there = [*view.notes, *made.values()]
+    return [each for each in there if each.id not in gone] if gone else there
 
 
 def news(view: View) -> Sequence[Note]:

@@ -29,8 +29,8 @@ Id = Annotated[str, Field(max_length=40)]
 class Compressed(BaseModel):
     """A summary."""
 
-    text: str = Field(max_length=2_500, description="The summary; empty if none is worth it.")
-    ids: list[Id] = Field(max_length=MOST_NOTES, description="The notes that it covers.")
+    text: str = Field(max_length=2_500)
+    ids: list[Id] = Field(max_length=MOST_NOTES)
 
 
 class Compress:

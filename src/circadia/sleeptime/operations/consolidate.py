@@ -51,10 +51,10 @@ Id = Annotated[str, Field(max_length=40)]
 class Written(BaseModel):
     """A note that the model writes."""
 
-    text: str = Field(max_length=1_000, description="The note.")
-    ids: list[Id] = Field(max_length=40, description="Its sources, two or more.")
-    replaces: list[Id] = Field(default=[], max_length=6, description="Earlier notes that it takes the place of.")
-    ended: list[Id] = Field(default=[], max_length=20, description="Sources that do not hold any more.")
+    text: str = Field(max_length=1_000)
+    ids: list[Id] = Field(max_length=40)
+    replaces: list[Id] = Field(default=[], max_length=6)
+    ended: list[Id] = Field(default=[], max_length=20)
 
 
 class Consolidated(BaseModel):

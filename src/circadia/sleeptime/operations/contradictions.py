@@ -45,10 +45,10 @@ Pair = tuple[Note, Note]
 class Contradiction(BaseModel):
     """Two statements that cannot both hold."""
 
-    now: str = Field(max_length=600, description="What holds, with full names.")
-    before: str = Field(max_length=400, description="What held before.")
-    holds: list[Id] = Field(max_length=20, description="What says what holds.")
-    ended: list[Id] = Field(max_length=20, description="What says what does not hold any more.")
+    now: str = Field(max_length=600)
+    before: str = Field(max_length=400)
+    holds: list[Id] = Field(max_length=20)
+    ended: list[Id] = Field(max_length=20)
     verdict: Literal["replaced", "unclear"]
 
 
@@ -169,11 +169,11 @@ def _pairs(view: View, new: Sequence[Note], over: Mapping[NoteId, Sequence[str]]
     """Return each new note with those that may contradict it: what it ends, then what is about the same."""
     known = {each.id: each for each in view.notes}
     others = [each for each in standing.notes(view) if each.kind is NoteKind.CONSOLIDATION]
-    near = Related(others)
+    near = Related(others).each(new, PARTNERS, least=ALIKE)
     seen: set[frozenset[str]] = set()
-    for note in new:
+    for note, same in zip(new, near, strict=True):
         ends = [known[NoteId(key)] for key in over.get(note.id, ()) if NoteId(key) in known]
-        for other in (*ends, *near.to([note], PARTNERS, least=ALIKE)):
+        for other in (*ends, *same):
             pair = frozenset((note.id, other.id))
             if pair not in seen:
                 seen.add(pair)

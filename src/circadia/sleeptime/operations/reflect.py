@@ -43,7 +43,7 @@ class Belief(BaseModel):
     """What follows."""
 
     text: str = Field(max_length=600)
-    ids: list[Id] = Field(max_length=20, description="Lines (e…) that show it, two or more.")
+    ids: list[Id] = Field(max_length=20)
 
 
 class Checked(BaseModel):

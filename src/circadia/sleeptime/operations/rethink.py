@@ -45,16 +45,16 @@ class BlockEdit(BaseModel):
     """One edit of a block."""
 
     label: str = Field(max_length=100)
-    old_text: str | None = Field(default=None, max_length=2_000, description="What it replaces; null adds a line.")
+    old_text: str | None = Field(default=None, max_length=2_000)
     new_text: str = Field(max_length=1_000)
-    ids: list[Id] = Field(max_length=10, description="Notes that it rests on.")
+    ids: list[Id] = Field(max_length=10)
 
 
 class Rethought(BaseModel):
     """Edits, in order."""
 
     edits: list[BlockEdit] = Field(max_length=MAX_RETHINKS)
-    finished: bool = Field(description="Whether nothing is left to do.")
+    finished: bool
 
 
 class Rethink:
