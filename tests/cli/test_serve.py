@@ -80,6 +80,7 @@ async def test_an_address_that_the_command_gives_is_no_change_of_the_file(home: 
     file.write_text("server: {port: 4999, host: localhost}\n", "utf-8")
     async with started("serve", "--port", "0", "--host", "127.0.0.1", "--data", str(home / "data")) as server:
         await server.until("listens")
+        await server.until("passes ask no model: no provider", errors=True)
         file.write_text("server: {port: 4999, host: localhost}\nlimits: {max_holds: 5}\n", "utf-8")
         told = await server.until("after a restart", errors=True)
     assert "a change of limits holds after a restart" in told

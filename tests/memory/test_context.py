@@ -2,7 +2,6 @@
 
 from dataclasses import replace
 from typing import Any
-from unittest.mock import Mock
 
 import pytest
 from hypothesis import given
@@ -189,7 +188,11 @@ async def test_texts_that_the_index_has_are_not_read_again_and_are_gone_with_wha
     found = await context(other, "bees", fitting=3_000)
     assert len(found.hits) == 4
     assert not read
-    monkeypatch.setattr(Index, "excerpts", Mock(return_value=[None] * 4))  # as while a thread adds to it
+
+    def nothing(*_: object) -> list[None]:
+        return [None] * 4
+
+    monkeypatch.setattr(Index, "excerpts", nothing)  # as while a thread adds to it
     assert await context(world, "bees", fitting=3_000) == found
     assert read
     monkeypatch.undo()

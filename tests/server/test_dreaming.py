@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from circadia.errors import ConfigError
-from circadia.server.dreaming import sleep_minds
+from circadia.server.dreaming import sleep_minds, told_without_model
 from circadia.settings.load import settings_from
 from circadia.testing import ManualClock
 
@@ -42,14 +42,10 @@ async def test_without_a_word_it_is_a_cheap_model_of_the_first_provider_that_is_
 
 
 @pytest.mark.spec("SLEEP-41")
-async def test_the_log_says_when_passes_have_no_model_and_why(
-    stack: AsyncExitStack, caplog: pytest.LogCaptureFixture
-) -> None:
-    with caplog.at_level(logging.INFO):
-        mind_of(stack, upstreams={"own": OWN})
-        assert "passes ask no model: no provider with a key" in caplog.text
-        mind_of(stack, upstreams={"openai": OPENAI}, sleeptime={"model": "none"})
-    assert "passes ask no model: so it is set" in caplog.text
+def test_what_is_told_of_passes_without_a_model_says_why() -> None:
+    assert "no provider with a key" in told_without_model(settings_from({"upstreams": {"own": OWN}}))
+    none = {"upstreams": {"openai": OPENAI}, "sleeptime": {"model": "none"}}
+    assert told_without_model(settings_from(none)) == "passes ask no model: so it is set"
 
 
 @pytest.mark.spec("SLEEP-41")

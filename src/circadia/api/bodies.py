@@ -2,7 +2,7 @@
 
 import difflib
 from dataclasses import dataclass
-from typing import Annotated, Any, Final, cast
+from typing import Annotated, Any, ClassVar, Final, cast
 
 from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, StringConstraints, model_validator
 from pydantic_core import PydanticCustomError
@@ -28,13 +28,15 @@ class Body(BaseModel):
     """A request's body. An unknown key is an error that names the nearest known one, and so is a NUL in a text."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
+    bears_nul: ClassVar[bool] = False
+    """Whether a NUL is taken out of its texts later, where a program would lose more than that by a refusal."""
 
     @model_validator(mode="before")
     @classmethod
     def _keys_are_known(cls, given: Any) -> Any:
         if not isinstance(given, dict):
             return given
-        if holds_nul(cast("dict[str, object]", given)):
+        if not cls.bears_nul and holds_nul(cast("dict[str, object]", given)):
             raise PydanticCustomError("nul", "{told}", {"told": NUL})
         keys = [str(key) for key in cast("dict[object, object]", given)]
         names = spellings(cls)

@@ -46,6 +46,7 @@ class StartBody(Body):
 class EndBody(Body):
     """How a run elsewhere ended."""
 
+    bears_nul = True
     status: Literal["succeeded", "failed"] = Field(description="How it ended.")
     detail: str = Field("", max_length=4000, description="What people read about it; no secret.")
     epoch: StrictInt | None = Field(

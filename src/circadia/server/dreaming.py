@@ -82,6 +82,8 @@ def sleep_worker(
     Raises:
         ConfigError: an operation of the user's own cannot be loaded.
     """
+    if minds[0] is None:
+        _logger.info("%s", told_without_model(settings))
     operations = partial(chosen, own=loaded(settings.sleeptime.own_operations))
     readying = None
     if ahead is not None:
@@ -102,6 +104,12 @@ def sleep_savings(settings: Settings, clock: Clock, store: Store, memory: Memory
     return Savings(clock, store, memory.uses, lists)
 
 
+def told_without_model(settings: Settings) -> str:
+    """Return what the log says of passes that have no model, and why."""
+    unknown = "no provider with a key among `upstreams` is known; name a model in `sleeptime`"
+    return f"passes ask no model: {'so it is set' if settings.sleeptime.model else unknown}"
+
+
 def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack) -> Minds:
     """Return the tier's model, if there is one, and those of operations that have their own (SLEEP-41).
 
@@ -110,9 +118,6 @@ def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncEx
     """
     at = _mind_at(settings, secret)
     if at is None:
-        unknown = "no provider with a key among `upstreams` is known; name a model in `sleeptime`"
-        why = "so it is set" if settings.sleeptime.model else unknown
-        _logger.info("passes ask no model: %s", why)
         return None, {}
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)

@@ -170,10 +170,8 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
     )  # fmt: skip
     sessions, waits = Sessions(clock, basis.ids, signals, registry, threads), Waits(clock, store, signals, presence)
-    identity = Identity(
-        store, signals, admin_token_hash=hash_token(admin_token),
-        metrics_token_hash=_hashed(basis, settings.server.metrics_token_env),
-    )  # fmt: skip
+    metrics_token = _hashed(basis, settings.server.metrics_token_env)
+    identity = Identity(store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token)
     metrics, ticker = Metrics(), Ticker(clock)
     journal, parking = Journal(clock, store, signals, metrics.saw), Parking(basis.data / "held", settings.limits)
     parking.clear()
@@ -202,11 +200,8 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     following = Following(store, identity, presence) if settings.server.database_url else None
-    beside = (
-        Sweeps(clock, store, waits, sessions, settings, following),
-        Alerts(clock, store, _poster(basis)),
-        *embedding,
-    )
+    sweeps = Sweeps(clock, store, waits, sessions, settings, following)
+    beside = (sweeps, Alerts(clock, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())
