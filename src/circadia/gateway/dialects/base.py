@@ -31,7 +31,8 @@ class ModelRequest:
     foreign_ids: tuple[str, ...] = ()
     """Provider-side ids that the body refers to and that must belong to the caller."""
     chain: tuple[str, ...] = ()
-    """Rolling hashes of the messages: item k hashes messages 0 … k; the last one stands for the whole request."""
+    """Rolling hashes of the messages: item k hashes messages 0 … k, and is empty where only the prompt that leads them
+    has come; the last one stands for the whole request."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
