@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from circadia.memory.harness import spoken
+from circadia.memory.harness import is_chore, spoken
 
 pytestmark = pytest.mark.spec("MEM-14")
 
@@ -52,8 +52,41 @@ def test_what_a_person_wrote_is_left_as_it_is(text: str) -> None:
     assert spoken(text) == text
 
 
-@pytest.mark.parametrize("piece", ["<system-reminder>", "<task>", "<INSTRUCTIONS> ", "</task>", "[Request ", "<"])
+@pytest.mark.parametrize(
+    ("lead", "said"),
+    [
+        ("You write titles. Output one line.\n\nWrite a short title by which the user finds this conversation.", "Hi"),
+        ("Generate a descriptive title for the conversation, from the user's message.", "Where is Ann?"),
+        ("", "Generate a title for this conversation:\n"),
+        ("You are helpful.", "Please provide a title of five words for the conversation, in its language.\n\nHi"),
+        ("", "### Task:\nCreate 1-3 broad tags for the chat history.\n<chat>Hi</chat>"),
+        ("", "### Task:\nSuggest three follow-up questions that the user could ask next in this chat."),
+    ],
+)
+def test_what_a_client_asks_about_a_conversation_is_a_chore(lead: str, said: str) -> None:
+    assert is_chore(lead, [said])
+
+
+@pytest.mark.parametrize(
+    ("lead", "said"),
+    [
+        ("You are helpful. " * 30 + "At the end, write a title for the conversation.", "Hi"),
+        ("You are a reviewer.", "Write a title for my post about cats."),
+        ("", "What is the title of the thread in which Ann wrote?"),
+        ("", "Suggest a name for our chat group."),
+        ("", "I wonder: generate a title for this conversation, or not?"),
+        ("Provide tags. Then follow the conversation.", "Write a poem with a title."),
+    ],
+)
+def test_what_a_person_asks_is_none(lead: str, said: str) -> None:
+    assert not is_chore(lead, [said])
+
+
+@pytest.mark.parametrize(
+    "piece", ["<system-reminder>", "<task>", "<INSTRUCTIONS> ", "</task>", "[Request ", "<", "generate a title "]
+)
 def test_a_flood_takes_no_time(piece: str) -> None:
     began = time.process_time()
     spoken(piece * 20_000)
+    is_chore(piece * 20_000, [piece * 20_000])
     assert time.process_time() - began < 1

@@ -126,7 +126,9 @@ class Remembering:
             if prompt is None:
                 return Prepared(body=body)
             if keeps:
-                told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now())
+                told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now(), chore=prompt.chore)
+            if prompt.chore:
+                return Prepared(body=body, noted=Noted(told=told))
             asked = self._answering.asked(call, turn.user, body, held=held)
             if asked is not None and asked.serves and not await self._exchanges.settle(policy, turn.user):
                 asked = replace(asked, serves=False)  # something was said that the bank does not know
@@ -182,7 +184,7 @@ class Remembering:
         exchanged = chain(_asked(call, turn, told), answer)
         if lookup is not None:
             exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
-        self._keep(call, turn.conversation.id, turn.user, exchanged)
+        self._keep(call, turn.conversation.id, turn.user, exchanged, chore=told.chore)
 
     def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
         """Have an answer written that was made in the background; what was asked for it is there."""
@@ -200,14 +202,17 @@ class Remembering:
         if lookup.outcome is Outcome.HIT:
             self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
-    def _keep(self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance]) -> None:
+    def _keep(
+        self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance], *, chore: bool = False
+    ) -> None:
         try:
             utterances = list(said)
         except Exception:  # as above
             _logger.exception("a call of %r is not kept", call.agent.reference)
             return
         if utterances:
-            self._exchanges.put(Exchange(policy=call.agent.policy, user=user, session=session, said=utterances))
+            policy = call.agent.policy
+            self._exchanges.put(Exchange(policy=policy, user=user, session=session, said=utterances, chore=chore))
 
     def _answered(
         self, call: ModelCall, said: Said | None, key: str, *, unique: bool, whole: bool

@@ -54,6 +54,8 @@ class Told:
     """Whether the model has spoken in it before."""
     at: datetime
     """When it came."""
+    chore: bool = False
+    """Whether a program asks it about the conversation."""
 
 
 @per_call

@@ -65,6 +65,8 @@ class Exchange:
     """The conversation."""
     said: Sequence[Utterance]
     """In order."""
+    chore: bool = False
+    """Whether a program asked it about the conversation: none of it is kept."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -116,7 +118,9 @@ class Capturing:
                 takes = wanted.setdefault(bank.id, (bank, []))[1]
                 under = _UnderWay(session=exchange.session)
                 for said in exchange.said:
-                    if not said.tool or bank.policy.capture_tools:
+                    if exchange.chore:
+                        await tx.banks.skip(bank.id, "chore")
+                    elif not said.tool or bank.policy.capture_tools:
                         await self._take(tx, bank, said, under, takes)
             await asyncio.sleep(0)  # all of it is work of the event loop, and calls want it too
         for bank, takes in wanted.values():

@@ -6,6 +6,7 @@ specification.
 """
 
 import re
+from collections.abc import Sequence
 from typing import Final
 
 _ADDED: Final = (
@@ -33,6 +34,14 @@ _OPEN: Final = re.compile(
     rf"|<({'|'.join(_ADDED)}|(?:file|folder)_content(?= path=))(?: [^<>]{{0,500}})?>"
 )
 """Where such an element begins; some names are everybody's, and the program's only with what stands beside them."""
+_ASKS: Final = (
+    r"\b(?:generat|creat|writ|provid|suggest)(?:e|ing)?\b[^.\n]{0,60}\b(?:title|tags|follow-up questions)\b"
+    r"[^.\n]{0,90}\b(?:an?|the|this|following) (?:chat )?(?:conversation|chat|thread|discussion|dialogue|exchange)\b"
+)
+_LED: Final = re.compile(_ASKS, re.I)
+_ASKED: Final = re.compile(rf"\s{{0,9}}(?:#{{1,3}} ?task:\s{{1,9}})?(?:please )?{_ASKS}", re.I)
+_LEAD: Final = 300
+"""Characters of a leading prompt that say what it is for."""
 _STOPPED: Final = re.compile(r"\[Request interrupted by user[^\[\]]{0,20}\]")
 
 
@@ -69,3 +78,12 @@ def _unwrapped(said: str) -> str:
             if at == 0 or (at > 0 and name in _LAST and whole[at - 1] == "\n"):
                 return whole[at + len(begin) : -len(end)]
     return said
+
+
+def is_chore(lead: str, said: Sequence[str]) -> bool:
+    """Return whether a call asks for something about its conversation, such as a title, which no person has asked for.
+
+    `lead` is the prompt that leads it, `said` what is new in its user turns. Clients with a list of conversations make
+    such a call beside the first turn, and repeat its words in it.
+    """
+    return _LED.search(lead, 0, _LEAD) is not None or any(_ASKED.match(each) for each in said)

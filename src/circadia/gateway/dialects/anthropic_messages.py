@@ -226,7 +226,7 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
         results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
         slot = partial(end_inside, text, place.start, "text")
         messages.append(Message(side=Side.USER, said=said, results=[each for each in results if each], slot=slot))
-    return prompt_of(text, messages, end)
+    return prompt_of(text, messages, end, lead="" if system is None else texts(system.value))
 
 
 def _said(content: Sequence[object], stopped: object) -> Said | None:

@@ -184,7 +184,8 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
     else:
         messages = [_message(text, place) for place in splice.elements(text, given.start)]
     previous = places.get("previous_response_id")
-    return prompt_of(text, messages, end, continues=previous is not None and bool(previous.value))
+    lead = "" if instructions is None else texts(instructions.value)
+    return prompt_of(text, messages, end, lead=lead, continues=previous is not None and bool(previous.value))
 
 
 def _message(text: str, place: splice.Place) -> Message:

@@ -8,7 +8,7 @@ from typing import Final
 from circadia.gateway import splice
 from circadia.gateway.dialects.fields import as_list, as_object
 from circadia.gateway.splice import Place, Slot
-from circadia.memory.harness import spoken
+from circadia.memory.harness import is_chore, spoken
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 """Types of part that are text."""
@@ -75,6 +75,8 @@ class Prompt:
     """What is new since the model last spoke, in order."""
     continues: bool
     """Whether the model has spoken before, so that the chain of its messages stands for this one conversation."""
+    chore: bool
+    """Whether a program asks it about the conversation, as `is_chore` tells."""
     system: Slot
     """The end of the system side."""
     user: Slot | None
@@ -88,8 +90,10 @@ class Prompt:
         return splice.filled(self.body, *fillings).encode()
 
 
-def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues: bool = False) -> Prompt:
-    """Return the prompt that these messages are.
+def prompt_of(
+    body: str, messages: Sequence[Message], system: Slot, *, lead: str = "", continues: bool = False
+) -> Prompt:
+    """Return the prompt that these messages are, with the text that leads them from elsewhere in the body.
 
     A last message that begins the model's answer for it is no answer yet: what stands before it is new.
     """
@@ -104,12 +108,14 @@ def prompt_of(body: str, messages: Sequence[Message], system: Slot, *, continues
         if message.side is Side.USER and message.said:
             heard.append(Heard(text=message.said, back=back, tool=False))
         heard += [Heard(text=text, back=back, tool=True) for text in reversed(message.results)]
+    lead = lead or next((each.said for each in messages[:1] if each.side is Side.OPERATOR), "")
     last = next((each for each in reversed(messages) if each.side is Side.USER and each.said), None)
     return Prompt(
         body=body,
         question="" if last is None else last.said,
         texts=frozenset(each.said.strip() for each in messages),
         heard=heard[::-1],
+        chore=is_chore(lead, [each.text for each in heard if not each.tool]),
         continues=continues or any(each.side is Side.MODEL for each in asked),
         system=system,
         user=None if last is None or last.slot is None else last.slot(),
