@@ -18,7 +18,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from tests.contract.conftest import Opener
-from tests.contract.rows import agent, session, stored
+from tests.contract.rows import T0, agent, session, stored
 from tests.wake.fleet import CountedIds
 
 pytestmark = pytest.mark.spec("GATE-42")
@@ -37,10 +37,10 @@ class Elsewhere:
     """Another server, which changes agents."""
 
     def __init__(self, store: Store) -> None:
-        clock, ids, signals = ManualClock(), CountedIds(), LocalSignals()
+        self.clock, ids, signals = ManualClock(T0), CountedIds(), LocalSignals()
         self.store = store
-        self.tier = wake_tier(Settings.model_validate({}), clock, ids, signals)
-        self.registry = Registry(clock, ids, signals, AgentPolicy(), self.tier.pulses)
+        self.tier = wake_tier(Settings.model_validate({}), self.clock, ids, signals)
+        self.registry = Registry(self.clock, ids, signals, AgentPolicy(), self.tier.pulses)
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:
         async with self.store.write() as tx:
@@ -92,10 +92,13 @@ async def test_a_call_that_is_held_here_goes_on_when_its_agent_is_woken_elsewher
     cell = await here.presence.cell(ada.id)
     held = asyncio.create_task(here.presence.until_awake(cell, object()))
     await asyncio.sleep(0)
+    elsewhere.clock.advance(30)
     await elsewhere.sleep(ada, asleep=False)
     assert not held.done()
+    await elsewhere.rotate(ada)
     await here.following.sweep()
     await held
+    assert cell.slept_seconds == 30
     await elsewhere.sleep(ada, asleep=True)
     await here.following.sweep()
     assert cell.asleep

@@ -5,8 +5,7 @@ A line is `asked` with what a model is asked, `wrote` for each transaction, or `
 
 import asyncio
 import sys
-from collections.abc import AsyncGenerator, Mapping, Sequence
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 from uuid import uuid4
@@ -35,13 +34,14 @@ from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.runs import SleepParts
 from circadia.sleeptime.tier import Sleeptime
 from circadia.sleeptime.worker import SleepWorker
-from circadia.stores.base import Store, Tx
+from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.mind import ScriptedMind
 from circadia.testing.upstream import MockUpstream
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, expecting, provided
+from tests.watched_store import Watched
 
 EXPECTED: Final[Mapping[str, Predictions]] = {
     "guide": expecting(
@@ -56,24 +56,12 @@ ATTEMPTS: Final = 10_000
 """Deaths after which a pass is given up: none of those here, each of which comes at another point of its work."""
 
 
-class Telling:
+class Telling(Watched):
     """A store that tells of each transaction that it has written."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.ping = store.ping
-        self.close = store.close
-
-    @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
-        """Write, and tell of it."""
-        async with self._store.write() as tx:
-            yield tx
+    def after_commit(self) -> None:
+        """Tell."""
         print("wrote", flush=True)
-
-    def read(self) -> AbstractAsyncContextManager[Tx]:
-        """Read."""
-        return self._store.read()
 
 
 def foreseen(prompt: Prompt, _: type[BaseModel]) -> Predictions:

@@ -1,27 +1,15 @@
 """A store whose disk can be full."""
 
-from collections.abc import AsyncGenerator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-
 from circadia.errors import StorageUnavailable
-from circadia.stores.base import Store, Tx
+from tests.watched_store import Watched
 
 
-class Full:
+class Full(Watched):
     """A store that writes nothing while its disk is `full`."""
 
-    def __init__(self, store: Store) -> None:
-        self._store = store
-        self.full = False
-        self.ping = store.ping
-        self.close = store.close
+    full = False
 
-    @asynccontextmanager
-    async def write(self) -> AsyncGenerator[Tx]:
-        async with self._store.write() as tx:
-            yield tx
-            if self.full:
-                raise StorageUnavailable("its disk is full")
-
-    def read(self) -> AbstractAsyncContextManager[Tx]:
-        return self._store.read()
+    def before_commit(self) -> None:
+        """Fail while it is full."""
+        if self.full:
+            raise StorageUnavailable("its disk is full")

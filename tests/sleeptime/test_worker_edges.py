@@ -18,6 +18,7 @@ from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.rows import NewPass
+from circadia.sleeptime.worker import SleepWorker
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
@@ -38,6 +39,17 @@ class Wide(Pairs):
 
     def plan(self, view: View) -> Sequence[Step]:
         return [Step(name="all", episodes=view.page)] if view.page else []
+
+
+async def under_way(stand: Stand, **policy: Any) -> tuple[Tier, SleepWorker, Slow]:
+    """Begin a pass whose model has been asked and does not answer yet."""
+    slow = Slow()
+    tier = Tier(stand, ScriptedMind(slow), **policy)
+    worker = tier.worker()
+    await stand.said("one", "two")
+    await worker.step()
+    await slow.asked.wait()
+    return tier, worker, slow
 
 
 async def another(stand: Stand, name: str, policy: BankPolicy | None = None) -> Bank:
@@ -80,12 +92,7 @@ async def test_of_two_leftovers_with_the_same_beginning_none_is_dropped_with_the
 
 @pytest.mark.spec("SLEEP-04", "SLEEP-10")
 async def test_a_question_on_its_way_is_waited_for_by_the_pass_that_goes_on(stand: Stand) -> None:
-    slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), frequency_turns=1, idle_seconds=0)
-    worker = tier.worker()
-    await stand.said("one", "two")
-    await worker.step()
-    await slow.asked.wait()
+    tier, worker, slow = await under_way(stand, frequency_turns=1, idle_seconds=0)
     for _ in range(3):
         tier.signals.publish("turn", "ann", {"user": None})
         await tier.until(lambda found: found[0].status is PassStatus.PENDING)
@@ -99,12 +106,7 @@ async def test_a_question_on_its_way_is_waited_for_by_the_pass_that_goes_on(stan
 
 @pytest.mark.spec("SLEEP-10")
 async def test_what_another_process_has_put_back_is_worked_on_no_more_before_it_begins_anew(stand: Stand) -> None:
-    slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), frequency_turns=1, idle_seconds=0)
-    worker = tier.worker()
-    await stand.said("one", "two")
-    await worker.step()
-    await slow.asked.wait()
+    tier, worker, slow = await under_way(stand, frequency_turns=1, idle_seconds=0)
     (stalled,) = worker._running.values()  # pyright: ignore[reportPrivateUsage] (what goes on is not to be seen)
     async with stand.store.write() as tx:
         (taken,) = await tx.passes.taken()
@@ -206,12 +208,7 @@ async def test_a_bank_whose_policy_does_not_hold_any_more_stops_no_other(stand: 
 
 @pytest.mark.spec("SLEEP-40")
 async def test_a_pass_that_has_yielded_is_not_kept_out_by_itself(stand: Stand) -> None:
-    slow = Slow()
-    tier = Tier(stand, ScriptedMind(slow), idle_seconds=0, passes_per_hour=1)
-    worker = tier.worker()
-    await stand.said("one", "two")
-    await worker.step()
-    await slow.asked.wait()
+    tier, worker, slow = await under_way(stand, idle_seconds=0, passes_per_hour=1)
     tier.signals.publish("turn", "ann", {"user": None})
     await tier.until(lambda found: found[0].status is PassStatus.PENDING)
     tier.signals.publish("turn", "ann", {"user": None, "ended": True})

@@ -1,6 +1,5 @@
 """Takes over what another server on the same database has changed of agents, by looking once a second (GATE-42)."""
 
-from collections.abc import Mapping
 from typing import Final
 
 from circadia.agents.identity import Identity
@@ -42,13 +41,14 @@ class Following:
         while more:
             async with self._store.read() as tx:
                 events = await tx.events.after(self._read, limit=_AT_ONCE, types=_OF_AGENTS)
-                lasted: dict[tuple[str, str], Mapping[str, object]] = {
-                    (event.session, event.agent): event.data for event in events if event.session and event.agent
-                }
-                for (session, name), data in lasted.items():
+                lasted: dict[tuple[str, str], object] = {}
+                for event in events:
+                    who = event.session or "", event.agent or ""
+                    lasted[who] = event.data.get("lasted_seconds", lasted.get(who))
+                for (session, name), seconds in lasted.items():
                     for agent in await tx.agents.ever_named(session, name):
                         self._identity.forget(agent.id)
-                        self._presence.learn(agent, data.get("lasted_seconds"))
+                        self._presence.learn(agent, seconds)
             if events:
                 self._read = events[-1].number
             more = len(events) == _AT_ONCE

@@ -132,7 +132,7 @@ class Presence:
         if agent.deleted_at is not None or not agent.enabled:
             self._end(cell, f"agent {agent.reference!r} was {'deleted' if agent.deleted_at else 'disabled'}")
         else:
-            slept = lasted if isinstance(lasted, float) else 0.0
+            slept = float(lasted) if isinstance(lasted, int | float) else 0.0
             self._apply(cell, agent.asleep, agent.generation, agent.actor, slept)
 
     def _apply(self, cell: Cell, asleep: bool, generation: int, actor: str, lasted: float) -> None:

@@ -15,22 +15,24 @@ _ADDED: Final = (
     "ide_opened_file", "ide_selection", "ide_diagnostics", "new-diagnostics", "user-prompt-submit-hook",
     "session-start-hook", "user-memory-input",
     # Codex
-    "environment_context", "user_instructions", "INSTRUCTIONS", "turn_aborted", "user_shell_command",
-    "subagent_notification",
+    "environment_context", "turn_aborted", "user_shell_command", "subagent_notification",
     # Cline, Roo Code
-    "environment_details", "file_content", "folder_content", "workspace_diagnostics",
+    "environment_details", "workspace_diagnostics",
     # Cursor
-    "user_info", "system_reminder", "additional_data", "project_layout", "open_and_recently_viewed_files",
+    "system_reminder", "project_layout", "open_and_recently_viewed_files",
     # Copilot
     "environment_info", "workspace_info", "reminderInstructions", "editorContext",
 )  # fmt: skip
-"""Elements whose content is the program's."""
-_AROUND: Final = ("user_query", "userRequest", "user_message", "task", "feedback")
-"""Elements whose content is all that the person said."""
+"""Elements whose content is the program's: none that people's own prompts have."""
+_LAST: Final = ("user_query", "userRequest")
+"""Elements whose content is all that the person said, if one begins a line and ends the turn: Cursor, Copilot."""
+_AROUND: Final = (*_LAST, "user_message", "task", "feedback")
+"""Elements whose content is all that the person said, if one holds the whole turn."""
 _OPEN: Final = re.compile(
-    rf"(?:\# AGENTS\.md instructions for [^\n<>]{{1,500}}\n\s{{0,9}})?<({'|'.join(_ADDED)})(?: [^<>]{{0,500}})?>"
+    r"# AGENTS\.md instructions for [^\n<>]{1,500}\n\s{0,9}<(INSTRUCTIONS)>"
+    rf"|<({'|'.join(_ADDED)}|(?:file|folder)_content(?= path=))(?: [^<>]{{0,500}})?>"
 )
-_WRAPPED: Final = re.compile(rf"<({'|'.join(_AROUND)})>(.*)</\1>", re.DOTALL)
+"""Where such an element begins; some names are everybody's, and the program's only with what stands beside them."""
 _STOPPED: Final = re.compile(r"\[Request interrupted by user[^\[\]]{0,20}\]")
 
 
@@ -43,7 +45,7 @@ def spoken(text: str) -> str:
     endless: set[str] = set()
     """Names that no element ends with any more, so that no text is searched for each of them again."""
     for head in _OPEN.finditer(text):
-        name = head[1]
+        name = head[1] or head[2]
         if head.start() < at or name in endless:
             continue
         end = text.find(f"</{name}>", head.end())
@@ -53,6 +55,17 @@ def spoken(text: str) -> str:
         kept.append(text[at : head.start()])
         at = end + len(name) + 3
     said = _STOPPED.sub("", "".join((*kept, text[at:]))) if kept or "[Request" in text else text
-    wrapped = _WRAPPED.fullmatch(said.strip())
-    said = wrapped[2] if wrapped and f"</{wrapped[1]}>" not in wrapped[2] else said
+    said = _unwrapped(said)
     return text if said == text else said.strip()
+
+
+def _unwrapped(said: str) -> str:
+    """Return what the person's element holds, if there is one."""
+    whole = said.strip()
+    for name in _AROUND:
+        begin, end = f"<{name}>", f"</{name}>"
+        if whole.endswith(end) and whole.count(end) == 1:
+            at = whole.rfind(begin)
+            if at == 0 or (at > 0 and name in _LAST and whole[at - 1] == "\n"):
+                return whole[at + len(begin) : -len(end)]
+    return said

@@ -9,7 +9,7 @@ from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Final
 
-from circadia.records.sleep_pass import Trigger
+from circadia.records.sleep_pass import FARTHEST, Trigger
 from circadia.records.sleep_state import Backlog, SleepState
 
 IDLE_SECONDS: Final = 60.0
@@ -20,10 +20,6 @@ LONGEST_REPLY_SECONDS: Final = 600.0
 """An answer that is under way for longer holds nothing back: its end was not seen."""
 PASSES_AN_HOUR: Final = 12
 """SLEEP-40."""
-
-
-FARTHEST: Final = timedelta(hours=2)
-"""No pause after failures is so long: one that ends later was written before the clock was set back."""
 
 
 class Gate(StrEnum):

@@ -40,7 +40,6 @@ COLOURS: Final = {
 }  # fmt: skip
 _OPEN: Final = ("pending", "running")
 _COLUMNS: Final = ("pass", "asked", "for", "by", "status", "changes", "calls", "tokens", "cost", "ran", "detail")
-"""Wider than any terminal."""
 
 PassKey = Annotated[str, typer.Argument(metavar="PASS", help="Key of the pass.")]
 """The pass that a command is about."""

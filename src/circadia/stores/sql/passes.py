@@ -3,7 +3,7 @@
 from collections import defaultdict
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import fields
-from datetime import datetime, timedelta
+from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final, cast
 
@@ -12,7 +12,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, func, or_, select, up
 from circadia.errors import Conflict
 from circadia.ids import BankId, PassId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind, ChangeState
-from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus, Trigger
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.sleep_tables import pass_changes, passes
 from circadia.stores.sql.statement import Statement
@@ -24,8 +24,6 @@ _MOVING: Final = (
 )  # fmt: skip
 _AT_ONCE: Final = 500
 """Changes that one statement blanks."""
-_FARTHEST: Final = timedelta(hours=2)
-"""Longer than any pause before another attempt (`sleeptime/passes.py`)."""
 _ADD = Statement(Upsert(passes), [column.name for column in passes.c])
 _SAVE = Statement(
     update(passes)
@@ -111,7 +109,7 @@ class SqlPasses:
 
     async def startable(self, now: datetime, *, limit: int) -> Sequence[Pass]:
         """Return pending ones whose time has come, the one whose bank was served longest ago first (SLEEP-14)."""
-        values = {"now": now, "farthest": now + _FARTHEST, "most": limit}
+        values = {"now": now, "farthest": now + FARTHEST, "most": limit}
         return [_pass(row) for row in await self._run(lambda connection: _STARTABLE.all(connection, values))]
 
     async def taken(self) -> Sequence[Pass]:

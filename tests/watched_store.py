@@ -1,0 +1,33 @@
+"""A store around another one that does something when a write block ends."""
+
+from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+
+from circadia.stores.base import Store, Tx
+
+
+class Watched:
+    """A store that writes and reads as the one within does."""
+
+    def __init__(self, store: Store) -> None:
+        self._store = store
+        self.ping = store.ping
+        self.close = store.close
+
+    def before_commit(self) -> None:
+        """Do something at the end of a write block, which is undone if this raises."""
+
+    def after_commit(self) -> None:
+        """Do something when a write block is on the disk."""
+
+    @asynccontextmanager
+    async def write(self) -> AsyncGenerator[Tx]:
+        """Write."""
+        async with self._store.write() as tx:
+            yield tx
+            self.before_commit()
+        self.after_commit()
+
+    def read(self) -> AbstractAsyncContextManager[Tx]:
+        """Read."""
+        return self._store.read()
