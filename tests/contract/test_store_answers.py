@@ -273,6 +273,8 @@ async def test_uses_are_counted_once_and_found_by_agent_and_by_whether_somebody_
         assert await tx.answers.uses(team) == [last, uses[2], second, first]
         assert await tx.answers.uses(team, limit=2) == [last, uses[2]]
         assert await tx.answers.uses(team, judged=True) == [second, first]
+        assert await tx.answers.uses(team, upto=at(4)) == [uses[2], second], "the first is of later"
+        assert await tx.answers.uses(team, agent_id=ADA.agent_id, judged=True, upto=at(4)) == []
         assert await tx.answers.uses(team, judged=False, limit=1) == [last]
         assert await tx.answers.uses(team, agent_id=ADA.agent_id, judged=True) == [first]
         assert await tx.answers.uses(team, agent_id=BOB.agent_id) == [second]

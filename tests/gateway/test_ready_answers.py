@@ -5,6 +5,7 @@ import json
 import sqlite3
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager, closing
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,9 @@ import pytest
 from circadia.clock import SystemClock
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
+from circadia.memory.answers.quality import LAST
 from circadia.memory.blocks import Blocks, Edit, Writer
+from circadia.records.answer import AnswerUse
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, token_of
 from tests.gateway.readied import ASKED, OTHER, SAID, Readied, question, readied
 from tests.interaction.live import ADMIN
@@ -299,6 +302,29 @@ async def test_answers_that_were_wrong_too_often_are_hints_until_they_are_right_
     assert [(each["type"], each["agent"], each["data"]["bank"]) for each in events] == [
         ("answers_fell_back", "ann", "memory"), ("answers_trusted", "ann", "memory"),
     ]  # fmt: skip
+
+
+@pytest.mark.spec("ANS-07")
+async def test_what_was_right_under_a_clock_that_was_set_back_since_hides_nothing_that_is_wrong_now(
+    tmp_path: Path,
+) -> None:
+    async with readied(tmp_path, sections={"answers": {"least_samples": 2, "least_precision": 0.6}}) as ann:
+        made = await ann.put(await ann.frame(chat(OTHER)))
+        later = SystemClock().now() + timedelta(hours=3)
+        before = [
+            AnswerUse(
+                id=f"use_f{at:027x}", bank_id=made.bank_id, answer_id=made.id, scope=made.scope, question=ASKED,
+                phrasing=ASKED, way="exact", served=True, at=later, right=True, judged_at=later,
+            )
+            for at in range(LAST)
+        ]  # fmt: skip
+        async with ann.store.write() as tx:
+            await tx.answers.used(before)
+        for _ in range(2):
+            assert (await ann.ask(chat(ASKED))).outcome == "hit"
+        await _judge(ann, right=False)
+        await ann.frame(chat(OTHER))  # behind the next call it is seen
+        assert (await ann.ask(chat(ASKED))).outcome == "hint"
 
 
 async def _judge(ann: Readied, *, right: bool) -> None:

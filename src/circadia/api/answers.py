@@ -265,7 +265,9 @@ async def _tested(
     tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
 ) -> _Tested:
     """Look in each frame, and tell of the best."""
-    uses = await tx.answers.uses(bank.id, agent_id=agent.id, judged=True, limit=telling(parts.settings.answers))
+    uses = await tx.answers.uses(
+        bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=telling(parts.settings.answers)
+    )
     told = [await parts.memory.shelves.explain(tx, bank, scope, question) for scope in scopes]
     told.sort(key=lambda each: (_ORDER[each.outcome], -max((it.match.confidence for it in each.compared), default=0.0)))
     best = told[0] if told else None

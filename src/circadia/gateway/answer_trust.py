@@ -61,7 +61,9 @@ class Trust:
             self._told.popitem(last=False)
 
     async def _look(self, tx: Tx, bank: Bank, agent: AgentId) -> _Known:
-        uses = await tx.answers.uses(bank.id, agent_id=agent, judged=True, limit=telling(self._settings))
+        uses = await tx.answers.uses(
+            bank.id, agent_id=agent, judged=True, upto=self._clock.now(), limit=telling(self._settings)
+        )
         known = _Known(answers=bank.answers, trusted=trusted(uses, self._settings))
         self._known[bank.id, agent] = known
         self._known.move_to_end((bank.id, agent))

@@ -114,9 +114,13 @@ class Answers(Protocol):
         ...
 
     async def uses(
-        self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None, limit: int = 100
-    ) -> Sequence[AnswerUse]:
-        """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at."""
+        self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
+        upto: datetime | None = None, limit: int = 100,
+    ) -> Sequence[AnswerUse]:  # fmt: skip
+        """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at.
+
+        With `upto` none of later: where the clock was set back, such ones would pass for the newest for long.
+        """
         ...
 
     async def judge(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:

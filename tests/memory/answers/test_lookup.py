@@ -98,6 +98,21 @@ def test_a_near_miss_is_a_hint_with_its_reason(ready: ReadyAnswers) -> None:
     assert "milan" in found.match.objections[0].reason
 
 
+def test_what_a_guard_objects_to_never_stands_before_a_hint_that_none_objects_to(
+    words: WordTable, likeness: Likeness
+) -> None:
+    ready = ReadyAnswers(words, likeness, Bars(hint=0.4))
+    asked = "How much does a ticket to Paris cost in 2024?"
+    other = "How much does a ticket to Paris cost in 2023?"
+    akin = "What is the price of going to Paris by train in 2024?"
+    ready.add([expected(1, other), expected(2, akin)])
+    told = ready.explain(asked)
+    sure = {match.phrasing: match.confidence for match in (told.match, *told.others) if match is not None}
+    assert sure[other] > sure[akin] > 0.4
+    for found in (told, ready.find(asked)):
+        assert (found.outcome, found.match and found.match.phrasing) == (Outcome.HINT, akin)
+
+
 def test_an_explanation_compares_all_that_is_near_and_comes_to_the_same(ready: ReadyAnswers) -> None:
     filled(ready)
     ready.add([expected(100, "How do I reset the password of your account?")])

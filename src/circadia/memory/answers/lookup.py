@@ -14,6 +14,7 @@ from circadia.memory.answers.guards import YIELDING, Objection, objections
 from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.meaning import WORDS, Meaning, Meanings, WordVectors, meaning, question_vector
 from circadia.memory.answers.normal import Token, normal, tokens
+from circadia.memory.answers.reading import Reading, read
 from circadia.memory.answers.wording import compared
 from circadia.memory.columns import Array, Column
 from circadia.memory.vectors import Vectors, stored_vector
@@ -111,9 +112,9 @@ class _Entry:
 class _Phrasing:
     entry: _Entry
     text: str
-    words: Sequence[Token]
+    reading: Reading
+    """Made when it is taken in: it would be a third of comparing it with a question."""
     form: str
-    alone: bool
 
 
 class ReadyAnswers:
@@ -157,7 +158,7 @@ class ReadyAnswers:
                 vector = question_vector(words, self._vectors)
                 row = len(self._rows)
                 form = normal(words)
-                self._rows.append(_Phrasing(entry=entry, text=text, words=words, form=form, alone=stands_alone(words)))
+                self._rows.append(_Phrasing(entry=entry, text=text, reading=read(words), form=form))
                 entry.rows.append(row)
                 self._forms[form].append(row)
                 if each.conversation is not None:
@@ -196,7 +197,8 @@ class ReadyAnswers:
     ) -> Found:
         """Look for the answer of a question; `conversation` is the digest of what was said before it.
 
-        The first hit ends the search: a phrasing that is the same, or else the nearest. Answers in `without` are none.
+        The first hit ends the search: a phrasing that is the same, or else the nearest. What could only be a worse hint
+        than one that is found is left out. Answers in `without` are none.
         """
         words = tokens(question)
         exact = self._exact(self._forms.get(normal(words), ()), conversation, without)
@@ -220,9 +222,14 @@ class ReadyAnswers:
             return _told(found, alone=stands_alone(words))
         asked = meaning(words, self._vectors)
         left_out = {*without, *(match.answer for match in exact)}
-        for match in self._alike(asked, conversation, most, left_out):
-            found.append(match)
-            if first and match.outcome is Outcome.HIT:
+        for phrasing, known in self._alike(asked, conversation, most, left_out):
+            wording = compared(asked, known)
+            against = objections(asked.reading, known.reading, wording)
+            if first and against and not self._may_open(against) and any(map(_unopposed, found)):
+                continue  # it could be a hint at most, and a worse one
+            confidence = self._likeness.confidence(asked, known, wording)
+            found.append(self._judged(phrasing, Way.MEANING, confidence, against))
+            if first and found[-1].outcome is Outcome.HIT:
                 break
         return _told(found, alone=asked.reading.alone)
 
@@ -238,7 +245,8 @@ class ReadyAnswers:
 
     def _alike(
         self, asked: Meaning, conversation: str | None, most: int, without: Collection[AnswerId]
-    ) -> Iterator[Match]:
+    ) -> Iterator[tuple[_Phrasing, Meaning]]:
+        """Return the phrasings that are near, the nearest first."""
         allowed: Array | None = self._live.values
         if not asked.reading.alone:  # only what was expected in this very conversation can be meant
             allowed = np.zeros(len(self._rows), np.bool_)
@@ -255,10 +263,7 @@ class ReadyAnswers:
             phrasing = self._rows[row]
             if phrasing is None or not _fits(phrasing, conversation):
                 continue
-            known = self._meanings(phrasing.text, phrasing.words)
-            wording = compared(asked, known)
-            confidence = self._likeness.confidence(asked, known, wording)
-            yield self._judged(phrasing, Way.MEANING, confidence, objections(asked.reading, known.reading, wording))
+            yield phrasing, self._meanings(phrasing.text, phrasing.reading)
 
     def _judged(self, phrasing: _Phrasing, way: Way, confidence: float, against: Sequence[Objection]) -> Match:
         entry = phrasing.entry.expected
@@ -267,13 +272,16 @@ class ReadyAnswers:
             outcome = Outcome.HIT
         elif confidence >= self._bars.hint:
             outcome = Outcome.HINT
-        bar = self._bars.check
         opens = way is Way.MEANING and outcome is not Outcome.HIT and entry.confidence >= self._bars.entry
         return Match(
             answer=entry.id, phrasing=phrasing.text, way=way, outcome=outcome, confidence=confidence,
             objections=against,
-            open=opens and bar is not None and confidence >= bar and all(each.guard in YIELDING for each in against),
+            open=opens and self._may_open(against) and confidence >= (self._bars.check or 0),
         )  # fmt: skip
+
+    def _may_open(self, against: Sequence[Objection]) -> bool:
+        """Return whether there is a check that may overrule all of these objections."""
+        return self._bars.check is not None and all(each.guard in YIELDING for each in against)
 
 
 def _told(matches: Sequence[Match], *, alone: bool) -> Found:
@@ -285,11 +293,16 @@ def _told(matches: Sequence[Match], *, alone: bool) -> Found:
 
 def _fits(phrasing: _Phrasing, conversation: str | None) -> bool:
     """Return whether it can be understood here: by itself, or by what was said before."""
-    return phrasing.alone or (conversation is not None and phrasing.entry.expected.conversation == conversation)
+    return phrasing.reading.alone or (conversation is not None and phrasing.entry.expected.conversation == conversation)
 
 
-def _rank(match: Match) -> tuple[int, bool, float]:
-    return _ORDER[match.outcome], not match.open, -match.confidence
+def _unopposed(match: Match) -> bool:
+    return match.outcome is Outcome.HINT and not match.objections
+
+
+def _rank(match: Match) -> tuple[int, bool, bool, float]:
+    """Return by what the best comes first; what is objected to is hardly the same question, however alike it is."""
+    return _ORDER[match.outcome], not match.open, bool(match.objections), -match.confidence
 
 
 _ORDER: Final = {Outcome.HIT: 0, Outcome.HINT: 1, Outcome.MISS: 2}

@@ -61,31 +61,33 @@ def question_vector(found: Sequence[Token], vectors: WordVectors) -> Array:
     """Return the unit vector of a question of these words."""
     made = [vectors(token.word) for token in found[: WORDS + 1]] or [vectors("")]
     whole = np.array([length for _, length in made], np.float32) @ np.array([vector for vector, _ in made])
-    return _unit(whole)
-
-
-def _unit(whole: Array) -> Array:
     return whole / max(float(np.sqrt(whole @ whole)), LEAST)
 
 
 def meaning(found: Sequence[Token], vectors: WordVectors) -> Meaning:
     """Return what a question of these words means."""
-    reading = read(found)
+    return meant(read(found), vectors)
+
+
+def meant(reading: Reading, vectors: WordVectors) -> Meaning:
+    """Return what a question means that says this."""
     words = reading.words
     made = [vectors(word) for word in words] or [vectors("")]
-    each = np.array([vector for vector, _ in made])
-    weights = np.array([length for _, length in made], np.float32)
-    whole = weights @ each
-    text = f" {' '.join(words)} "
+    each = np.concatenate([vector for vector, _ in made]).reshape(len(made), -1)
+    lengths = [length for _, length in made]
     telling = [word.at for word in reading.telling]
-    told = each[telling]
+    shares = np.zeros((4, len(made)), np.float32)
+    shares[0], shares[1] = lengths, 1
+    shares[2:, telling] = shares[:2, telling]
+    sums = shares @ each
+    sums /= np.maximum(np.sqrt(np.vecdot(sums, sums)), LEAST)[:, None]
+    text = f" {' '.join(words)} "
     return Meaning(
-        reading=reading, vector=_unit(whole), each=each, weights=weights, lengths=[length for _, length in made],
-        even=_unit(np.add.reduce(each)), core=_unit(weights[telling] @ told), core_even=_unit(np.add.reduce(told)),
-        weight=max(float(weights.sum()), LEAST), known=frozenset(words),
-        bag=Counter(word for word in words if word not in ARTICLES), pairs=frozenset(pairwise(words)),
+        reading=reading, vector=sums[0], each=each, weights=shares[0], lengths=lengths, weight=max(sum(lengths), LEAST),
+        even=sums[1], core=sums[2], core_even=sums[3], known=frozenset(words),
+        bag=Counter([word for word in words if word not in ARTICLES]), pairs=frozenset(pairwise(words)),
         letters=frozenset([text[at : at + 3] for at in range(len(text) - 2)]),
-        stems=tuple(word.stem for word in reading.telling),
+        stems=tuple([word.stem for word in reading.telling]),
     )  # fmt: skip
 
 
@@ -106,19 +108,19 @@ class Meanings:
         """Return about how many bytes those that are kept take."""
         return self._bytes
 
-    def __call__(self, text: str, found: Sequence[Token]) -> Meaning:
-        """Return what a question means, whose words are these."""
+    def __call__(self, text: str, reading: Reading) -> Meaning:
+        """Return what a question means that says this."""
         known = self._kept.get(text)
         if known is not None:
             self._kept.move_to_end(text)
             return known
-        made = self._kept[text] = meaning(found, self._vectors)
+        made = self._kept[text] = meant(reading, self._vectors)
         self._bytes += _size(made)
         while self._bytes > self._most and len(self._kept) > 1:
             self._bytes -= _size(self._kept.popitem(last=False)[1])
         return made
 
 
-def _size(meant: Meaning) -> int:
+def _size(made: Meaning) -> int:
     """Return about how many bytes it takes: its vectors, and some hundreds for each word and each three letters."""
-    return meant.each.nbytes + 4 * meant.vector.nbytes + 400 * len(meant.reading.words) + 90 * len(meant.letters)
+    return made.each.nbytes + 4 * made.vector.nbytes + 400 * len(made.reading.words) + 90 * len(made.letters)

@@ -4,7 +4,7 @@ import itertools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Final, cast
+from typing import Final, NamedTuple, cast
 
 import Stemmer
 
@@ -19,9 +19,8 @@ from circadia.memory.terms import asked_terms
 stem_of: Final = lru_cache(maxsize=20_000)(cast("Callable[[str], str]", Stemmer.Stemmer("english").stemWord))  # pyright: ignore[reportUnknownMemberType]
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Word:
-    """A word that tells something of what is asked for."""
+class Word(NamedTuple):
+    """A word that tells something of what is asked for; each question has a dozen, so they are quick to make."""
 
     word: str
     """In its one form."""

@@ -32,7 +32,7 @@ from circadia.stores.base import Tx
 TRIES: Final = 4
 """Matches of a question that are confirmed at most: one that does not stand is passed over."""
 HELD: Final = 20_000
-"""Answers that are at hand, about 3 KB a phrasing; of more, the banks go that were asked longest ago."""
+"""Answers that are at hand, about 7 KB a phrasing; of more, the banks go that were asked longest ago."""
 FEW: Final = 32
 """Answers that are taken in within the event loop."""
 QUICK_SECONDS: Final = 0.05

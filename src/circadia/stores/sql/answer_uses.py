@@ -1,7 +1,7 @@
 """What came of ready answers: their uses, and counts of them by day."""
 
 from collections.abc import Collection, Mapping, Sequence
-from datetime import date, datetime
+from datetime import UTC, date, datetime
 from typing import Any, Final
 
 from sqlalchemy import Boolean, Connection, Row, bindparam, func, or_, select, update
@@ -31,6 +31,7 @@ _OF_BANK: Final = (
     .where(
         answer_uses.c.bank_id == bindparam("bank"),
         answer_uses.c.judged == bindparam("looked_at"),
+        answer_uses.c.at <= bindparam("upto"),
         or_(answer_uses.c.right.is_not(None), bindparam("untold", type_=Boolean)),
     )
     .order_by(answer_uses.c.id.desc())
@@ -58,6 +59,9 @@ _TOTALS: Final = Statement(
         select(func.count()).select_from(answers).where(answers.c.dropped == "").scalar_subquery().label("live"),
     )
 )
+
+
+_EVER: Final = datetime(9999, 1, 1, tzinfo=UTC)
 
 
 def storable(*texts: str) -> bool:
@@ -96,11 +100,12 @@ def add(connection: Connection, uses: Sequence[AnswerUse]) -> Collection[AnswerI
 
 
 def newest(
-    connection: Connection, bank_id: BankId, agent_id: AgentId | None, judged: bool | None, limit: int
-) -> list[AnswerUse]:
+    connection: Connection, bank_id: BankId, agent_id: AgentId | None, judged: bool | None, upto: datetime | None,
+    limit: int,
+) -> list[AnswerUse]:  # fmt: skip
     """Do what `Answers.uses` tells."""
     statement = _USES if agent_id is None else _USES_OF_AGENT
-    values = {"bank": bank_id, "agent": agent_id, "most": limit, "untold": not judged}
+    values = {"bank": bank_id, "agent": agent_id, "most": limit, "untold": not judged, "upto": upto or _EVER}
     kinds = (True, False) if judged is None else (judged,)
     rows = [row for kind in kinds for row in statement.all(connection, {**values, "looked_at": kind})]
     rows.sort(key=lambda row: row.id, reverse=True)

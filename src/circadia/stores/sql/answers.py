@@ -188,10 +188,11 @@ class SqlAnswers:
         return await self._run(lambda connection: uses_of.add(connection, uses)) if uses else ()
 
     async def uses(
-        self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None, limit: int = 100
-    ) -> Sequence[AnswerUse]:
+        self, bank_id: BankId, *, agent_id: AgentId | None = None, judged: bool | None = None,
+        upto: datetime | None = None, limit: int = 100,
+    ) -> Sequence[AnswerUse]:  # fmt: skip
         """Return the newest first; with `judged`, those that were found right or wrong, or were not looked at."""
-        return await self._run(lambda connection: uses_of.newest(connection, bank_id, agent_id, judged, limit))
+        return await self._run(lambda connection: uses_of.newest(connection, bank_id, agent_id, judged, upto, limit))
 
     async def judge(self, bank_id: BankId, use_id: str, *, right: bool | None, at: datetime) -> None:
         """Write what somebody found who looked at a use; none if nobody can tell."""
