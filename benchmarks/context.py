@@ -55,17 +55,17 @@ ASKED: Final = "asked"
 class Size:
     """How much is measured."""
 
-    seconds: float = 2.0
+    seconds: float = 0.5
     """Length of a run."""
     rounds: int = 3
     """Runs of each case; medians count."""
     every_seconds: float = 0.2
     """How often a call begins where they do not follow each other without a pause."""
-    paced_seconds: float = 6.0
+    paced_seconds: float = 3.0
     """Length of a run of such calls."""
     settle_seconds: float = 0.6
     """After a run, until what was said is written and embedded: its processor time belongs to the run."""
-    episodes: Sequence[int] = (1_000, 10_000)
+    episodes: Sequence[int] = (1_000,)
     """In the bank that contexts are taken from; a bank of each."""
     turns: int = 20
     """Of the conversation whose prefix is compared."""
