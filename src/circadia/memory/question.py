@@ -1,17 +1,18 @@
 """What a bank is searched for, and what a search tells."""
 
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Final, NamedTuple
 
 from circadia.memory.columns import Array
 from circadia.records.index_entry import Layer
+from circadia.records.per_call import per_call
 
 UNEXPLAINED: Final[Mapping[str, float]] = {}
 """Parts of a score that nobody asked for."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Question:
     """What is looked for."""
 

@@ -1,7 +1,7 @@
 """What a request says to the model, and where memory can add to it (MEM-13 … MEM-15)."""
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from enum import Enum
 from typing import Final
 
@@ -9,6 +9,7 @@ from circadia.gateway import splice
 from circadia.gateway.dialects.fields import as_list, as_object
 from circadia.gateway.splice import Place, Slot
 from circadia.memory.harness import is_chore, spoken
+from circadia.records.per_call import per_call
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
 """Types of part that are text."""
@@ -35,7 +36,7 @@ OPENAI_SIDES: Final = {
 """Who speaks in which role of OpenAI's chats; all others are the model."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Message:
     """One message of a request."""
 
@@ -49,7 +50,7 @@ class Message:
     """Finds its end, which is wanted of the last one only."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Heard:
     """One new thing that a request says."""
 
@@ -61,7 +62,7 @@ class Heard:
     """Whether a tool said it."""
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+@per_call
 class Prompt:
     """What a request says."""
 
@@ -98,7 +99,10 @@ def prompt_of(
     A last message that begins the model's answer for it is no answer yet: what stands before it is new.
     """
     heard: list[Heard] = []
-    messages = [replace(each, said=spoken(each.said)) if each.side is Side.USER else each for each in messages]
+    messages = [
+        each if each.side is not Side.USER or (said := spoken(each.said)) == each.said else replace(each, said=said)
+        for each in messages
+    ]
     begun = len(messages) > 1 and messages[-1].side is Side.MODEL and bool(messages[-1].said)
     begun = begun and messages[-2].side is Side.USER
     asked = messages[:-1] if begun else messages
