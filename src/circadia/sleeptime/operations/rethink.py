@@ -6,7 +6,7 @@ person wrote there is replaced only by a note that says what was before, too.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import BaseModel, Field
 
@@ -38,8 +38,6 @@ TOLD: Final = 2
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """What may get into blocks."""
 
-Id = Annotated[str, Field(max_length=40)]
-
 
 class BlockEdit(BaseModel):
     """One edit of a block."""
@@ -47,7 +45,7 @@ class BlockEdit(BaseModel):
     label: str = Field(max_length=100)
     old_text: str | None = Field(default=None, max_length=2_000)
     new_text: str = Field(max_length=1_000)
-    ids: list[Id] = Field(max_length=10)
+    ids: list[str] = Field(max_length=10)
 
 
 class Rethought(BaseModel):
@@ -84,7 +82,7 @@ class Rethink:
         left = self._most
         while left:
             sheet = _sheet(view, list(blocks.values()), step.notes)
-            question = prompt(self.name, view, sheet.text, edits=left)
+            question = prompt(self.name, view, sheet.text, about=("edited",) if view.edited else (), edits=left)
             answer = await ask(question, Rethought, most_tokens=200 + 120 * left)
             before = dict(blocks)
             for edit in answer.edits[:left]:
