@@ -133,7 +133,7 @@ def _due(view: View, blocks: Sequence[Block]) -> Sequence[Note]:
     ]  # fmt: skip
     old = [each for each in known if each.id not in new]
     kept = [*old[len(old) // ENOUGH * ENOUGH :], *(each for each in known if each.id in new)]
-    over = any(each.operation == "contradictions" or standing.ended(view, each.operation) for each in view.proposed)
+    over = any(each.operation == "contradictions" or _ends(each) for each in view.proposed)
     if new.isdisjoint(each.id for each in known) or not (over or written is None or len(kept) >= ENOUGH):
         return ()
     best = sorted(kept, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
@@ -214,10 +214,13 @@ def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Seq
     others = [each for each in view.blocks if each.label in view.edited and each.label != block.label]
     if own and any(_shares(old, each.value) for each in others):
         return True
-    ending = {
-        each.target for each in view.proposed if each.kind is ChangeKind.ADD_NOTE and (each.after or {}).get("ended")
-    }
+    ending = {each.target for each in view.proposed if _ends(each)}
     return any(each.id in ending and standing.shares(each.text, old, fewest=2) for each in notes)
+
+
+def _ends(change: Change) -> bool:
+    """Return whether it adds a note that says that something is over."""
+    return change.kind is ChangeKind.ADD_NOTE and bool((change.after or {}).get("ended"))
 
 
 def _shares(text: str, other: str) -> bool:
