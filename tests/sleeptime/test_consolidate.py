@@ -97,7 +97,7 @@ async def test_an_earlier_note_is_shown_and_replaced_by_one_that_rests_on_all_it
 
 
 @pytest.mark.spec("SLEEP-20")
-@pytest.mark.parametrize(("words", "shown"), [(4, 4), (8, 6), (30, 12)])
+@pytest.mark.parametrize(("words", "shown"), [(4, 6), (20, 11), (30, 12)])
 async def test_earlier_notes_take_no_more_room_than_what_is_new_but_for_a_few_and_stand_in_their_order(
     stand: Stand, words: int, shown: int
 ) -> None:

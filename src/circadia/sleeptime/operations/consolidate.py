@@ -33,6 +33,8 @@ BESIDE: Final = 700
 SHOWN: Final = 12
 """Notes that are shown with a step, and earlier episodes, at most; fewer with a small step or long notes."""
 FEWEST_SHOWN: Final = 4
+FEW: Final = SHOWN // 2
+"""Notes that are shown however long they are: what is over is often told by one that is not among the nearest."""
 ALIKE: Final = 0.12
 """Cosine from which on a note of many counts as being about the same; below it they share a name at most."""
 ANSWER_TOKENS: Final = 90
@@ -181,9 +183,9 @@ def _terms(text: str) -> Sequence[int]:
 
 
 def _fitting(notes: Sequence[Note], room: int) -> Sequence[Note]:
-    """Return of the nearest notes the first that take so many tokens together, but the fewest at least, by time."""
+    """Return of the nearest notes the first that take so many tokens together, but a few in any case, by time."""
     upto = accumulate(tokens(each.text) for each in notes)
-    fit = [each for at, (each, used) in enumerate(zip(notes, upto, strict=True)) if at < FEWEST_SHOWN or used <= room]
+    fit = [each for at, (each, used) in enumerate(zip(notes, upto, strict=True)) if at < FEW or used <= room]
     return sorted(fit, key=lambda each: (each.at, each.id))
 
 
