@@ -92,6 +92,7 @@ async def test_it_runs_a_team_from_its_making_to_its_end(client: Client) -> None
     assert [agent["name"] for agent in await client.list_agents("team")] == ["helper", "lead", "writer"]
     changed = await client.change_agent("team", "helper", description="is of use", wake_events=["mentioned"])
     assert (changed["description"], changed["wake_events"]) == ("is of use", ["mentioned"])
+    assert await client.show_agent("team", "helper") == changed
     assert await client.rotate_token("team", "helper") != helper["token"]
     await client.delete_agent("team", "helper")
     assert [agent["name"] for agent in (await client.show_session("team"))["agents"]] == ["lead", "writer"]

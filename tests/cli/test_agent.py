@@ -40,6 +40,18 @@ async def test_the_list_shows_the_state_of_each(operator: CircadiaProcess) -> No
     assert [each["name"] for each in listed] == ["ann", "bob"]
 
 
+async def test_one_is_shown_with_its_policy(operator: CircadiaProcess) -> None:
+    policy = {"max_calls_per_day": 7, "may_wake": ["ann"]}
+    await operator.create_session("show", [{"name": "ann", "sleep_events": ["agent_started"], "policy": policy}])
+    out = (await run("agent", "show", "show:ann")).out
+    shown = {line.split()[0]: " ".join(line.split()[1:]) for line in out.splitlines()}
+    assert (shown["ann"].split()[0], shown["falls"]) == ("asleep", "asleep when agent_started")
+    assert {key: shown[key] for key in ("max_calls_per_day", "may_wake", "banks", "inject", "bank")} == {
+        "max_calls_per_day": "7", "may_wake": "ann", "banks": "[]", "inject": "true", "bank": "–",
+    }  # fmt: skip
+    assert (await run("agent", "show", "ann", "--session", "show", "--json")).json["policy"]["max_calls_per_day"] == 7
+
+
 async def test_what_agents_wrote_cannot_steer_the_readers_terminal(operator: CircadiaProcess) -> None:
     await operator.create_session("sly", [{"name": "ann", "description": "\x1b[2Jgone\x07"}])
     out = (await run("agent", "list", "--session", "sly")).out
@@ -76,7 +88,7 @@ async def test_a_deleted_agents_token_opens_nothing(operator: CircadiaProcess) -
     assert gone == {"deleted": {"session": "delete", "agent": "bob"}}
 
 
-@pytest.mark.parametrize("command", [("change",), ("delete",), ("token",)], ids=" ".join)
+@pytest.mark.parametrize("command", [("show",), ("change",), ("delete",), ("token",)], ids=" ".join)
 async def test_an_unknown_agent_is_told_with_the_nearest_names(
     operator: CircadiaProcess, command: tuple[str, ...]
 ) -> None:

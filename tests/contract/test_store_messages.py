@@ -7,9 +7,9 @@ import pytest
 
 from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import MessageId
-from circadia.records.message import Delivery, DeliveryState, Message
+from circadia.records.message import Delivery, DeliveryState
 from circadia.stores.base import Store
-from tests.contract.rows import agent, at, message, session, stored, thread
+from tests.contract.rows import agent, at, event, message, session, stored, tags, thread
 
 ADA, EVE = agent("ada"), agent("eve")
 PLAN, WORK = thread("plan"), thread("work")
@@ -43,12 +43,12 @@ async def test_a_message_comes_back_as_it_was_stored_with_a_number(team: Store) 
     one = replace(message("m1", to=PLAN, sender=ADA, content="“½” 👋\n"), mentions=("eve", "other:bob"))
     two = message("m2", to=PLAN)
     async with team.write() as tx:
-        first = await tx.messages.add(one, [])
-        second = await tx.messages.add(two, [])
-    assert first == replace(one, number=first.number)
-    assert 0 < first.number < second.number
+        await tx.messages.add(one, [])
+        await tx.messages.add(two, [])
     async with team.read() as tx:
-        assert await tx.messages.of_thread(PLAN.id) == [first, second]
+        first, second = await tx.messages.of_thread(PLAN.id)
+        assert 0 < first.number < second.number
+        assert [first, second] == [replace(one, number=first.number), replace(two, number=second.number)]
         assert await tx.messages.of_thread(PLAN.id, after=first.number) == [second]
         assert await tx.messages.of_thread(PLAN.id, limit=1) == [first]
         assert await tx.messages.of_thread(WORK.id) == []
@@ -94,15 +94,15 @@ async def test_a_message_is_stored_once(team: Store) -> None:
 @pytest.mark.spec("GATE-71")
 async def test_unread_deliveries_come_in_order_and_by_filter(team: Store) -> None:
     async with team.write() as tx:
-        rows: list[Message] = [
-            await tx.messages.add(message("m1", to=PLAN, sender=EVE), [(ADA.id, True)]),
-            await tx.messages.add(message("m2", to=WORK, sender=EVE), [(ADA.id, False)]),
-            await tx.messages.add(message("m3", to=PLAN), [(ADA.id, False), (EVE.id, True)]),
-        ]
+        await tx.messages.add(message("m1", to=PLAN, sender=EVE), [(ADA.id, True)])
+        await tx.messages.add(message("m2", to=WORK, sender=EVE), [(ADA.id, False)])
+        await tx.messages.add(message("m3", to=PLAN), [(ADA.id, False), (EVE.id, True)])
     async with team.read() as tx:
         found = await tx.deliveries.unread(ADA.id)
+        first = await tx.messages.get(MessageId("m1"))
+        assert first is not None
         assert found[0] == Delivery(
-            message=rows[0], agent_id=ADA.id, thread="plan", state=DeliveryState.UNREAD, mentioned=True
+            message=first, agent_id=ADA.id, thread="plan", state=DeliveryState.UNREAD, mentioned=True
         )
         assert ids(found) == ["m1", "m2", "m3"]
         assert ids(await tx.deliveries.unread(EVE.id)) == ["m3"]
@@ -162,3 +162,36 @@ async def test_a_lease_that_ran_out_falls_back_to_unread(team: Store) -> None:
         assert await tx.deliveries.release_expired(at(10)) == {ADA.id}
         assert await tx.deliveries.release_expired(at(10)) == set()
     assert await unread(team) == ["m1"]
+
+
+@pytest.mark.parametrize(("messages", "readers"), [(2, 1), (3, 4), (9, 1), (1, 9), (9, 9), (2, 0)])
+async def test_messages_of_one_block_keep_their_order_whatever_their_number(
+    team: Store, messages: int, readers: int
+) -> None:
+    others = [agent(f"reader-{number}") for number in range(readers)]
+    await stored(team, *others)
+    names = [f"m{number}" for number in range(messages)]
+    async with team.write() as tx:
+        await tx.events.add([event("before")])
+        for name in names:
+            await tx.messages.add(message(name, to=PLAN, sender=EVE), [(each.id, False) for each in others])
+        await tx.events.add([event("after")])
+    async with team.read() as tx:
+        rows = await tx.messages.of_thread(PLAN.id)
+        assert [row.id for row in rows] == names
+        for each in others:
+            assert [delivery.message for delivery in await tx.deliveries.inbox(each.id)] == rows
+    assert await tags(team) == ["before", "after"]
+
+
+async def test_a_block_touches_several_sessions(team: Store) -> None:
+    await stored(team, session("second"), session("third"))
+    async with team.write() as tx:
+        homes = {home.name: home for home in await tx.sessions.every()}
+        for seconds, name in enumerate(("default", "second", "default"), start=7):
+            await tx.sessions.touch(homes[name].id, at(seconds))
+        await tx.events.add([event("touched")])
+    async with team.read() as tx:
+        touched = {home.name: home.touched_at for home in await tx.sessions.every()}
+    assert touched == {"default": at(9), "second": at(8), "third": at(0)}
+    assert await tags(team) == ["touched"]

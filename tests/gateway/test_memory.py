@@ -292,6 +292,27 @@ async def test_a_provider_that_keeps_the_conversation_is_told_each_memory_once(t
         assert "called Nora" in ann.sent["input"]
 
 
+@pytest.mark.spec("MEM-14", "GATE-67")
+@pytest.mark.parametrize("stream", [False, True])
+async def test_a_client_that_sends_references_to_answers_back_stays_in_one_conversation(
+    stream: bool, tmp_path: Path
+) -> None:
+    """So do clients of stored responses that keep the history themselves, such as Vercel's AI SDK by default."""
+    async with bound(tmp_path) as ann:
+        history: list[object] = []
+        for said in ("The crane was mended by Ingrid", "The ferry leaves at seven", "Which pier is it?"):
+            history.append({"role": "user", "content": [{"type": "input_text", "text": said}]})
+            body = {"model": "m", "input": history, "stream": stream}
+            answer = await ann.say(body, path=RESPONSES)
+            done = json.loads(answer.split(b"data: ")[-1])["response"] if stream else json.loads(answer)
+            history += [{"type": "item_reference", "id": item["id"]} for item in done["output"]]
+        kept = await ann.episodes()
+        assert [each.text for each in kept if each.speaker == "user"] == [
+            "The crane was mended by Ingrid", "The ferry leaves at seven", "Which pier is it?",
+        ]  # fmt: skip
+        assert len({each.session for each in kept}) == 1
+
+
 @pytest.mark.spec("MEM-15", "GATE-66")
 async def test_a_budget_of_tokens_counts_what_memory_adds_before_the_call_is_sent(tmp_path: Path) -> None:
     async with bound(tmp_path, max_tokens_per_day=400) as ann:

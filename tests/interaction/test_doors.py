@@ -31,6 +31,7 @@ DOORS: dict[str, tuple[tuple[int, int, int, int, int], object]] = {
     "DELETE /api/v1/sessions/{s}": (OPERATOR, None),
     "GET /api/v1/sessions/{s}/agents": (SESSION, None),
     "POST /api/v1/sessions/{s}/agents": ((201, 403, 403, 403, 401), {"name": "new"}),
+    "GET /api/v1/sessions/{s}/agents/{a}": (SESSION, None),
     "PATCH /api/v1/sessions/{s}/agents/{a}": (OPERATOR, {"description": "new"}),
     "DELETE /api/v1/sessions/{s}/agents/{a}": ((204, 403, 403, 403, 401), None),
     "POST /api/v1/sessions/{s}/agents/{a}/token": (OPERATOR, None),

@@ -180,15 +180,18 @@ async def test_a_response_of_one_agent_is_not_found_by_another(tmp_path: Path) -
         ann, bob = await at.agent("ann"), await at.agent("bob")
         body = {"model": "gpt-4o-mini", "input": "hello", "stream": True}
         async with at.call(ann, "/v1/responses", body) as response:
-            events = (await response.text()).split("\n")
-        made = next(json.loads(line[6:])["response"]["id"] for line in events if line.startswith("data: {"))
+            events = [
+                json.loads(line[6:]) for line in (await response.text()).split("\n") if line.startswith("data: {")
+            ]
+        made, item = events[0]["response"]["id"], events[-1]["response"]["output"][0]["id"]
         for token, status in ((ann, 200), (bob, 404)):
             async with at.call(token, f"/v1/responses/{made}", None, method="GET") as response:
                 assert response.status == status
-        follow = {"model": "gpt-4o-mini", "input": "more", "previous_response_id": made}
-        for token, status in ((ann, 200), (bob, 404)):
-            async with at.call(token, "/v1/responses", follow) as response:
-                assert response.status == status
+        referring = [{"type": "item_reference", "id": item}, {"role": "user", "content": "more"}]
+        for more in ({"input": "more", "previous_response_id": made}, {"input": referring}):
+            for token, status in ((ann, 200), (bob, 404)):
+                async with at.call(token, "/v1/responses", {"model": "gpt-4o-mini", **more}) as response:
+                    assert response.status == status
 
 
 @pytest.mark.spec("GATE-61", "GATE-62")

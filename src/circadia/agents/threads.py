@@ -139,24 +139,23 @@ class Threads:
         if speaker is not None and speaker.id not in participants:
             raise Forbidden(f"{speaker.reference!r} takes no part in thread {thread.name!r}; ask to be added")
         mentioned = await self._mentioned(tx, principal, session, thread, mentions, participants, speaker)
-        message = await tx.messages.add(
-            Message(
-                id=MessageId(self._ids.new("msg")),
-                number=0,
-                thread_id=thread.id,
-                session_id=session.id,
-                sender_id=speaker.id if speaker else None,
-                sender=speaker.reference if speaker else (sender or principal.name),
-                content=content,
-                mentions=tuple(agent.reference for agent in mentioned),
-                at=self._clock.now(),
-            ),
-            [
-                (agent_id, any(agent.id == agent_id for agent in mentioned))
-                for agent_id in participants
-                if speaker is None or agent_id != speaker.id
-            ],
+        message = Message(
+            id=MessageId(self._ids.new("msg")),
+            number=0,
+            thread_id=thread.id,
+            session_id=session.id,
+            sender_id=speaker.id if speaker else None,
+            sender=speaker.reference if speaker else (sender or principal.name),
+            content=content,
+            mentions=tuple(agent.reference for agent in mentioned),
+            at=self._clock.now(),
         )
+        to = [
+            (agent_id, any(agent.id == agent_id for agent in mentioned))
+            for agent_id in participants
+            if speaker is None or agent_id != speaker.id
+        ]
+        await tx.messages.add(message, to)
         data = {"message": message.id, "from": message.sender, "mentions": list(message.mentions)}
         await self._record(tx, EventType.MESSAGE, session, thread, data)
         for agent in mentioned:

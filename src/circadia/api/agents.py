@@ -164,6 +164,14 @@ async def create_agent(s: str, body: AgentBody, response: Response, who: Who, pa
     return agent_made(agent, token, parts, who)
 
 
+@router.get("/sessions/{s}/agents/{a}")
+async def show_agent(s: str, a: str, who: Who, parts: Parts) -> AgentView:
+    """Show an agent with its sleep state. The operator, and agents of the session (or granted it)."""
+    async with parts.store.read() as tx:
+        agent = await agent_of(tx, await session_of(tx, who, s), a)
+    return agent_view(agent, parts, who)
+
+
 @router.patch("/sessions/{s}/agents/{a}")
 async def change_agent(s: str, a: str, body: AgentChange, who: Who, parts: Parts) -> AgentView:
     """Change, disable or enable an agent. The operator only."""

@@ -14,7 +14,6 @@ from circadia.ids import MessageId
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import WakeReason
 from circadia.wake.budgets import budgets_of
-from circadia.wake.chains import place_of
 from circadia.wake.inbox import Letter
 
 router = noun_router("messages")
@@ -85,6 +84,5 @@ async def send_direct(body: DirectBody, who: Who, parts: Parts, idempotency_key:
     )
     async with parts.store.write() as tx:
         sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
-        place = await place_of(tx, who)
-        budgets = await budgets_of(tx, sent.to, parts.clock.now(), sender=who.agent, place=place)
+        budgets = await budgets_of(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
     return outcome(sent.to, sent.message, sent.wake, budgets)

@@ -91,5 +91,6 @@ async def send_message(s: str, t: str, body: MessageBody, who: Who, parts: Parts
     async with parts.store.write() as tx:
         session = await session_of(tx, who, s, open_only=True)
         thread = await thread_of(tx, session, t)
-        message = await parts.threads.send(tx, who, session, thread, body.content, body.mentions, sender=body.sender)
+        await parts.threads.send(tx, who, session, thread, body.content, body.mentions, sender=body.sender)
+        (message,) = await tx.messages.latest(thread.id, limit=1)  # the same, with its number
     return _view(message)

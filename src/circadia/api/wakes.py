@@ -101,8 +101,7 @@ async def wake_agent(
     async with parts.store.write() as tx:
         sent = await parts.wake.inbox.send(tx, who, await home_of(tx, who), letter)
         assert sent.wake is not None
-        place = await place_of(tx, who)
-        budgets = await budgets_of(tx, sent.to, parts.clock.now(), sender=who.agent, place=place)
+        budgets = await budgets_of(tx, sent.to, parts.clock.now(), sender=who.agent, place=sent.place)
     return wake_outcome(sent.to, sent.message, sent.wake, budgets)
 
 

@@ -7,7 +7,7 @@ import typer
 from circadia.agents.directory import nearest
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
-from circadia.cli.output import AsJson, console, note, print_json, since, state, table
+from circadia.cli.output import AsJson, console, note, print_json, setting, since, state, table
 from circadia.cli.reference import DEFAULT_SESSION, Session, parted
 from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
@@ -158,6 +158,29 @@ def agent_table(agents: list[AgentAnswer]) -> Any:
     ]
     columns = ("agent", "state", "for", "changed by", "held", "wakes when", "description")
     return table(columns, rows, numbers=("held",))
+
+
+@app.command(epilog="Example: circadia agent show team:writer")
+def show(
+    agent: Agent,
+    session: Session = None,
+    url: Url = DEFAULT_URL,
+    token: Token = None,
+    data: Data = None,
+    as_json: AsJson = False,
+) -> None:
+    """Show an agent with its policy."""
+    where, name = parted(agent, session)
+    found = ask(url, token, data, lambda client: client.show_agent(where, name))
+    if as_json:
+        print_json(found)
+        return
+    console().print(agent_table([found]))
+    if found["sleep_events"]:
+        typer.echo(f"falls asleep when {', '.join(found['sleep_events'])}")
+    if found["policy"] is not None:  # only the operator and the agent itself may see it
+        rows = [(key, setting(value)) for key, value in found["policy"].items()]
+        console().print(table(("policy", "value"), rows))
 
 
 @app.command(epilog="Example: circadia agent change writer --disable")

@@ -9,7 +9,7 @@ from urllib.parse import urlsplit
 import typer
 from rich.text import Text
 
-from circadia.cli.output import AsJson, console, print_json, shown, table
+from circadia.cli.output import AsJson, console, print_json, setting, shown, table
 from circadia.cli.serve import config_file
 from circadia.settings import PolicySettings, Settings, load_settings
 from circadia.settings.parsing import parsed
@@ -64,7 +64,7 @@ def show(file: File = None, as_json: AsJson = False) -> None:
         print_json({"file": str(path) if path else None, "settings": [asdict(each) for each in values]})
         return
     typer.echo(f"file: {path or 'none'}")
-    rows = [(each.key, _written(each.value), Text(each.source, _colour(each.source))) for each in values]
+    rows = [(each.key, setting(each.value), Text(each.source, _colour(each.source))) for each in values]
     console().print(table(("key", "value", "source"), rows))
 
 
@@ -111,12 +111,6 @@ def _raw(path: Path | None) -> Mapping[str, Any]:
     """Return what the file says; it has been read and found good before."""
     raw = parsed(path.read_text("utf-8")) if path else None
     return cast("Mapping[str, Any]", raw) if isinstance(raw, dict) else {}
-
-
-def _written(value: Any) -> str:
-    if isinstance(value, bool):
-        return str(value).lower()
-    return "–" if value is None else shown(value) if value not in ([], {}, "") else repr(value)
 
 
 def _colour(source: str) -> str:

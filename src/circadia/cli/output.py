@@ -139,6 +139,13 @@ def shown(value: object) -> str:
     return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
 
 
+def setting(value: Any) -> str:
+    """Return the value of a setting as the file has it; what is empty can be seen."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    return repr(value) if value in ([], {}, "") else shown(value)
+
+
 def state(sleeping: bool) -> Text:
     """Return an agent's state, in colour."""
     return Text("asleep", "blue") if sleeping else Text("awake", "green")

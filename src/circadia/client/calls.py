@@ -99,6 +99,10 @@ class Client(WakeCalls, MemoryCalls, SleepCalls, AnswerCalls, TransferCalls):
         """Return the session's agents with their sleep state, by name."""
         return (await self._http.call("GET", "sessions", session, "agents"))["agents"]
 
+    async def show_agent(self, session: str, agent: str) -> AgentAnswer:
+        """Return an agent with its sleep state."""
+        return await self._http.call("GET", "sessions", session, "agents", agent)
+
     async def change_agent(
         self,
         session: str,

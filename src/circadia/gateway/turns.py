@@ -159,7 +159,7 @@ class Turns:
             return
         latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
         heads = [handle] if handle else []
-        heads += [each for each in (answer or request.chain)[-1:] if each]
+        heads += [each for each in (answer[::-1] or request.chain[-1:]) if each]
         moved = Conversation(
             id=latest.id,
             agent_id=latest.agent_id,

@@ -124,8 +124,8 @@ class Threads(Protocol):
 class Messages(Protocol):
     """Rows of messages."""
 
-    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
-        """Store it with one unread delivery for each (agent, mentioned); return it with its number."""
+    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
+        """Store it with one unread delivery for each (agent, mentioned); it has its number from then on."""
         ...
 
     async def get(self, message_id: MessageId) -> Message | None: ...

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections import deque
 from collections.abc import Callable, Sequence
+from itertools import groupby
 from typing import Any, Final, Protocol, TypeVar, cast
 
 import asyncpg
@@ -140,8 +141,8 @@ class _Direct:
         self._driver = driver
         self._prepared: dict[str, _Prepared] = {}
         """By text. These are the statements of the program, so they are not too many."""
-        self._joined: dict[tuple[tuple[str, int], ...], str] = {}
-        """By the texts, and how many rows each has."""
+        self._joined: dict[tuple[tuple[str, int, int], ...], str] = {}
+        """By the texts, and how many rows of how many values each has."""
         self._runs = 0
         self._runs_planned = _FIRST_RUNS
 
@@ -155,20 +156,19 @@ class _Direct:
 
     def together(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
         """Run statements, as `Together` tells: those of few rows as the parts of one statement, in one trip."""
-        few: list[tuple[str, int]] = []
-        values: list[object] = []
-        for text, rows in writes:
-            if len(rows) > _FEW_ROWS:
-                self.executemany(text, rows)
+        for many, some in groupby(writes, lambda write: len(write[1]) > _FEW_ROWS):
+            if not many:
+                self._at_once(list(some))
                 continue
-            few.append((text, len(rows)))
-            for row in rows:
-                values += row
-        if few:
-            joined = self._joined.get(tuple(few))
-            if joined is None:
-                joined = self._joined[tuple(few)] = _joined(few)
-            self.execute(joined, values)
+            for text, rows in some:
+                self.executemany(text, rows)
+
+    def _at_once(self, few: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
+        shape = tuple([(text, len(rows), len(rows[0])) for text, rows in few])
+        joined = self._joined.get(shape)
+        if joined is None:
+            joined = self._joined[shape] = _joined(shape)
+        self.execute(joined, [value for _, rows in few for row in rows for value in row])
 
     async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _Answer:
         self._runs += 1
@@ -190,19 +190,24 @@ class _Direct:
             raise
 
 
-def _joined(writes: Sequence[tuple[str, int]]) -> str:
-    """Return one statement for several; each has so many rows of values, and the last is no part but the whole."""
-    parts: list[str] = []
+def _joined(writes: Sequence[tuple[str, int, int]]) -> str:
+    """Return one statement for several; each has so many rows of so many values. The last is no part but the whole.
+
+    A part sees no row of another. So one that returns its rows has its table's name: those behind it look there.
+    """
+    parts: list[tuple[str, str]] = []
     before = 0
-    for text, rows in writes:
-        places = len(_PLACE.findall(text))
+    for text, rows, places in writes:
         head, values, row = text.partition(" VALUES ")
+        row, returning, returned = row.partition(" RETURNING ")
         shifted = [_shifted(row if values else text, before + at * places) for at in range(rows)]
-        parts.append(f"{head}{values}{', '.join(shifted)}" if values else shifted[0])
         before += rows * places
-    *others, last = parts
-    named = ", ".join(f"part_{at} AS ({part})" for at, part in enumerate(others))
-    return f"WITH {named} {last}" if named else last
+        if values:
+            shifted = [f"{head}{values}{', '.join(shifted)}{returning}{returned}"]
+        name = head.split()[2] if returning else f"part_{before}"
+        parts += [(name if values else f"{name}_{at}", part) for at, part in enumerate(shifted)]
+    *others, (_, last) = parts
+    return f"WITH {', '.join(f'{name} AS ({part})' for name, part in others)} {last}" if others else last
 
 
 def _shifted(text: str, by: int) -> str:

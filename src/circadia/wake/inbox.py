@@ -56,6 +56,8 @@ class Sent:
     """The message, in its reader's inbox."""
     to: Agent
     """Its reader."""
+    place: Place
+    """Where its sender acts."""
     wake: Wake | None = None
     """The request that came with it."""
 
@@ -88,14 +90,14 @@ class Inbox:
         self._require_reader(principal, target)
         key = self._key(principal, letter.key)
         known = await tx.messages.by_key(key) if key is not None else None
-        if known is not None:
-            return await self._repeated(tx, target, letter, known)
         place = await place_of(tx, principal)
+        if known is not None:
+            return await self._repeated(tx, target, letter, place, known)
         message = await self._stored(tx, principal, target, letter, place, key)
         wake = None
         if letter.wake is not None or (letter.priority in _WAKING and target.coordination.wake_on_high_priority):
             wake = await self._requests.ask(tx, self._ask(principal, target, letter, message, place, key))
-        return Sent(message=message, to=target, wake=wake)
+        return Sent(message=message, to=target, place=place, wake=wake)
 
     async def notify(self, tx: Tx, agent: Agent, content: str, *, root_id: str | None = None) -> None:
         """Put a message of Circadia's own into an inbox: it wakes nobody."""
@@ -166,7 +168,7 @@ class Inbox:
         if not target.enabled:
             raise Conflict(f"{target.reference!r} is disabled; the operator can enable it")
 
-    async def _repeated(self, tx: Tx, target: Agent, letter: Letter, known: Message) -> Sent:
+    async def _repeated(self, tx: Tx, target: Agent, letter: Letter, place: Place, known: Message) -> Sent:
         """Return what was stored with the key, and nothing new (WAKE-03)."""
         wake = None if known.key is None else await tx.wakes.by_key(known.key)
         same = (
@@ -182,7 +184,7 @@ class Inbox:
             raise Conflict(
                 f"the key {letter.key!r} stands for another message, or another reason to wake; take a new key"
             )
-        return Sent(message=known, to=target, wake=wake)
+        return Sent(message=known, to=target, place=place, wake=wake)
 
     def _key(self, principal: Principal, key: str | None) -> str | None:
         if key is None:
@@ -195,26 +197,24 @@ class Inbox:
         if letter.reply_to is not None:
             await self._require_answerable(tx, principal, letter.reply_to)
         message_id = MessageId(self._ids.new("msg"))
-        message = await tx.messages.add(
-            Message(
-                id=message_id,
-                number=0,
-                thread_id=await self._direct(tx, target),
-                session_id=target.session_id,
-                sender_id=principal.agent.id if principal.agent else None,
-                sender=principal.name,
-                content=letter.content,
-                at=self._clock.now(),
-                type=letter.type,
-                priority=_priority(letter),
-                reply_to=letter.reply_to,
-                key=key,
-                root_id=place.root_id or message_id,
-                parent_id=place.parent_id,
-                depth=place.depth,
-            ),
-            [(target.id, False)],
+        message = Message(
+            id=message_id,
+            number=0,
+            thread_id=await self._direct(tx, target),
+            session_id=target.session_id,
+            sender_id=principal.agent.id if principal.agent else None,
+            sender=principal.name,
+            content=letter.content,
+            at=self._clock.now(),
+            type=letter.type,
+            priority=_priority(letter),
+            reply_to=letter.reply_to,
+            key=key,
+            root_id=place.root_id or message_id,
+            parent_id=place.parent_id,
+            depth=place.depth,
         )
+        await tx.messages.add(message, [(target.id, False)])
         data = {
             "message": message.id, "from": message.sender, "type": message.type.value,
             "priority": message.priority.value, "root": message.root_id, "depth": message.depth,

@@ -76,6 +76,14 @@ def test_a_response_that_is_compared_with_must_be_the_callers_too() -> None:
     )
 
 
+@pytest.mark.spec("GATE-60")
+def test_items_that_the_provider_is_to_look_up_must_be_the_callers_too() -> None:
+    picture = {"type": "image_generation_call", "id": "ig_1"}
+    sent = {"type": "image_generation_call", "id": "ig_2", "result": "aGk="}
+    given = [USER, {"type": "item_reference", "id": "msg_7"}, picture, sent, MESSAGE, CALL, USER]
+    assert RESPONSES.read(request_of(given, previous_response_id="resp_0")).foreign_ids == ("resp_0", "msg_7", "ig_1")
+
+
 @pytest.mark.spec("GATE-67")
 @pytest.mark.parametrize(
     ("given", "turn"),
@@ -88,6 +96,8 @@ def test_a_response_that_is_compared_with_must_be_the_callers_too() -> None:
         ([OUTPUT], False),
         ([USER, {"role": "assistant", "content": "x"}], False),
         ([OUTPUT, {"role": "developer", "content": "x"}], False),
+        ([USER, {"type": "item_reference", "id": "msg_1"}], False),
+        ([{"type": "item_reference", "id": "msg_1"}, USER], True),
         ([], False),
         (None, False),
     ],
@@ -108,6 +118,7 @@ def test_a_turn_ends_in_the_user_and_not_in_a_tool_result(given: Any, turn: bool
         (request_of("x", previous_response_id=5), "previous_response_id"),
         (request_of("x", conversation=5), "conversation"),
         (request_of("x", conversation={"id": []}), "id"),
+        (request_of([{"type": "item_reference", "id": 5}]), "id"),
         (request_of("x", max_output_tokens="x"), "max_output_tokens"),
     ],
 )
@@ -169,8 +180,17 @@ def test_a_response_in_the_background_has_no_usage_yet() -> None:
 @pytest.mark.spec("GATE-60")
 def test_a_response_that_is_not_stored_hands_out_no_id() -> None:
     meter = RESPONSES.meter(streamed=False, take_usage_out=False, chain=())
-    run(meter, [body(response("completed", store=False))])
+    run(meter, [body(response("completed", store=False, output=[MESSAGE]))])
     assert (meter.ids, meter.handle) == ([], None)
+
+
+@pytest.mark.spec("GATE-60")
+@pytest.mark.parametrize("streamed", [True, False])
+def test_the_items_of_a_response_that_is_stored_are_the_callers(streamed: bool) -> None:
+    meter = RESPONSES.meter(streamed=streamed, take_usage_out=False, chain=())
+    output = [REASONING, MESSAGE, CALL]
+    run(meter, [stream("completed", output=output) if streamed else body(response("completed", output=output))])
+    assert meter.ids == ["resp_1", "rs_1", "msg_1", "fc_1"]
 
 
 @pytest.mark.spec("GATE-67")
@@ -185,6 +205,8 @@ def test_a_response_that_is_not_stored_hands_out_no_id() -> None:
             {"type": "function_call", "call_id": "call_1", "name": "look", "arguments": '{"a":1}'},
         ],
         [{"role": "assistant", "content": "Grüße"}],
+        [{"type": "item_reference", "id": "msg_1"}, CALL],
+        [{"type": "item_reference", "id": "rs_1"}, {"type": "item_reference", "id": "msg_1"}, {**CALL, "id": None}],
     ],
 )
 def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_back(
@@ -197,7 +219,7 @@ def test_the_next_request_is_found_by_the_hash_of_the_answer_however_it_is_sent_
     then = RESPONSES.read(request_of([USER, *sent_back, OUTPUT], instructions="I"))
     assert then.chain[:1] == first.chain
     assert set(meter.answer_hashes) & set(then.chain)
-    if len(sent_back) > 1:
+    if len(sent_back) > 1 and {"type": "item_reference", "id": "msg_1"} not in sent_back:
         assert meter.answer_hashes[-1] == then.chain[2]
 
 

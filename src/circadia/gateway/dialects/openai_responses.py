@@ -18,6 +18,8 @@ from circadia.gateway.dialects.voice import Voice
 from circadia.gateway.dialects.voice_responses import ResponsesVoice
 
 _MESSAGE_TYPES = (None, "message")
+_CALLS = ("function_call", "custom_tool_call")
+_REFERENCE = "item_reference"
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
 
 
@@ -41,7 +43,7 @@ class Responses:
             turn=bool(items) and _is_message(items[-1]) and ends_in_user(items),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             conversation=conversation or previous,
-            foreign_ids=tuple(name for name in (conversation, previous, _compared(request)) if name),
+            foreign_ids=tuple(name for name in (conversation, previous, _compared(request), *_referred(items)) if name),
             chain=_chain(items, conversation or previous),
         )
 
@@ -107,19 +109,25 @@ class _Response(Watched):
         self.usage = responses_usage(response.get("usage")) or self.usage
         if response.get("background") is True:
             self._behind = fields.as_text(response.get("id"))
-        # One that the provider does not store can never be referred to.
+        output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
+        # One that the provider does not store can never be referred to, nor can its items.
         if response.get("store") is not False:
             self.handle = fields.as_text(response.get("id"))
-            self._own(self.handle)
+            for name in (self.handle, *(item.get("id") for item in output)):
+                self._own(name)
         conversation = response.get("conversation")
         self._own(fields.as_object(conversation).get("id") or conversation)
         if response.get("status") in ("completed", "incomplete"):
             self.complete = True
-            output = [fields.as_object(item) for item in fields.as_list(response.get("output"))]
             self._said = _said(output, cut=response.get("status") == "incomplete", handle=self._behind)
             messages = [item for item in output if item.get("type") == "message"]
-            # Some clients send the messages back alone, most the whole output: the likelier hash stands last.
-            for items in (messages, output):
+            referring = [
+                {"type": _REFERENCE, "id": item.get("id")} if item.get("type") == "message" else item
+                for item in output
+                if item.get("type") in ("message", *_CALLS)
+            ]
+            # Some send references to messages back, some messages alone, most the whole: the likeliest stands last.
+            for items in (referring, messages, output):
                 self._continue_chain(*_normals([{"role": "assistant", **item} for item in items]))
 
     def _own(self, name: object) -> None:
@@ -196,7 +204,7 @@ def _said(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None)
     calls = tuple(
         f"{item.get('name')}({item.get('arguments') or item.get('input')})"
         for item in output
-        if item.get("type") in ("function_call", "custom_tool_call")
+        if item.get("type") in _CALLS
     )
     return Said(text=text, calls=calls, cut=cut, handle=handle) if text or calls else None
 
@@ -230,6 +238,13 @@ def _compared(request: dict[str, object]) -> str | None:
     return fields.text(fields.as_object(request.get("prompt_cache_options")), "comparison_response_id")
 
 
+def _referred(items: Sequence[dict[str, object]]) -> Iterator[str | None]:
+    """Yield the ids of items that are not sent but that the provider is to look up: references, and pictures by id."""
+    for item in items:
+        if item.get("type") == _REFERENCE or (item.get("type") == "image_generation_call" and not item.get("result")):
+            yield fields.text(item, "id")
+
+
 def _chain(items: Sequence[dict[str, object]], conversation: str | None) -> tuple[str, ...]:
     """Return the chain; the items of a continued conversation are not in the request, so its id stands for them."""
     head = "" if conversation is None else hashes.steps("", (("conversation", conversation),))[0]
@@ -252,6 +267,11 @@ def _normals(items: Sequence[dict[str, object]], *, leads: bool = False) -> Iter
             yield (kind, item.get("call_id"), item.get("name"), hashes.arguments(item.get("arguments")))
         elif kind == "function_call_output":
             yield (kind, item.get("call_id"), hashes.content(item.get("output")))
+        elif kind == _REFERENCE:
+            # Of a message it stands for that; of reasoning and of the provider's own calls, which may be left out, not.
+            name = item.get("id")
+            if isinstance(name, str) and name.startswith("msg"):
+                yield (kind, name)
         elif kind != "reasoning":
             # The id and status of an item are the provider's; clients drop them.
             yield {key: value for key, value in item.items() if key not in ("id", "status")}

@@ -13,7 +13,6 @@ from circadia.mcp_server.tools.tool import Tool
 from circadia.records.message import MessageType, Priority
 from circadia.records.wake import Decision, WakeReason
 from circadia.wake.budgets import Budget, budgets_of, in_words, retry_at
-from circadia.wake.chains import place_of
 from circadia.wake.inbox import MAX_KEY_CHARACTERS, Letter
 
 Key = Annotated[
@@ -104,8 +103,7 @@ async def send(caller: Caller, letter: Letter, *, acknowledge: MessageId | None 
         own = caller.principal.agent
         if own is not None and acknowledge is not None:
             await caller.parts.wake.inbox.ack(tx, own, [acknowledge])
-        place = await place_of(tx, caller.principal)
-        budgets = await budgets_of(tx, sent.to, caller.parts.clock.now(), sender=own, place=place)
+        budgets = await budgets_of(tx, sent.to, caller.parts.clock.now(), sender=own, place=sent.place)
     wake = sent.wake
     return SentAnswer(
         told=in_words(wake, sent.to),

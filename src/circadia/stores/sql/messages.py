@@ -1,8 +1,7 @@
 """Rows of messages."""
 
 from collections.abc import Collection, Sequence
-from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import Row, bindparam, insert, select
 
@@ -13,14 +12,17 @@ from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.words import index_more
 
-_ADD = Statement(
-    insert(messages).returning(messages.c.number), [column.name for column in messages.c if column.name != "number"]
-)
+_FIELDS: Final = tuple(column.name for column in messages.c if column.name != "number")
+_ADD = Statement(insert(messages).inline().returning(messages.c.id, messages.c.number), _FIELDS)
 _BY_ID = Statement(select(messages).where(messages.c.id == bindparam("key_id")))
 _BY_KEY = Statement(select(messages).where(messages.c.key == bindparam("idempotency")))
 _OF_ROOT = Statement(select(messages).where(messages.c.root_id == bindparam("root")).order_by(messages.c.number))
 _DELIVER = Statement(
-    insert(deliveries).inline(), ("agent_id", "message_id", "number", "state", "mentioned", "priority")
+    # The message's number is looked up, so that both statements make one trip: see `Together`.
+    insert(deliveries)
+    .inline()
+    .values(number=select(messages.c.number).where(messages.c.id == bindparam("key_id")).scalar_subquery()),
+    ("agent_id", "message_id", "state", "mentioned", "priority", "key_id"),
 )
 _OF_THREAD = Statement(
     select(messages)
@@ -43,14 +45,13 @@ class SqlMessages:
         self._run = runner.run
         self._keep = runner.keep
 
-    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> Message:
-        """Store it with one unread delivery for each (agent, mentioned); return it with its number."""
+    async def add(self, message: Message, to: Collection[tuple[AgentId, bool]]) -> None:
+        """Store it with one unread delivery for each (agent, mentioned); it has its number from then on."""
         values = _values(message)
-        number: int = await self._run(lambda connection: _ADD.scalar(connection, values), of=(messages,))
+        self._keep(_ADD, [values[name] for name in _FIELDS])
         for agent_id, mentioned in to:
-            row = (agent_id, message.id, number, DeliveryState.UNREAD.value, mentioned, message.priority.rank)
+            row = (agent_id, message.id, DeliveryState.UNREAD.value, mentioned, message.priority.rank, message.id)
             self._keep(_DELIVER, row)
-        return replace(message, number=number)
 
     async def get(self, message_id: MessageId) -> Message | None:
         """Return the message."""

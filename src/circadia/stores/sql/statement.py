@@ -59,7 +59,10 @@ class Direct(Protocol):
 
 
 class Together(Protocol):
-    """Runs statements, each for its rows, in one trip."""
+    """Runs statements, each for its rows, in one trip.
+
+    What one sees of another's table is only what an insert before it returns of its rows (`RETURNING`).
+    """
 
     def __call__(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None: ...
 
