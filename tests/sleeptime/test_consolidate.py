@@ -14,7 +14,7 @@ from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operations.consolidate import Consolidate, Consolidated, Written
 from circadia.sleeptime.prompts import prompt, version
 from circadia.testing.dreamer import Dreamer, rows
-from tests.sleeptime.night import Night, answering, data_of
+from tests.sleeptime.night import Night, answering, data_of, writing
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import page
 
@@ -94,6 +94,26 @@ async def test_an_earlier_note_is_shown_and_replaced_by_one_that_rests_on_all_it
     assert note.text == "Ann lives in Porto. Ann works as a nurse. Ann's cat is Miso."
     assert set(note.evidence) == {*old.evidence, new.id}
     assert [each.id for each in await night.notes(retired=True)] == [old.id, note.id], "it can still be reached"
+
+
+@pytest.mark.spec("SLEEP-20")
+@pytest.mark.parametrize(("words", "shown"), [(4, 6), (20, 11), (30, 12)])
+async def test_earlier_notes_take_no_more_room_than_what_is_new_but_for_a_few_and_stand_in_their_order(
+    stand: Stand, words: int, shown: int
+) -> None:
+    night = Night(stand, operations=[Consolidate()])
+    for day in range(14):
+        said = [f"Telescope {day} came with lens {each}." for each in range(2)]
+        await night.said(*said, at=MAY + timedelta(days=day))
+        night.mind = answering(writing(f"Ann's telescope {day} has {'fine ' * 60}lenses."))
+        await night.run()
+    await night.said(*(f"My telescope lens {at} {'broke ' * words}" for at in range(24)), at=MAY + timedelta(days=20))
+    night.mind = mind = answering()
+    await night.run()
+    read = rows(mind.asked[0].data)
+    notes = [row.day for row in read if row.part == "Earlier notes"]
+    assert len(notes) == shown
+    assert notes == sorted(notes)
 
 
 @pytest.mark.spec("SLEEP-20")

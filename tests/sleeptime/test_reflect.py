@@ -128,6 +128,16 @@ async def test_a_belief_that_still_holds_stays_and_only_beliefs_that_were_shown_
     assert len(await night.notes()) == 13
 
 
+@pytest.mark.spec("SLEEP-21")
+async def test_the_rule_on_earlier_beliefs_stands_where_there_are_some(night: Night) -> None:
+    for first, there in ((1, False), (5, True)):
+        mind = await noted(night, first, first + 4, RUNS)
+        (rules,) = [each.rules for each in mind.asked if "what follows from several" in each.rules]
+        assert ("- Judge each earlier belief" in rules) is there
+        assert "\n- Nothing follows: empty lists." in rules
+        assert "?}" not in rules
+
+
 @pytest.mark.spec("SLEEP-02", "SLEEP-21")
 async def test_a_belief_is_asked_about_again_once_when_a_person_demotes_its_evidence(night: Night) -> None:
     await noted(night, 1, 5, RUNS)

@@ -83,6 +83,21 @@ async def test_the_model_sees_each_block_with_its_room_and_the_notes_that_are_ne
 
 
 @pytest.mark.spec("SLEEP-27")
+@pytest.mark.parametrize("by_hand", [False, True])
+async def test_the_rule_on_blocks_of_somebody_else_stands_where_there_is_such_a_block(
+    night: Night, by_hand: bool
+) -> None:
+    if by_hand:
+        await night.stand.write("human", "Ann, a nurse")
+    mind = await rethought(night)
+    (rules,) = [each.rules for each in mind.asked if RULES in each.rules]
+    assert ("- A block that was just written by somebody else holds." in rules) is by_hand
+    assert "\n- Replace a line" in rules
+    assert "\n- At most 10 edits." in rules
+    assert "?}" not in rules
+
+
+@pytest.mark.spec("SLEEP-27")
 async def test_edits_end_when_the_model_says_so_and_at_ten_in_any_case(night: Night) -> None:
     answers = [
         edits(*(("learned", None, f"Ann lives in Porto{'!' * (at * 4 + each)}") for each in range(4)), finished=False)

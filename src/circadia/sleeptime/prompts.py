@@ -1,10 +1,12 @@
 """The rules that operations ask with, each in a file of its own, and the fence around what they ask about (SLEEP-50).
 
-Nothing of a conversation goes into rules: a file is fixed, but for what whoever began the pass wants of it.
+Nothing of a conversation goes into rules: a file is fixed, but for what whoever began the pass wants of it, and for
+lines that begin with a word such as `{beliefs?}`: each is left out where a question has nothing that it is about.
 """
 
 import hashlib
 import re
+from collections.abc import Collection
 from functools import cache
 from importlib import resources
 from typing import Final
@@ -20,16 +22,20 @@ SHARED: Final = "data"
 LONGEST_WISH: Final = 1_000
 """Characters of what a person wants of a pass that are taken into the rules."""
 _VERSION: Final = re.compile(r"\A# \w+, version (\d+)\n+")
+_WHERE: Final = re.compile(r"(?m)^- \{(\w+)\?\} (.*\n)")
 
 
-def prompt(operation: str, view: View, data: str, **limits: int) -> Prompt:
-    """Return an operation's question about data of this view; its rules may state limits, by name."""
-    return asked(operation, data, view.instructions, **limits)
+def prompt(operation: str, view: View, data: str, *, about: Collection[str] = (), **limits: int) -> Prompt:
+    """Return an operation's question about data of this view; its rules may state limits, by name.
+
+    `about` names what the data has of what only some questions are about.
+    """
+    return asked(operation, data, view.instructions, about=about, **limits)
 
 
-def asked(name: str, data: str, instructions: str = "", **limits: int) -> Prompt:
+def asked(name: str, data: str, instructions: str = "", *, about: Collection[str] = (), **limits: int) -> Prompt:
     """Return the question of a file about data, with what whoever began the pass wants of it."""
-    own = _text(name)
+    own = _WHERE.sub(lambda rule: f"- {rule[2]}" if rule[1] in about else "", _text(name))
     for key, limit in limits.items():
         own = own.replace(f"{{{key}}}", str(limit))
     rules = [own, _text(SHARED)]

@@ -5,7 +5,7 @@ model reads notes and not the conversations again.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import BaseModel, Field
 
@@ -23,14 +23,12 @@ LONG: Final = 40
 MOST_NOTES: Final = 40
 """Notes of a span, however little each rests on."""
 
-Id = Annotated[str, Field(max_length=40)]
-
 
 class Compressed(BaseModel):
     """A summary."""
 
     text: str = Field(max_length=2_500)
-    ids: list[Id] = Field(max_length=MOST_NOTES)
+    ids: list[str] = Field(max_length=MOST_NOTES)
 
 
 class Compress:

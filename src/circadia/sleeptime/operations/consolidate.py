@@ -5,7 +5,8 @@ The model reads each new episode once, with the few notes and earlier episodes t
 
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
-from typing import Annotated, Final, cast
+from itertools import accumulate
+from typing import Final, cast
 
 from pydantic import BaseModel, Field
 
@@ -30,8 +31,10 @@ MOST_TOKENS: Final = 3_000
 BESIDE: Final = 700
 """About how many tokens the rules of a step have, and what is shown beside it."""
 SHOWN: Final = 12
-"""Notes that are shown with a step, and earlier episodes, at most; fewer with a small step."""
+"""Notes that are shown with a step, and earlier episodes, at most; fewer with a small step or long notes."""
 FEWEST_SHOWN: Final = 4
+FEW: Final = SHOWN // 2
+"""Notes that are shown however long they are: what is over is often told by one that is not among the nearest."""
 ALIKE: Final = 0.12
 """Cosine from which on a note of many counts as being about the same; below it they share a name at most."""
 ANSWER_TOKENS: Final = 90
@@ -45,16 +48,14 @@ REMEMBERED: Final = 500
 LEAST_KEPT: Final = 0.6
 """A note that is shorter than this share of the note that it is to replace has lost something."""
 
-Id = Annotated[str, Field(max_length=40)]
-
 
 class Written(BaseModel):
     """A note that the model writes."""
 
     text: str = Field(max_length=1_000)
-    ids: list[Id] = Field(max_length=40)
-    replaces: list[Id] = Field(default=[], max_length=6)
-    ended: list[Id] = Field(default=[], max_length=20)
+    ids: list[str] = Field(max_length=40)
+    replaces: list[str] = Field(default_factory=list[str], max_length=6)
+    ended: list[str] = Field(default_factory=list[str], max_length=20)
 
 
 class Consolidated(BaseModel):
@@ -87,7 +88,7 @@ class Consolidate:
         shown = max(FEWEST_SHOWN, min(SHOWN, len(step.episodes) // 2))
         least = ALIKE if len(kept) > SHOWN else 0.0
         self._near = Related(kept, self._near)
-        notes = self._near.to(step.episodes, shown, least=least)
+        notes = _fitting(self._near.to(step.episodes, shown, least=least), sum(size(part.episodes) for part in parts))
         sheet = Sheet()
         if notes:
             sheet.head("Earlier notes")
@@ -179,6 +180,13 @@ async def _earlier(view: View, parts: Sequence[Segment], notes: Sequence[Note], 
 @lru_cache(maxsize=REMEMBERED)
 def _terms(text: str) -> Sequence[int]:
     return asked_terms(text)
+
+
+def _fitting(notes: Sequence[Note], room: int) -> Sequence[Note]:
+    """Return of the nearest notes the first that take so many tokens together, but a few in any case, by time."""
+    upto = accumulate(tokens(each.text) for each in notes)
+    fit = [each for at, (each, used) in enumerate(zip(notes, upto, strict=True)) if at < FEW or used <= room]
+    return sorted(fit, key=lambda each: (each.at, each.id))
 
 
 def _with_duplicates(parts: Sequence[Segment], read: Episode) -> Sequence[Episode]:

@@ -7,7 +7,7 @@ by what comes from less trusted hands, nor by what was said before it.
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime
-from typing import Annotated, Final, Literal, cast
+from typing import Final, Literal, cast
 
 from pydantic import BaseModel, Field
 
@@ -38,7 +38,6 @@ LONGEST: Final = 200
 SAYS: Final = 0.75
 """A text says what another does if it has so much of its words."""
 
-Id = Annotated[str, Field(max_length=40)]
 Pair = tuple[Note, Note]
 
 
@@ -47,8 +46,8 @@ class Contradiction(BaseModel):
 
     now: str = Field(max_length=600)
     before: str = Field(max_length=400)
-    holds: list[Id] = Field(max_length=20)
-    ended: list[Id] = Field(max_length=20)
+    holds: list[str] = Field(max_length=20)
+    ended: list[str] = Field(max_length=20)
     verdict: Literal["replaced", "unclear"]
 
 

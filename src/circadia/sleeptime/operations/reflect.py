@@ -4,7 +4,7 @@ Not at each page: once so many notes are new. The notes themselves say how many,
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Final, cast
+from typing import Final, cast
 
 from pydantic import BaseModel, Field
 
@@ -36,20 +36,18 @@ BELIEFS: Final = 6
 
 _CHECK: Final = "beliefs whose evidence has changed"
 
-Id = Annotated[str, Field(max_length=40)]
-
 
 class Belief(BaseModel):
     """What follows."""
 
     text: str = Field(max_length=600)
-    ids: list[Id] = Field(max_length=20)
+    ids: list[str] = Field(max_length=20)
 
 
 class Checked(BaseModel):
     """Whether an earlier belief still holds."""
 
-    id: Id
+    id: str
     holds: bool
 
 
@@ -57,7 +55,7 @@ class Reflected(BaseModel):
     """What the model makes of it."""
 
     beliefs: list[Belief] = Field(max_length=10)
-    checked: list[Checked] = Field(default=[], max_length=BELIEFS)
+    checked: list[Checked] = Field(default_factory=list[Checked], max_length=BELIEFS)
 
 
 class Reflect:
@@ -97,7 +95,8 @@ class Reflect:
         if not beliefs and not step.notes:
             return ()
         sheet = await _sheet(view, step.notes, beliefs)
-        answer = await ask(prompt(self.name, view, sheet.text), Reflected, most_tokens=1_200)
+        question = prompt(self.name, view, sheet.text, about=("beliefs",) if beliefs else ())
+        answer = await ask(question, Reflected, most_tokens=1_200)
         fell = {each.id for each in _fell(view, beliefs)}
         may_go = [each for each in beliefs if each.id in fell or standing.outweighs(step.notes, [each])]
         changes = self._given_up(view, sheet, answer.checked, may_go)

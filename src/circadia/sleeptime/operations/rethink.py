@@ -6,7 +6,7 @@ person wrote there is replaced only by a note that says what was before, too.
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Annotated, Final
+from typing import Final
 
 from pydantic import BaseModel, Field
 
@@ -38,8 +38,6 @@ TOLD: Final = 2
 TALK: Final = frozenset({Trust.PERSON, Trust.AGENT})
 """What may get into blocks."""
 
-Id = Annotated[str, Field(max_length=40)]
-
 
 class BlockEdit(BaseModel):
     """One edit of a block."""
@@ -47,7 +45,7 @@ class BlockEdit(BaseModel):
     label: str = Field(max_length=100)
     old_text: str | None = Field(default=None, max_length=2_000)
     new_text: str = Field(max_length=1_000)
-    ids: list[Id] = Field(max_length=10)
+    ids: list[str] = Field(max_length=10)
 
 
 class Rethought(BaseModel):
@@ -84,7 +82,7 @@ class Rethink:
         left = self._most
         while left:
             sheet = _sheet(view, list(blocks.values()), step.notes)
-            question = prompt(self.name, view, sheet.text, edits=left)
+            question = prompt(self.name, view, sheet.text, about=("edited",) if view.edited else (), edits=left)
             answer = await ask(question, Rethought, most_tokens=200 + 120 * left)
             before = dict(blocks)
             for edit in answer.edits[:left]:
@@ -135,7 +133,7 @@ def _due(view: View, blocks: Sequence[Block]) -> Sequence[Note]:
     ]  # fmt: skip
     old = [each for each in known if each.id not in new]
     kept = [*old[len(old) // ENOUGH * ENOUGH :], *(each for each in known if each.id in new)]
-    over = any(each.operation == "contradictions" or standing.ended(view, each.operation) for each in view.proposed)
+    over = any(each.operation == "contradictions" or _ends(each) for each in view.proposed)
     if new.isdisjoint(each.id for each in known) or not (over or written is None or len(kept) >= ENOUGH):
         return ()
     best = sorted(kept, key=lambda each: (each.kind is NoteKind.BELIEF, each.at, each.id))[-MOST_NOTES:]
@@ -216,10 +214,13 @@ def _may_go(view: View, block: Block, start: int, end: int, new: str, notes: Seq
     others = [each for each in view.blocks if each.label in view.edited and each.label != block.label]
     if own and any(_shares(old, each.value) for each in others):
         return True
-    ending = {
-        each.target for each in view.proposed if each.kind is ChangeKind.ADD_NOTE and (each.after or {}).get("ended")
-    }
+    ending = {each.target for each in view.proposed if _ends(each)}
     return any(each.id in ending and standing.shares(each.text, old, fewest=2) for each in notes)
+
+
+def _ends(change: Change) -> bool:
+    """Return whether it adds a note that says that something is over."""
+    return change.kind is ChangeKind.ADD_NOTE and bool((change.after or {}).get("ended"))
 
 
 def _shares(text: str, other: str) -> bool:
