@@ -32,6 +32,7 @@ coordination:
     max_wakes_a_week: 9
 thinking_level: 'off'
 """
+BOMB = "a0: &a0 [1, 2]\n" + "".join(f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]\n" for n in range(1, 12))
 
 
 def made(home: Path, config: str, *, pulse: str | None = "Look at the board.\n\nThen write.  \n") -> Path:
@@ -167,6 +168,8 @@ FAULTS = [
     ("pulse_enabled: [", "the file is not YAML"),
     ("pulse_one_offs: [2026-02-30]", "the file is not YAML: day "),
     ("pulse_enabled: true\nother: &other {other: *other}", "has an alias in what it stands for"),
+    (BOMB, "stands for too much; write it out"),
+    ("# " + "x" * 2**18, "has more than 262144 bytes"),
     ("pulse_blackouts: [{start_time: '00:00', end_time: '24:00'}]", "cover the whole week"),
     ("pulse_one_offs: ['9999-01-01T00:00:00Z']", "not in the years 1970 to 9000"),
 ]
@@ -223,3 +226,24 @@ async def test_wrong_folders_and_zones_are_refused(home: Path) -> None:
     refused(await run("import", "djinnbot", str(home)), 2, "no agent")
     folder = made(home, WRITER)
     refused(await run("import", "djinnbot", str(folder), "--timezone", "Europe/Berln"), 2, "'Europe/Berlin'")
+
+
+@pytest.mark.parametrize(
+    ("content", "told"),
+    [(b"caf\xe9", "can't decode"), (b"x" * 2**25, "more than"), ("Look.".encode("utf-16"), "decode")],
+)
+async def test_an_agent_whose_instructions_cannot_be_read_is_left_out(home: Path, content: bytes, told: str) -> None:
+    folder = made(home, "pulse_enabled: true")
+    (folder / "agents" / "writer" / "PULSE.md").write_bytes(content)
+    result = await run("import", "djinnbot", str(folder), "--json")
+    assert result.status == 9
+    note = lines(result)["config.yml"]["note"]
+    assert "PULSE.md cannot be read" in note
+    assert told in note
+
+
+async def test_a_byte_order_mark_is_no_part_of_the_instructions(home: Path) -> None:
+    folder = made(home, "pulse_enabled: true", pulse="\ufeffLook.")
+    assert (await run("import", "djinnbot", str(folder), "--write", "new.yaml")).status == 0
+    assert "Look." in str(load_settings(home / "new.yaml").agents["writer"])
+    assert "ufeff" not in ascii((home / "new.yaml").read_text("utf-8")).lower()

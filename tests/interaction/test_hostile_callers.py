@@ -280,3 +280,45 @@ async def test_a_head_without_end_is_refused(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
         head = "".join(f"x-{number}: {'y' * 1000}\r\n" for number in range(100))
         assert await status_of(at, f"GET /healthz HTTP/1.1\r\nhost: 127.0.0.1\r\n{head}\r\n".encode()) == 431
+
+
+@pytest.mark.spec("GATE-35")
+@pytest.mark.parametrize(
+    ("first", "second"),
+    [
+        ("host: 127.0.0.1", "host: evil.example"),
+        ("host: 127.0.0.1", "Host: 127.0.0.1"),
+        ("origin: http://127.0.0.1", "origin: https://evil.example"),
+        ("idempotency-key: one", "Idempotency-Key: two"),
+        ("authorization: Bearer one", "authorization: Bearer two"),
+        ("mcp-session-id: one", "mcp-session-id: two"),
+        ("x-circadia-user: ann", "x-circadia-user: bob"),
+    ],
+)
+@pytest.mark.parametrize("path", ["/api/v1/messages", "/mcp", "/llm/openai/v1/chat/completions"])
+async def test_of_two_headers_where_one_decides_none_is_taken(
+    tmp_path: Path, path: str, first: str, second: str
+) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        given = {"host": "127.0.0.1", "authorization": f"Bearer {token}", "content-length": "2"}
+        name = first.partition(":")[0]
+        lines = [f"{key}: {value}" for key, value in given.items() if key != name] + [first, second]
+        head = "\r\n".join([f"POST {path} HTTP/1.1", *lines])
+        assert await status_of(at, f"{head}\r\n\r\n{{}}".encode()) == 400
+        assert at.upstream.requests == []
+
+
+@pytest.mark.spec("GATE-35")
+async def test_a_page_that_may_ask_may_send_the_headers_of_its_sdk_and_no_other_page_may(tmp_path: Path) -> None:
+    async with live(tmp_path, server={"allowed_origins": ["https://good.example"]}) as at:
+        for origin, status in (("https://good.example", 204), ("https://evil.example", 403)):
+            asked = {
+                "origin": origin, "access-control-request-method": "POST",
+                "access-control-request-headers": "authorization,x-stainless-lang,mcp-method",
+            }  # fmt: skip
+            for path in ("/llm/openai/v1/chat/completions", "/mcp", "/api/v1/messages"):
+                async with at.http.options(at.url + path, headers=asked) as response:
+                    allowed = response.headers.get("access-control-allow-headers", "")
+                assert response.status == status
+                assert ("x-stainless-lang" in allowed and "mcp-method" in allowed) is (status == 204)

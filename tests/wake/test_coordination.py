@@ -107,3 +107,12 @@ async def test_what_does_not_go_with_the_other_settings_is_not_taken_back(team: 
         async with team.store.write() as tx:
             await fewer.reset(tx, await team.row(bob), "launcher", by="operator")
     assert (await team.row(bob)).coordination.launcher == "fake"
+
+
+@pytest.mark.parametrize("turned", [False, True])
+async def test_a_key_that_is_given_nested_and_by_its_flat_name_is_refused(team: Fleet, *, turned: bool) -> None:
+    bob = await team.agent("bob")
+    forms: list[tuple[str, object]] = [("wake_guardrails", {"max_wakes_per_day": 4}), (DAY, 9)]
+    with pytest.raises(InvalidRequest, match=f"'{DAY}' is given twice"):
+        await team.patch(bob, **dict(reversed(forms) if turned else forms))
+    assert (await limit(team, bob))[1] is SettingSource.DEFAULT

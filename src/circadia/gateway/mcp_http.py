@@ -9,6 +9,7 @@ from yarl import URL
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
 from circadia.gateway.upstream import sendable
+from circadia.reach import plain_hint, why_unreached
 from circadia.settings import McpServerSettings
 
 
@@ -55,8 +56,10 @@ class McpHttp:
                     await send({"type": "http.response.body", "body": chunk, "more_body": True})
         except (TimeoutError, aiohttp.ServerTimeoutError) as error:
             raise UpstreamTimedOut(f"MCP server {self._name!r} did not answer in time") from error
+        except aiohttp.ClientConnectorError as error:
+            raise UpstreamFailed(f"MCP server {self._name!r} cannot be reached: {why_unreached(error)}") from error
         except (aiohttp.ClientError, OSError) as error:
-            raise UpstreamFailed(f"MCP server {self._name!r} cannot be reached or broke off") from error
+            raise UpstreamFailed(f"MCP server {self._name!r} broke off{plain_hint(str(self._url))}") from error
         await send({"type": "http.response.body", "body": b"", "more_body": False})
 
     def _scrubbed(self, body: bytes) -> bytes:

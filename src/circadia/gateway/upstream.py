@@ -8,6 +8,7 @@ from circadia.gateway.headers import seconds_in
 from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.gateway.wire_pool import Pool
+from circadia.reach import plain_hint
 from circadia.settings import UpstreamSettings
 
 FIRST_PAUSE_SECONDS = 0.25
@@ -56,12 +57,13 @@ class Upstream:
                 answer = await self._pool.send(method, target, headers, body)
             except Refused as error:
                 if last:
-                    raise UpstreamFailed(f"upstream {self.name!r} refuses connections") from error
+                    raise UpstreamFailed(f"upstream {self.name!r} cannot be reached: {error}") from error
             except (Unreached, Silent) as error:
                 raise UpstreamTimedOut(f"upstream {self.name!r} did not answer in time") from error
             except Broken as error:
                 if last or not again:
-                    raise UpstreamFailed(f"upstream {self.name!r} broke off ({error})") from error
+                    hint = plain_hint(self.settings.base_url)
+                    raise UpstreamFailed(f"upstream {self.name!r} broke off ({error}){hint}") from error
             else:
                 try:
                     self._require_answer(answer)

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from circadia.gateway.wire import Origin, Refused, Unreached
 from circadia.gateway.wire_connection import Connection
+from circadia.reach import why_unreached
 
 ADDRESSES_KEPT_SECONDS: Final = 60.0
 """How long a provider's addresses are taken as known."""
@@ -51,7 +52,7 @@ class Dialer:
             raise Unreached(f"no connection within {self._timeout:g} s") from error
         except (OSError, UnicodeError) as error:
             self._known_until = 0.0
-            raise Refused(f"no connection ({type(error).__name__})") from error
+            raise Refused(why_unreached(error)) from error
 
     async def _opened(self, make: Callable[[], Connection]) -> Connection:
         sock = await first_to_answer(await self._known())

@@ -9,7 +9,7 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.identity import Identity
-from circadia.errors import HTTP_STATUS, CircadiaError, Forbidden, Misdirected, StorageUnavailable
+from circadia.errors import HTTP_STATUS, CircadiaError, Forbidden, InvalidRequest, Misdirected, StorageUnavailable
 from circadia.gateway.headers import bearer, one
 from circadia.gateway.reply import Broken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
@@ -17,9 +17,13 @@ from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
-_CORS_HEADERS = (
-    b"authorization, content-type, x-api-key, idempotency-key, last-event-id, mcp-session-id, mcp-protocol-version"
-)
+_ONCE = frozenset(
+    {
+        b"host", b"origin", b"authorization", b"x-api-key", b"idempotency-key", b"mcp-session-id",
+        b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
+    }
+)  # fmt: skip
+"""What this server decides by: two of a kind could mean one thing to a proxy in front and another here."""
 
 
 class Hosts:
@@ -85,10 +89,16 @@ class Front:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003, "reason": "no WebSocket here; use HTTP"})
             return
+        deciding = [name for name, _ in scope["headers"] if name in _ONCE]
+        if len(deciding) != len(set(deciding)):
+            twice = next(name for name in deciding if deciding.count(name) > 1).decode()
+            told = InvalidRequest(f"the header {twice!r} came more than once; send it once")
+            await _problem(send, 400, told)  # not 422: the head of the request is bad (RFC 9112, 3.2)
+            return
         try:
             origin = self._hosts.check(scope["headers"])
             if origin is not None:
-                send = _with_cors(send, origin)
+                send = _with_cors(send, origin, one(scope["headers"], b"access-control-request-headers"))
                 if scope["method"] == "OPTIONS":
                     await _answer(send, 204, b"", b"text/plain")
                     return
@@ -97,9 +107,7 @@ class Front:
         except Broken:
             return  # the server breaks a connection whose answer was not ended, which is what is left to say
         except CircadiaError as error:
-            status = HTTP_STATUS[type(error)]
-            problem = {"type": "about:blank", "status": status, "detail": error.message, "code": error.code}
-            await _answer(send, status, orjson.dumps(problem), b"application/problem+json")
+            await _problem(send, HTTP_STATUS[type(error)], error)
 
     async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -125,15 +133,16 @@ class Front:
             await _answer(send, 200, b"ready\n", b"text/plain")
 
 
-def _with_cors(send: Send, origin: str) -> Send:
-    """Return a `send` that lets the page read the answer."""
+def _with_cors(send: Send, origin: str, asked: str | None) -> Send:
+    """Return a `send` that lets the page read the answer, and send what headers it asks for: SDKs have their own."""
     added = [
         (b"access-control-allow-origin", origin.encode("latin-1")),
         (b"access-control-allow-methods", _CORS_METHODS),
-        (b"access-control-allow-headers", _CORS_HEADERS),
         (b"access-control-expose-headers", b"mcp-session-id, retry-after"),
         (b"vary", b"origin"),
     ]
+    if asked is not None:
+        added.append((b"access-control-allow-headers", asked.encode("latin-1")))
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
@@ -141,6 +150,11 @@ def _with_cors(send: Send, origin: str) -> Send:
         await send(message)
 
     return sending
+
+
+async def _problem(send: Send, status: int, error: CircadiaError) -> None:
+    problem = {"type": "about:blank", "status": status, "detail": error.message, "code": error.code}
+    await _answer(send, status, orjson.dumps(problem), b"application/problem+json")
 
 
 async def _answer(send: Send, status: int, body: bytes, kind: bytes) -> None:

@@ -199,8 +199,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     )  # fmt: skip
     dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
-    following = Following(store, identity, presence) if settings.server.database_url else None
-    sweeps = Sweeps(clock, store, waits, sessions, settings, following)
+    sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
     beside = (sweeps, Alerts(clock, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
@@ -222,6 +221,15 @@ def _dreamer(
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
     return worker, (health, sleep_savings(basis.settings, clock, store, memory))
+
+
+async def _following(basis: Basis, identity: Identity, presence: Presence) -> Following | None:
+    """Return what follows other servers, begun before any call comes: of what it did not see it takes over nothing."""
+    if not basis.settings.server.database_url:
+        return None
+    following = Following(basis.store, identity, presence)
+    await following.sweep()
+    return following
 
 
 async def _drained(worker: Worker, dreamer: SleepWorker, settings: Settings) -> None:

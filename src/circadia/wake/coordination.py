@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping
 from dataclasses import replace
-from typing import Any, cast
+from typing import cast
 
 from pydantic import ValidationError
 
@@ -137,12 +137,17 @@ class Coordinations:
 
 
 def flattened(given: Mapping[str, object]) -> dict[str, object]:
-    """Return the keys of nested groups as flat names."""
+    """Return the keys of nested groups as flat names.
+
+    Raises:
+        InvalidRequest: a key stands there in both forms.
+    """
     flat: dict[str, object] = {}
     for name, value in given.items():
+        named: dict[str, object] = {name: value}
         if isinstance(value, Mapping):
-            for inner, deeper in cast("Mapping[str, Any]", value).items():
-                flat[f"{name}.{inner}"] = deeper
-        else:
-            flat[name] = value
+            named = {f"{name}.{inner}": deeper for inner, deeper in cast("Mapping[str, object]", value).items()}
+        if twice := sorted(flat.keys() & named.keys()):
+            raise InvalidRequest(f"{twice[0]!r} is given twice, nested and by its flat name; give it once")
+        flat |= named
     return flat

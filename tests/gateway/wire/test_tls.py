@@ -1,54 +1,18 @@
 """Connections over TLS, with certificates made for the occasion."""
 
 import asyncio
-import datetime
-import ipaddress
 import ssl
 from pathlib import Path
 
 import pytest
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
 from circadia.gateway.wire import Refused, Unreached
 from circadia.gateway.wire_dial import tls_context
+from tests.fixtures.certificates import served
 from tests.gateway.wire.peer import OK, Caller, answering, ask, peer, pool
 
 LARGE = bytes(range(256)) * 2**14
 """4 MiB."""
-
-
-def served(folder: Path, *names: str) -> ssl.SSLContext:
-    """Return how a provider of these names serves; its certificate is `folder/cert.pem`, signed by itself."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "a provider of the tests")])
-    now = datetime.datetime.now(datetime.UTC)
-    said: list[x509.GeneralName] = [
-        x509.IPAddress(ipaddress.ip_address(each)) if each[0].isdigit() else x509.DNSName(each) for each in names
-    ]
-    made = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(x509.random_serial_number())
-        .not_valid_before(now - datetime.timedelta(days=1))
-        .not_valid_after(now + datetime.timedelta(days=1))
-        .add_extension(x509.SubjectAlternativeName(said), critical=False)
-        .add_extension(x509.BasicConstraints(ca=True, path_length=None), critical=True)
-        .sign(key, hashes.SHA256())
-    )
-    (folder / "cert.pem").write_bytes(made.public_bytes(serialization.Encoding.PEM))
-    private = key.private_bytes(
-        serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
-    (folder / "key.pem").write_bytes(private)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(folder / "cert.pem", folder / "key.pem")
-    context.set_alpn_protocols(["h2", "http/1.1"])
-    return context
 
 
 @pytest.fixture

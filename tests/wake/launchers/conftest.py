@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.wake.launchers.benches import Bench, FakeBench, SubprocessBench, TaskBench
-from tests.wake.launchers.container_bench import WITH_CONTAINERS, ContainerBench, Podman, podman
+from tests.wake.launchers.container_bench import ENGINE, WITH_CONTAINERS, ContainerBench, Podman, podman, running_engine
 from tests.wake.launchers.webhook_bench import webhook_bench
 
 KINDS = ["subprocess", "subprocess with a file", "webhook", "webhook that calls back", "callable", "fake"]
@@ -16,7 +16,7 @@ if WITH_CONTAINERS:
 
 @pytest.fixture(scope="session")
 def engine() -> Iterator[Podman]:
-    with podman() as running:
+    with running_engine() if ENGINE else podman() as running:
         yield running
 
 

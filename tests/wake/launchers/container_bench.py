@@ -2,10 +2,13 @@
 
 The engine keeps everything in a folder of its own and needs neither systemd nor cgroup v2. Set
 CIRCADIA_TEST_NO_CONTAINERS=1 on a machine where containers cannot run; without it, a missing Podman fails the tests.
+With CIRCADIA_TEST_ENGINE=unix:///path they run at that engine instead, Docker or a Podman without root.
 """
 
+import http.client
 import os
 import shutil
+import socket
 import subprocess
 import sys
 import tarfile
@@ -23,6 +26,7 @@ from circadia.wake.launchers.container import Box, ContainerLauncher
 from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, Received, environment_in, processes
 
 WITH_CONTAINERS: Final = os.environ.get("CIRCADIA_TEST_NO_CONTAINERS") != "1"
+ENGINE: Final = os.environ.get("CIRCADIA_TEST_ENGINE", "")
 IMAGE: Final = "localhost/circadia-agent:1"
 PROGRAMS: Final = (
     "sh",
@@ -69,6 +73,21 @@ class Podman:
         )
         assert done.returncode == 0, done.stderr.decode()
         return done.stdout.decode()
+
+
+@contextmanager
+def running_engine() -> Generator[Podman]:
+    """Give the image to the engine that runs at CIRCADIA_TEST_ENGINE."""
+    connection = http.client.HTTPConnection("engine")
+    connection.sock = socket.socket(socket.AF_UNIX)
+    with tempfile.TemporaryDirectory() as place, connection.sock as sock:
+        sock.connect(ENGINE.removeprefix("unix://"))
+        path = f"/images/create?fromSrc=-&repo={IMAGE}"  # Podman 4 reads no tag beside it
+        connection.request("POST", path, image_tar(Path(place)).read_bytes(), {"content-type": "application/x-tar"})
+        answer = connection.getresponse()
+        assert answer.status == 200, answer.read()
+        answer.read()
+    yield Podman(address=ENGINE, command=(), environment={})
 
 
 @contextmanager
@@ -127,6 +146,9 @@ def image_tar(folder: Path) -> Path:
     """Return a root file system: busybox, and the folders that are mounted on."""
     path = folder / "image.tar"
     with tarfile.open(path, "w") as tar:
+        folder_in_it = tarfile.TarInfo("bin")
+        folder_in_it.type, folder_in_it.mode = tarfile.DIRTYPE, 0o755  # Docker makes what is left out for root alone
+        tar.addfile(folder_in_it)
         tar.add(Path(shutil.which("busybox") or "").resolve(), "bin/busybox")
         for name in PROGRAMS:
             link = tarfile.TarInfo(f"bin/{name}")

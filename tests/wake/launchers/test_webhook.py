@@ -2,10 +2,13 @@
 
 import asyncio
 import base64
+import gzip
 import hashlib
 import hmac
 import json
-from collections.abc import AsyncIterator, Mapping
+import tracemalloc
+import zlib
+from collections.abc import AsyncIterator, Callable, Mapping
 from datetime import timedelta
 
 import pytest
@@ -245,3 +248,33 @@ def signed_at(clock: ManualClock) -> dict[str, str]:
     stamp = int(clock.now().timestamp())
     signed = signature(signing_key(SECRET), "m", stamp, b"{}")
     return {"webhook-id": "m", "webhook-timestamp": str(stamp), "webhook-signature": f"v1,x {signed} v2,y"}
+
+
+FAILED = json.dumps({"status": "failed", "detail": "no paper"}).encode()
+
+
+@pytest.mark.parametrize(("encoding", "packed"), [("gzip", gzip.compress), ("deflate", zlib.compress)])
+async def test_an_answer_that_is_compressed_unasked_is_read(
+    bench: WebhookBench, encoding: str, packed: Callable[[bytes], bytes]
+) -> None:
+    answer = web.Response(body=packed(FAILED), headers={"content-encoding": encoding}, content_type="application/json")
+    assert await answered(bench, answer) == (Ended(succeeded=False, detail="no paper"), 1)
+    assert bench.heard[0][0]["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize(("encoding", "body"), [("br", FAILED), ("gzip", FAILED), ("zstd, gzip", FAILED)])
+async def test_an_answer_in_an_unknown_encoding_is_no_success(bench: WebhookBench, encoding: str, body: bytes) -> None:
+    ended, _ = await answered(bench, web.Response(body=body, headers={"content-encoding": encoding}))
+    assert isinstance(ended, Ended)
+    assert not ended.succeeded
+    assert "cannot be read" in ended.detail
+
+
+async def test_a_few_bytes_that_stand_for_very_many_take_no_room(bench: WebhookBench) -> None:
+    bomb = gzip.compress(b"x" * 2**25)
+    tracemalloc.start()
+    try:
+        await answered(bench, web.Response(body=bomb, headers={"content-encoding": "gzip"}))
+        assert tracemalloc.get_traced_memory()[1] < 2**22
+    finally:
+        tracemalloc.stop()

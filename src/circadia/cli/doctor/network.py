@@ -11,6 +11,7 @@ from yarl import URL
 
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import Watch
+from circadia.reach import plain_hint, why_unreached
 from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings
 
 ANSWER_SECONDS = 8.0
@@ -117,7 +118,7 @@ class Network:
         except TimeoutError:
             return 0, f"gives no answer within {ANSWER_SECONDS:g} s"
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            return 0, f"cannot be reached: {error or type(error).__name__}"
+            return 0, f"cannot be reached: {why_unreached(error)}{plain_hint(url)}"
 
 
 def check_variables(named: Mapping[str, str | None], environment: Mapping[str, str]) -> list[Check]:

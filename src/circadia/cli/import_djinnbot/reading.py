@@ -3,7 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast
+from typing import Any, Final, cast
 
 import yaml
 
@@ -13,6 +13,14 @@ CONFIG = "config.yml"
 PULSE = "PULSE.md"
 _OTHER = ("slack.yml", "discord.yml", "telegram.yml", "signal.yml", "whatsapp.yml")
 Path_ = tuple[str | int, ...]
+_MOST_BYTES: Final = 2**18
+"""Of one file; DjinnBot's own have some thousand."""
+_MOST_LINES: Final = 100_000
+"""Keys and items, each alias counted as what it stands for."""
+
+
+class _TooMuch(Exception):
+    """There are too many keys and items."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -23,9 +31,9 @@ class AgentFolder:
         name: The folder's name, which is the agent's.
         config: `config.yml`, parsed; empty where there is none.
         lines: The line of each key and item in it, by path.
-        pulse: `PULSE.md`, if there is one.
+        pulse: `PULSE.md`, if there is one that can be read.
         channels: Files of channels to people.
-        fault: Why `config.yml` cannot be read.
+        fault: What of the two cannot be read, and why.
     """
 
     name: str
@@ -57,39 +65,48 @@ def _is_agent(folder: Path) -> bool:
 
 def _read(folder: Path) -> AgentFolder:
     config, lines, fault = _parsed(folder / CONFIG)
+    pulse = None
+    if (folder / PULSE).is_file():
+        try:
+            pulse = "\n".join(line.rstrip() for line in _text(folder / PULSE).strip().splitlines())
+        except (OSError, ValueError) as error:
+            fault = fault or f"{PULSE} cannot be read: {error}"
     return AgentFolder(
         name=folder.name,
         config=config,
         lines=lines,
-        pulse=_text(folder / PULSE) if (folder / PULSE).is_file() else None,
+        pulse=pulse,
         channels=tuple(name for name in _OTHER if (folder / name).is_file()),
         fault=fault,
     )
 
 
-def _text(file: Path) -> str | None:
-    try:
-        return "\n".join(line.rstrip() for line in file.read_text("utf-8").strip().splitlines())
-    except (OSError, UnicodeDecodeError):
-        return None
+def _text(file: Path) -> str:
+    """Return what the file says. Raises OSError, ValueError: it cannot be read, is too large, or is not UTF-8."""
+    with file.open("rb") as opened:
+        content = opened.read(_MOST_BYTES + 1)
+    if len(content) > _MOST_BYTES:
+        raise ValueError(f"it has more than {_MOST_BYTES} bytes")
+    return content.decode("utf-8-sig")
 
 
 def _parsed(file: Path) -> tuple[Mapping[str, Any], dict[Path_, int], str | None]:
     """Return what the file says with the line of each key, and what is wrong with it."""
     try:
-        text = file.read_text("utf-8")
+        text = _text(file)
+    except (OSError, ValueError) as error:
+        return {}, {}, f"cannot be read: {error}"
+    try:
         parsed: object = yaml.safe_load(text)
         loader: Any = yaml.SafeLoader(text)
         node: object = loader.get_single_node()
-        config = _plain({} if parsed is None else parsed)
         lines: dict[Path_, int] = {}
-        _note((), node, lines)
-    except (OSError, UnicodeDecodeError) as error:
-        return {}, {}, f"cannot be read: {error}"
+        _note((), node, lines)  # first, since it bounds what the aliases make
+        config = _plain({} if parsed is None else parsed)
     except (yaml.YAMLError, ValueError) as error:  # a ValueError is a date such as 2026-02-30
         return {}, {}, f"is not YAML: {' '.join(str(error).split())}"
-    except RecursionError:
-        return {}, {}, "has an alias in what it stands for, or is too deep; write it out"
+    except (RecursionError, _TooMuch):
+        return {}, {}, "has an alias in what it stands for, is too deep or stands for too much; write it out"
     if not isinstance(config, dict):
         return {}, {}, "holds no keys"
     return cast("dict[str, Any]", config), lines, None
@@ -103,7 +120,9 @@ def _plain(value: object) -> object:
 
 
 def _note(path: Path_, node: object, lines: dict[Path_, int]) -> None:
-    """Note the line of each key and item below the node."""
+    """Note the line of each key and item below the node. Raises _TooMuch: see there."""
+    if len(lines) > _MOST_LINES:
+        raise _TooMuch
     if isinstance(node, yaml.MappingNode):
         for key, value in cast("list[tuple[yaml.ScalarNode, yaml.Node]]", node.value):
             inner = (*path, str(key.value))

@@ -13,6 +13,7 @@ from yarl import URL
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.memory.columns import Array
 from circadia.memory.embedding.base import sound
+from circadia.reach import why_unreached
 from circadia.settings.memory import EndpointEmbedderSettings
 
 MAX_ANSWER_BYTES: Final = 64 * 2**20
@@ -68,7 +69,7 @@ class EndpointEmbedder:
             told = f"{self._called} gave no answer within {self._settings.timeout_seconds:g} s"
             raise UpstreamTimedOut(told) from error
         except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise UpstreamFailed(f"{self._called} cannot be asked: {type(error).__name__}") from error
+            raise UpstreamFailed(f"{self._called} cannot be asked: {why_unreached(error)}") from error
         try:
             vectors = await asyncio.to_thread(_read, body)  # a batch takes some milliseconds
             found = sound(vectors, len(texts), self._dimensions or vectors.shape[1])

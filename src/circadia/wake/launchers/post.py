@@ -3,10 +3,13 @@
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
+from zlib import MAX_WBITS, decompressobj
+from zlib import error as ZlibError
 
 import aiohttp
 from yarl import URL
 
+from circadia.reach import plain_hint, why_unreached
 from circadia.wake.launchers.addresses import AddressGuard
 
 _ANSWER_BYTES: Final = 2**16
@@ -67,26 +70,45 @@ class Post:
         timeout = aiohttp.ClientTimeout(
             total=None, sock_connect=self._connect_timeout_seconds, sock_read=answer_seconds
         )
-        sized = {**headers, "content-length": str(len(body))}
+        sized = {**headers, "content-length": str(len(body)), "accept-encoding": "identity"}
         try:
             async with (
                 aiohttp.ClientSession(
-                    connector=connector, timeout=timeout, cookie_jar=aiohttp.DummyCookieJar()
+                    connector=connector,
+                    timeout=timeout,
+                    cookie_jar=aiohttp.DummyCookieJar(),
+                    auto_decompress=False,  # a few bytes can stand for a gigabyte
                 ) as http,
                 http.post(self._url, data=_pieces(body, written), headers=sized, allow_redirects=False) as response,
             ):
-                text = await _start_of(response)
+                text = self._text(await _start_of(response), response.headers.get("Content-Encoding", ""))
                 return Answer(status=response.status, text=text, retry_after_seconds=_retry_after(response))
         except (aiohttp.ClientConnectorCertificateError, aiohttp.ClientConnectorSSLError) as error:
-            raise Refused(f"{self.shown} has no certificate that this machine trusts: {error}") from error
+            raise Refused(f"{self.shown} is not posted to: {why_unreached(error)}") from error
         except (aiohttp.ClientConnectorError, aiohttp.ConnectionTimeoutError) as error:
             if guard.refused is not None:
                 raise Refused(f"{self.shown}: {guard.refused}") from error
-            raise NotSent(f"{self.shown} cannot be reached: {error or type(error).__name__}") from error
+            raise NotSent(f"{self.shown} cannot be reached: {why_unreached(error)}") from error
         except aiohttp.InvalidURL as error:
             raise Refused(f"{self.shown} is no address to post to") from error
         except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise Lost(f"{self.shown} took the request and gave no whole answer ({type(error).__name__})") from error
+            how = f"{type(error).__name__}{plain_hint(self.shown)}"
+            raise Lost(f"{self.shown} took the request and gave no whole answer: {how}") from error
+
+    def _text(self, content: bytes, encoding: str) -> str:
+        """Return the start of the body as text, of which no more is made than is kept.
+
+        Raises:
+            Lost: it is written in a way that was not asked for and is not known.
+        """
+        if encoding.lower() in ("gzip", "x-gzip", "deflate"):
+            try:
+                content = decompressobj(MAX_WBITS | 32).decompress(content, _ANSWER_BYTES)
+            except ZlibError as error:
+                raise Lost(f"{self.shown} gave an answer that cannot be read ({encoding!r})") from error
+        elif encoding.lower() not in ("", "identity"):
+            raise Lost(f"{self.shown} gave an answer that cannot be read ({encoding!r}); it must not compress")
+        return content.decode("utf-8", "replace").strip()
 
 
 async def _pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[bytes]:
@@ -95,12 +117,12 @@ async def _pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[byt
     written()
 
 
-async def _start_of(response: aiohttp.ClientResponse) -> str:
+async def _start_of(response: aiohttp.ClientResponse) -> bytes:
     """Return the start of the body; what more there is is not read."""
     content = bytearray()
     while len(content) < _ANSWER_BYTES and (chunk := await response.content.read(_ANSWER_BYTES - len(content))):
         content += chunk
-    return content.decode("utf-8", "replace").strip()
+    return bytes(content)
 
 
 def _retry_after(response: aiohttp.ClientResponse) -> float | None:
