@@ -193,7 +193,8 @@ def _notes(storms: Sequence[Storm]) -> list[str]:
         "events, in one transaction. A bare commit stores a row of 400 bytes; the commits of a round follow each other "
         "on one connection, just before the decisions.",
         "A line with `syncs 3 ms slower` has a disk as clouds and plain SSDs have it, one with 10 ms a disk that turns "
-        "or is far away: each sync of a file is delayed. This machine's own disk answers at once, so that a bare "
+        "or is far away: each sync of a file is delayed. PostgreSQL's log has its files at hand, as on a server that "
+        "has run for a while. This machine's own disk answers at once, so that a bare "
         "commit costs hardly more than its statements, and the rate of decisions is one of processor time.",
         *(
             f"A storm on {each.database}: {sum(each.decided.values()):,} wakes by {each.size.processes} processes, "

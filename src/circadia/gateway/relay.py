@@ -117,7 +117,8 @@ class Relay:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
         finally:
-            self._write_down(call, turn, passage, meter, outcome, noted)
+            # Behind the answer: what was written to the caller goes out once the loop has done this step.
+            asyncio.get_running_loop().call_soon(self._write_down, call, turn, passage, meter, outcome, noted)
 
     async def _answer(
         self, call: ModelCall, ready: bytes, reply: Reply, meter: Meter, outcome: Outcome, told: Headers

@@ -10,7 +10,6 @@ import re
 from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
-from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from typing import Final
@@ -162,16 +161,6 @@ class Remembering:
         filled: float,
     ) -> None:
         """Count the call and the completed turn; have what was said written soon, if anything was answered."""
-        # All of it is behind the answer: what was written to the caller goes out when the loop has done this step.
-        ended = partial(
-            self._ended, call, turn, answered=answered, noted=noted, said=said, hashes=hashes, filled=filled
-        )
-        asyncio.get_running_loop().call_soon(ended)
-
-    def _ended(
-        self, call: ModelCall, turn: Turn, *, answered: bool, noted: Noted, said: Said | None, hashes: Sequence[str],
-        filled: float,
-    ) -> None:  # fmt: skip
         told, lookup = noted.told, noted.lookup
         if answered:
             self._uses.note(noted.used)
