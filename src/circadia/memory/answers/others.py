@@ -8,7 +8,7 @@ What names nobody may be about whom the question names.
 from collections.abc import Collection, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
-from typing import Final
+from typing import Final, NamedTuple
 
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.meaning import WordVectors
@@ -53,6 +53,13 @@ _WHOSE: Final = frozenset(("", "of", "by", "for", "with"))
 """Prepositions, or none, under which somebody is named whose it is, or who does it."""
 
 
+class _Text(NamedTuple):
+    words: Sequence[Token]
+    reading: Reading
+    doers: Sequence[str]
+    """Who does something in it, or whose something is."""
+
+
 class Others:
     """Tells it, by the words of both."""
 
@@ -64,18 +71,18 @@ class Others:
 
         It has no other names where either is not English: of other languages nobody knows here what a capital says.
         """
-        asked, found = _read(question), tokens(text[:LONGEST])
-        if _numbered(found, asked[0]):
+        asked, said = _read(question), _read(text)
+        if _numbered(said.words, asked.words):
             return True
-        words = [token.word for token in found if not (token.capital or token.number or token.sign)]
+        words = [token.word for token in said.words if not (token.capital or token.number or token.sign)]
         known = sum(word in classes.ENGLISH for word in words)
-        if not asked[1].english or known < ENGLISH * len(words):
+        if not asked.reading.english or known < ENGLISH * len(words):
             return False
-        return self._named(found, *asked)
+        return self._named(said, asked)
 
     def akin(self, text: str, question: str) -> bool:
         """Return whether they have words that are about the same, names aside."""
-        return self._akin(read(tokens(text[:LONGEST])), _read(question)[1], AKIN)
+        return self._akin(_read(text).reading, _read(question).reading, AKIN)
 
     def alters(self, text: str, question: str, answer: str) -> bool:
         """Return whether a text that may say that something is otherwise says it of an answer.
@@ -84,31 +91,30 @@ class Others:
         that the answer tells: `make that 500` of `300`, `it is MySQL now` of `Postgres`; or it says so of whatever, or
         whoever, was meant: `we doubled it`, `I switched to tea`, `she left the firm`.
         """
-        found = tokens(text[:LONGEST])
-        said, asked, told = read(found), _read(question), _read(answer[:LONGEST])
-        if len(said.telling) > BRIEF:
+        said, asked, told = _read(text), _read(question), _read(answer)
+        if len(said.reading.telling) > BRIEF:
             return False
-        known = frozenset(token.word for token in asked[0])
-        kinds = _values(found), _values(told[0], known)
+        known = frozenset(token.word for token in asked.words)
+        kinds = _values(said), _values(told, known)
         values, altering = kinds[0] & kinds[1], not ALTERING.isdisjoint(asked_terms(text))
-        somebody = NAME in kinds[1] - kinds[0] and any(who in _ONE for who, _ in said.persons)
-        if values - {NAME} or (altering and (values or somebody or _of_it(said))):
+        somebody = NAME in kinds[1] - kinds[0] and any(who in _ONE for who, _ in said.reading.persons)
+        if values - {NAME} or (altering and (values or somebody or _of_it(said.reading))):
             return True
-        return any(self._akin(said, each[1], ALTERED) for each in (asked, told))
+        return any(self._akin(said.reading, each.reading, ALTERED) for each in (asked, told))
 
     def english(self, question: str) -> bool:
         """Return whether a question is English."""
-        return _read(question)[1].english
+        return _read(question).reading.english
 
     def foreign(self, text: str, question: str) -> bool:
         """Return whether only one of them is English: what the one says of the other nobody knows here.
 
         What has no small words of any language is none of either: a list, a log, a line of code.
         """
-        found = tokens(text[:LONGEST])
-        if read(found).english:
+        said = _read(text)
+        if said.reading.english:
             return not self.english(question)
-        strange = any(map(strange_letter, text)) or any(token.word in _ABROAD for token in found)
+        strange = any(map(strange_letter, text)) or any(token.word in _ABROAD for token in said.words)
         return strange and self.english(question)
 
     def _akin(self, said: Reading, other: Reading, least: float) -> bool:
@@ -120,23 +126,28 @@ class Others:
         least = least if length < SPELT else 2 * least
         return bool(length) and any(long and float(vector @ other) >= least for other, long in others)
 
-    def _named(self, found: Sequence[Token], tokens_asked: Sequence[Token], asked: Reading) -> bool:
-        roles = {word.role for word in asked.telling if word.name and not tokens_asked[word.at].number}
+    def _named(self, said: _Text, asked: _Text) -> bool:
+        roles = {word.role for word in asked.reading.telling if word.name and not asked.words[word.at].number}
         if roles & _WHOSE:
-            return any(not self._about(word, asked) for word in _doers(found))
-        return any(word.name and word.role in roles for word in read(found).telling)
+            return any(not self._about(word, asked.reading) for word in said.doers)
+        return any(word.name and word.role in roles for word in said.reading.telling)
+
+
+def _read(text: str) -> _Text:
+    return _taken_apart(text[:LONGEST])
 
 
 @lru_cache(maxsize=1_000)
-def _read(question: str) -> tuple[Sequence[Token], Reading]:
-    found = tokens(question)
-    return found, read(found)
+def _taken_apart(text: str) -> _Text:
+    """Take a text apart; the same later rows are held against one answer after another."""
+    words = tokens(text)
+    return _Text(words, read(words), tuple(_doers(words)))
 
 
-def _values(found: Sequence[Token], known: Collection[str] = ()) -> frozenset[str]:
+def _values(said: _Text, known: Collection[str] = ()) -> frozenset[str]:
     """Return the kinds of values that a text tells, but for words that are known: names, numbers, times."""
     kinds: set[str] = set()
-    for at, token in enumerate(found):
+    for at, token in enumerate(said.words):
         if token.word in known:
             continue
         if token.word in classes.DAYS_AND_TIMES:
@@ -145,7 +156,7 @@ def _values(found: Sequence[Token], known: Collection[str] = ()) -> frozenset[st
             kinds.add("number")
         elif token.capital and at and token.word not in classes.ENGLISH:
             kinds.add(NAME)
-    if any(word not in known for word in _doers(found)):
+    if any(word not in known for word in said.doers):
         kinds.add(NAME)
     return frozenset(kinds)
 
