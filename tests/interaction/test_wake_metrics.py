@@ -38,6 +38,8 @@ async def test_a_wake_whose_pulse_could_not_start_is_counted_as_given_back(tmp_p
         asked = {"to": "ann", "message": "look", "reason": "blocker"}
         told = (await server.rest("POST", "/wakes", asked))[1]
         assert (await until(server, told["pulse"], "failed"))["run_seconds"] == 0
+        # An end is read as soon as it is committed, and counted when it is on the disk, as a later write is then.
+        assert (await server.rest("PATCH", "/agents/ann/coordination", {"zone": "Europe/Riga"}))[0] == 200
         headers = {"authorization": f"Bearer {ADMIN}"}
         async with server.http.get(f"{server.url}/metrics", headers=headers) as answer:
             assert "circadia_wakes_released_total 1.0" in await answer.text()
