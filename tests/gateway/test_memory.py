@@ -90,7 +90,7 @@ async def test_a_title_for_the_conversation_is_neither_kept_nor_told_memories_an
         leads = {CHAT: "", RESPONSES: "instructions", MESSAGES: "system"}
         beside = asking(path, "How is my dog called?", stream=False)
         if lead := leads[path]:
-            beside[lead] = "You write a title by which the user finds this conversation, and nothing else."
+            beside[lead] = "You make titles.\nWrite a title by which the user finds this conversation."
         else:
             beside["messages"].insert(0, {"role": "system", "content": "Write a title for the conversation."})
         for body in (titled, beside):

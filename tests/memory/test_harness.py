@@ -64,7 +64,7 @@ def test_what_a_person_wrote_is_left_as_it_is(text: str) -> None:
     ],
 )
 def test_what_a_client_asks_about_a_conversation_is_a_chore(lead: str, said: str) -> None:
-    assert is_chore(lead, [said])
+    assert is_chore(lead, [said], continues=False)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,10 @@ def test_what_a_client_asks_about_a_conversation_is_a_chore(lead: str, said: str
     [
         ("You are helpful. " * 30 + "At the end, write a title for the conversation.", "Hi"),
         ("You are a reviewer.", "Write a title for my post about cats."),
+        ("", "Create a title for the chat app that I build."),
+        ("", "Write a title for the discussion section of my paper."),
+        ("You are kind, and suggest follow-up questions that move the conversation forward.", "Hi"),
+        ("You help in a shop. You may write a title for the conversation if a person wants one.", "Hi"),
         ("", "What is the title of the thread in which Ann wrote?"),
         ("", "Suggest a name for our chat group."),
         ("", "I wonder: generate a title for this conversation, or not?"),
@@ -79,7 +83,13 @@ def test_what_a_client_asks_about_a_conversation_is_a_chore(lead: str, said: str
     ],
 )
 def test_what_a_person_asks_is_none(lead: str, said: str) -> None:
-    assert not is_chore(lead, [said])
+    assert not is_chore(lead, [said], continues=False)
+
+
+def test_a_leading_prompt_makes_no_chore_of_a_conversation_that_goes_on() -> None:
+    lead = "Write a title for the conversation."
+    assert is_chore(lead, ["Hi"], continues=False)
+    assert not is_chore(lead, ["Hi"], continues=True)
 
 
 @pytest.mark.parametrize(
@@ -88,5 +98,5 @@ def test_what_a_person_asks_is_none(lead: str, said: str) -> None:
 def test_a_flood_takes_no_time(piece: str) -> None:
     began = time.process_time()
     spoken(piece * 20_000)
-    is_chore(piece * 20_000, [piece * 20_000])
+    is_chore(piece * 20_000, [piece * 20_000], continues=False)
     assert time.process_time() - began < 1

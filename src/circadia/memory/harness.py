@@ -34,12 +34,20 @@ _OPEN: Final = re.compile(
     rf"|<({'|'.join(_ADDED)}|(?:file|folder)_content(?= path=))(?: [^<>]{{0,500}})?>"
 )
 """Where such an element begins; some names are everybody's, and the program's only with what stands beside them."""
-_ASKS: Final = (
-    r"\b(?:generat|creat|writ|provid|suggest)(?:e|ing)?\b[^.\n]{0,60}\b(?:title|tags|follow-up questions)\b"
+_ITSELF: Final = (
     r"[^.\n]{0,90}\b(?:an?|the|this|following) (?:chat )?(?:conversation|chat|thread|discussion|dialogue|exchange)\b"
+    r"(?=[^\w ]|$| (?:history|log|transcript|above|below|that|which|so|based|using|by|as|with|from|in|later|and)\b)"
 )
-_LED: Final = re.compile(_ASKS, re.I)
-_ASKED: Final = re.compile(rf"\s{{0,9}}(?:#{{1,3}} ?task:\s{{1,9}})?(?:please )?{_ASKS}", re.I)
+_LED: Final = re.compile(
+    rf"(?:\A|[.!\n])\s{{0,9}}(?:generate|create|write|provide) [^.\n]{{0,60}}\btitle\b{_ITSELF}", re.I
+)
+"""Of a leading prompt: it orders a title, and it does so at once, not among other things that an agent is to do."""
+_ASKED: Final = re.compile(
+    r"\s{0,9}(?:#{1,3} ?task:\s{1,9})?(?:please )?(?:generate|create|write|provide|suggest) "
+    rf"[^.\n]{{0,60}}\b(?:title|tags|follow-up questions)\b{_ITSELF}",
+    re.I,
+)
+"""Of a user turn: it begins with such an order."""
 _LEAD: Final = 300
 """Characters of a leading prompt that say what it is for."""
 _STOPPED: Final = re.compile(r"\[Request interrupted by user[^\[\]]{0,20}\]")
@@ -80,10 +88,11 @@ def _unwrapped(said: str) -> str:
     return said
 
 
-def is_chore(lead: str, said: Sequence[str]) -> bool:
+def is_chore(lead: str, said: Sequence[str], *, continues: bool) -> bool:
     """Return whether a call asks for something about its conversation, such as a title, which no person has asked for.
 
-    `lead` is the prompt that leads it, `said` what is new in its user turns. Clients with a list of conversations make
-    such a call beside the first turn, and repeat its words in it.
+    `lead` is the prompt that leads it, `said` what is new in its user turns; `continues` tells whether the model has
+    spoken before. Clients with a list of conversations make such a call beside the first turn, and repeat its words.
     """
-    return _LED.search(lead, 0, _LEAD) is not None or any(_ASKED.match(each) for each in said)
+    led = not continues and _LED.search(lead, 0, _LEAD) is not None
+    return led or any(_ASKED.match(each) for each in said)

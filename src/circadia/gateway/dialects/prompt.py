@@ -113,14 +113,15 @@ def prompt_of(
             heard.append(Heard(text=message.said, back=back, tool=False))
         heard += [Heard(text=text, back=back, tool=True) for text in reversed(message.results)]
     lead = lead or next((each.said for each in messages[:1] if each.side is Side.OPERATOR), "")
+    continues = continues or any(each.side is Side.MODEL for each in asked)
     last = next((each for each in reversed(messages) if each.side is Side.USER and each.said), None)
     return Prompt(
         body=body,
         question="" if last is None else last.said,
         texts=frozenset(each.said.strip() for each in messages),
         heard=heard[::-1],
-        chore=is_chore(lead, [each.text for each in heard if not each.tool]),
-        continues=continues or any(each.side is Side.MODEL for each in asked),
+        chore=is_chore(lead, [each.text for each in heard if not each.tool], continues=continues),
+        continues=continues,
         system=system,
         user=None if last is None or last.slot is None else last.slot(),
     )
