@@ -1,6 +1,7 @@
 """An agent is told, once and in one line, what changed in its memory while nobody spoke with it."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import date
 from pathlib import Path
 from typing import Any
@@ -17,6 +18,7 @@ from tests.gateway.bound_agent import CHAT, Bound, bound, chat, fenced
 from tests.gateway.readied import ASKED, OTHER, readied
 
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
+BY_HAND: dict[str, Any] = {"idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none"}
 LINE = "While nobody spoke with you, this memory was worked over: 1 note was added."
 SAID = (
     "My flat in Porto is near the river.",
@@ -28,33 +30,47 @@ SAID = (
 )
 
 
-async def worked_over(ann: Bound) -> None:
-    """Return once a pass has changed the bank."""
-    bank = await ann.bank()
-    assert bank is not None
+class Overheard(Dreamt):
+    """Shows by what passes tell of themselves."""
+
+    signals: list[Signals]
+
+    def __init__(self, given: Signals, tier: Sleeptime) -> None:
+        super().__init__(given, tier)
+        self.signals.append(given)
+
+
+@pytest.fixture
+def signals(monkeypatch: pytest.MonkeyPatch) -> list[Signals]:
+    """Return a list that the servers of the test put their signals into."""
+    monkeypatch.setattr(Overheard, "signals", [], raising=False)
+    monkeypatch.setattr("circadia.server.remembering.Dreamt", Overheard)
+    return Overheard.signals
+
+
+async def worked_over(ann: Bound, signals: Signals) -> None:
+    """Run a pass over the bank; return once its end is known to the agent's gateway."""
+    over: asyncio.Queue[Mapping[str, object]] = asyncio.Queue()
+    deaf = signals.listen(TOPIC, lambda _, told: over.put_nowait(told) if told["ended"] else None)
+    assert (await ann.at.rest("POST", "/banks/memory/passes"))[0] == 202
     async with asyncio.timeout(30):
-        while True:
-            async with ann.store.read() as tx:
-                found = await tx.passes.every(bank_id=bank.id)
-            if found and not found[0].open:
-                assert found[0].status is PassStatus.SUCCEEDED, found[0]
-                return
-            await asyncio.sleep(0.05)  # it runs in the server, which tells nobody here
+        assert (await over.get())["status"] == PassStatus.SUCCEEDED
+    deaf()
 
 
 @pytest.mark.spec("SLEEP-62", "SLEEP-29")
 @pytest.mark.parametrize("tell", [True, False])
 async def test_the_next_call_says_what_changed_while_nobody_spoke_and_the_one_after_does_not(
-    tmp_path: Path, tell: bool
+    tmp_path: Path, tell: bool, signals: list[Signals]
 ) -> None:
-    sections: dict[str, Any] = {"sleeptime": {"idle_seconds": 1, "model": "none", "tell": tell}}
+    sections: dict[str, Any] = {"sleeptime": {**BY_HAND, "tell": tell}}
     async with bound(tmp_path, sections=sections) as ann:
         history: list[str] = []
         for text in SAID:
             history += [text, f"I see {len(history)}"]
             ann.at.upstream.next(text=history[-1])
             await ann.say(chat(*history[:-1]))
-        await worked_over(ann)
+        await worked_over(ann, signals[0])
         await ann.say(chat("How is my flat?"))
         assert (LINE in ann.sent["messages"][-1]["content"]) is tell
         await ann.say(chat("And how is my bicycle?"))
@@ -63,18 +79,8 @@ async def test_the_next_call_says_what_changed_while_nobody_spoke_and_the_one_af
 
 @pytest.mark.spec("SLEEP-62", "ANS-03")
 async def test_what_changed_is_told_by_the_first_call_that_its_model_gets(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, signals: list[Signals]
 ) -> None:
-    signals: list[Signals] = []
-
-    class Overheard(Dreamt):
-        """Shows by what passes tell of themselves."""
-
-        def __init__(self, given: Signals, tier: Sleeptime) -> None:
-            super().__init__(given, tier)
-            signals.append(given)
-
-    monkeypatch.setattr("circadia.server.remembering.Dreamt", Overheard)
     monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)  # the model takes a while to open
     async with readied(tmp_path, sections={"answers": {"check": True, "serve_confidence": 0.5}}) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
@@ -111,8 +117,7 @@ LONG = {
 async def test_a_call_that_overflows_its_context_begins_a_pass_at_once(
     tmp_path: Path, status: int, body: dict[str, Any]
 ) -> None:
-    policy = {"idle_seconds": 3600, "frequency_turns": 0, "model": "none"}
-    async with bound(tmp_path, sections={"sleeptime": policy}) as ann:
+    async with bound(tmp_path, sections={"sleeptime": BY_HAND}) as ann:
         await ann.say(chat(SAID[0]))
         ann.at.upstream.next(status=status, body=body)
         async with ann.at.call(ann.token, CHAT, chat(SAID[0], "I see", SAID[1])) as response:
@@ -131,15 +136,16 @@ async def test_a_call_that_overflows_its_context_begins_a_pass_at_once(
 
 
 @pytest.mark.spec("SLEEP-42")
-async def test_what_passes_made_is_credited_once_for_each_call_that_was_answered_with_it(tmp_path: Path) -> None:
-    sections: dict[str, Any] = {"sleeptime": {"idle_seconds": 1, "model": "none"}}
-    async with bound(tmp_path, sections=sections) as ann:
+async def test_what_passes_made_is_credited_once_for_each_call_that_was_answered_with_it(
+    tmp_path: Path, signals: list[Signals]
+) -> None:
+    async with bound(tmp_path, sections={"sleeptime": BY_HAND}) as ann:
         history: list[str] = []
         for text in SAID:
             history += [text, f"I see {len(history)}"]
             ann.at.upstream.next(text=history[-1])
             await ann.say(chat(*history[:-1]))
-        await worked_over(ann)
+        await worked_over(ann, signals[0])
         asked = chat("How is my flat?")
         await ann.say(asked)
         assert "consolidation (person)" in fenced(ann.sent)
