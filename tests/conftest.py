@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, settings
 
 from circadia.cli.loading import quick_imports
 
-pytest_plugins = ["tests.fixtures.postgres"]
+pytest_plugins = ["tests.fixtures.leap", "tests.fixtures.postgres"]
 
 TESTS = Path(__file__).parent
 SLOW_TIMEOUT_SECONDS = 30 * 60
