@@ -186,7 +186,8 @@ async def test_an_mcp_server_that_repeats_its_secret_in_an_error_does_not_tell_t
     url = f"http://127.0.0.1:{server.sockets[0].getsockname()[1]}/mcp"
     settings = {"odd": {"url": url, "headers_env": {"x-secret": "SECRET"}}}
     environment = {"SECRET": "value-of-the-secret"}
-    async with server, live(tmp_path, mcp_servers=settings, environment=environment) as at:
+    patient = {"hold_grace_seconds": 60}  # no sign of life makes a stream of the answer
+    async with server, live(tmp_path, defaults=patient, mcp_servers=settings, environment=environment) as at:
         token = await at.agent()
         async with at.tool(token, call("echo"), server="/odd") as response:
             text = await response.text()
