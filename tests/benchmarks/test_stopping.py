@@ -4,6 +4,7 @@ import asyncio
 import os
 import signal
 import sys
+from contextlib import suppress
 
 import psutil
 
@@ -17,8 +18,9 @@ async def server_of(pid: int) -> psutil.Process:
     async with asyncio.timeout(PATIENCE_SECONDS):
         while True:
             for child in psutil.Process(pid).children(recursive=True):
-                if "serve" in child.cmdline():
-                    return child
+                with suppress(psutil.Error):  # a compiler's, say, which has ended meanwhile
+                    if "serve" in child.cmdline():
+                        return child
             await asyncio.sleep(0.02)
 
 

@@ -116,8 +116,16 @@ async def appeared(path: Path) -> None:
 async def ended(*pids: int) -> None:
     """Return once none of the processes runs."""
     async with asyncio.timeout(60):
-        while any(psutil.pid_exists(each) and psutil.Process(each).status() != "zombie" for each in pids):
+        while any(map(alive, pids)):
             await asyncio.sleep(0.01)
+
+
+def alive(pid: int) -> bool:
+    """Return whether the process runs; one that nobody has waited for yet is dead."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
 
 
 @pytest.mark.parametrize("era", ERAS)
