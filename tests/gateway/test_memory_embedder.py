@@ -10,6 +10,7 @@ import pytest
 
 from circadia.memory.context import HEAD
 from circadia.testing.upstream import MockUpstream
+from tests.fixtures.ports import reserved_port
 from tests.gateway.bound_agent import chat, fenced
 from tests.interaction.live import Live, live
 
@@ -71,7 +72,8 @@ async def episodes(at: Live) -> list[dict[str, Any]]:
 async def test_no_call_waits_for_the_embedder_nothing_is_lost_and_vectors_come_when_it_is_well(
     tmp_path: Path, fault: Callable[[MockUpstream, AsyncExitStack], Awaitable[Mend]]
 ) -> None:
-    async with AsyncExitStack() as stack, MockUpstream() as embedder:
+    async with AsyncExitStack() as stack:
+        embedder = await stack.enter_async_context(MockUpstream(port=stack.enter_context(reserved_port())))
         endpoint = {
             "kind": "endpoint", "base_url": f"{embedder.base_url}/v1", "model": "m", "dimensions": DIMENSIONS,
             "timeout_seconds": 0.3,
