@@ -19,7 +19,8 @@ PROGRAMS = [
 
 @pytest.mark.parametrize("block", PROGRAMS, ids=str)
 async def test_a_documented_node_program_runs_as_it_stands(block: Block, tmp_path: Path) -> None:
-    program = NODE / f".example-{abs(hash(str(block)))}.mjs"  # beside node_modules, where imports are looked up
+    # Beside node_modules, where imports are looked up; ignored by git, or who looks at all files would miss it.
+    program = NODE / f".example-{abs(hash(str(block)))}.mjs"
     program.write_text(block.body, "utf-8")
     try:
         async with live_server(tmp_path) as environment, asyncio.timeout(60):
