@@ -9,7 +9,7 @@ import pytest
 from sqlalchemy import Connection, func, select
 from sqlalchemy.dialects import postgresql
 
-from circadia.errors import InvalidRequest, StartError, StorageUnavailable
+from circadia.errors import Conflict, InvalidRequest, StartError, StorageUnavailable
 from circadia.ids import BankId
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore, SqlTx
@@ -249,8 +249,8 @@ async def test_a_read_block_sees_the_state_of_its_first_statement_only(
 
     def isolation(connection: Connection) -> object:
         return connection.exec_driver_sql(
-            "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
-        ).one()
+            "SELECT current_setting('transaction_isolation') || ', ' || current_setting('transaction_read_only')"
+        ).scalar()
 
     for number in (1, 3, 5):
         await put(store, number)
@@ -258,15 +258,18 @@ async def test_a_read_block_sees_the_state_of_its_first_statement_only(
             assert await first(block) == number
             await put(store, number + 1)
             assert [await each(block) for each in (direct, through_sqlalchemy)] == [number, number]
-            assert tuple(await block.run(isolation)) == ("repeatable read", "on")
+            assert await block.run(isolation) == "repeatable read, on"
 
 
 async def test_a_read_block_is_opened_in_the_trip_of_its_first_statement(store: SqlStore) -> None:
     trips: list[str] = []
 
+    def made(trip: Any) -> None:
+        trips.append(trip.query)
+
     def watch(connection: Connection) -> None:
         driver: Any = connection.connection.driver_connection
-        driver.add_query_logger(lambda query: trips.append(query.query))
+        driver.add_query_logger(made)
 
     await put(store, 1)
     await tags(store)
@@ -290,6 +293,29 @@ async def test_a_value_that_cannot_be_sent_ends_its_read_block_alone(store: SqlS
         for bad in ("\ud800", 7):
             with pytest.raises(InvalidRequest):
                 await bank(bad)
+
+
+@pytest.mark.spec("GATE-92")
+async def test_a_value_that_cannot_be_sent_ends_its_write_block_alone(store: SqlStore, postgres_url: str) -> None:
+    """Blocks before and behind it share its transaction, and one that was alone lets other processes write."""
+
+    async def bank(name: Any) -> None:
+        async with store.write() as tx:
+            await tx.banks.add(replace(BANK, name=name, id=BankId(f"bank {name!a}")))
+
+    names: list[Any] = ["first", "\ud800", 7, "second", "\ud800", "third", 7]
+    for most in (len(names), 1):  # many at once, and each alone
+        for start in range(0, len(names), most):
+            some = names[start : start + most]
+            found = await asyncio.gather(*map(bank, some), return_exceptions=True)
+            assert [type(each) for each in found] == [
+                InvalidRequest if name in ("\ud800", 7) else type(None) if most > 1 else Conflict for name in some
+            ]
+    async with store.read() as tx:
+        assert [each.name for each in await tx.banks.every()] == ["first", "second", "third"]
+    other = await open_postgres(postgres_url)
+    await put(other, 1)
+    await other.close()
 
 
 @pytest.mark.parametrize(
