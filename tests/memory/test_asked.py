@@ -8,7 +8,7 @@ import orjson
 import pytest
 
 from circadia.ids import AgentId, BankId, SessionId
-from circadia.memory import asked, index
+from circadia.memory import asked, index, postings
 from circadia.memory.asked import (
     MOST_CHARACTERS,
     WINDOW,
@@ -146,7 +146,7 @@ RANKINGS: dict[int, tuple[float, ...]] = {1: (1.2, 0.75, 0.3, 0.4, 100, 1.0, 0.5
 
 def test_a_change_of_the_ranking_makes_all_views_useless(monkeypatch: pytest.MonkeyPatch) -> None:
     now = (
-        index.SATURATION, index.LENGTH, index.MEANING, index.WINDOW, index.DEPTH, index.ANSWER, index.BEFORE,
+        postings.SATURATION, postings.LENGTH, index.MEANING, index.WINDOW, index.DEPTH, index.ANSWER, index.BEFORE,
         index.LONG_BEFORE, index.AFTER, index.MEANING_AROUND, index.SPEAKER,
     )  # fmt: skip
     assert RANKINGS[index.RANKING] == now, "a constant was changed: count RANKING up and add it here"

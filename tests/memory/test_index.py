@@ -13,21 +13,21 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from circadia.memory import postings
 from circadia.memory.index import (
     AFTER,
     ANSWER,
     BEFORE,
-    LENGTH,
     LONG_BEFORE,
     MEANING,
     MEANING_AROUND,
-    SATURATION,
     SPEAKER,
     WINDOW,
     Index,
     Question,
     Scored,
 )
+from circadia.memory.postings import LENGTH, SATURATION
 from circadia.memory.terms import asked_terms, stored_terms, words
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
@@ -258,9 +258,31 @@ ROW = Row(
 )
 
 
+@given(st.lists(rows_of, max_size=12), st.lists(rows_of, max_size=12), st.lists(questions(), min_size=1, max_size=6))
+def test_a_series_of_searches_finds_what_each_finds_alone_also_once_rows_have_come(
+    first: list[Row], later: list[Row], asked: list[Question]
+) -> None:
+    index = filled(first)
+    for rows in (first, [*first, *later]):
+        if len(rows) > len(first):
+            for layer in Layer:
+                new = enumerate(later, len(first) + 1)
+                index.add(layer, [row.entry(number) for number, row in new if row.layer is layer])
+        alone = [index.find(each) for each in asked]
+        assert [index.find(each, series=True) for each in (*asked, *asked)] == [*alone, *alone]
+
+
+def test_what_a_series_of_searches_keeps_is_let_go_when_it_is_much(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(postings, "KEPT", 2)
+    index = filled([replace(ROW, text=text) for text in ("ant bee", "bee cow", "cow dog", "dog ant cow")])
+    for asked in ("ant bee", "cow", "bee dog", "ant cow", "elk", "cow cow dog"):
+        question = Question(terms=asked_terms(asked))
+        assert index.find(question, series=True) == index.find(question)
+
+
 def test_an_index_without_rows_or_a_question_without_words_finds_nothing() -> None:
     cow = Question(terms=asked_terms("cow"), vectors={EMBEDDER: vector("cow")}, recency=1.0, importance=1.0)
-    assert Index().find(cow) == []
+    assert Index().find(cow) == Index().find(cow, series=True) == []
     empty = Index()
     empty.add(Layer.EPISODES, [])
     assert (len(empty), empty.find(cow)) == (0, [])

@@ -29,12 +29,7 @@ from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
 
-# BM25's constants are those of SQLite's FTS5 and of most of the literature. The others were chosen by
-# `benchmarks/recall.py` on conversations other than those that it measures.
-SATURATION: Final = 1.2
-"""BM25's k1."""
-LENGTH: Final = 0.75
-"""BM25's b."""
+# The constants were chosen by `benchmarks/recall.py` on conversations other than those that it measures.
 MEANING: Final = 0.3
 """The share of meaning; words have the rest."""
 WINDOW: Final = 0.4
@@ -54,7 +49,7 @@ MEANING_AROUND: Final = 0.2
 SPEAKER: Final = 0.1
 """What a turn gets whose speaker is the one that the question names."""
 RANKING: Final = 1
-"""Counts the changes of these, and of how they make a score: what was worked out by others does not stand any more."""
+"""Counts the changes of these, of BM25's, and of how they make a score: what was worked out before stands no more."""
 
 _NONE: Final = -1
 _COLUMNS: Final[Mapping[str, DTypeLike]] = {
@@ -136,10 +131,10 @@ class Index:
                 self._busy.release()
         return found
 
-    def find(self, question: Question) -> Sequence[Scored]:
-        """Return the best rows, best first."""
+    def find(self, question: Question, *, series: bool = False) -> Sequence[Scored]:
+        """Return the best rows, best first; in a `series` others are looked for at once."""
         with self._busy:
-            return self._found(question)
+            return self._found(question, series)
 
     def since(self, made: Heads, seen: Heads, question: Question) -> Sequence[Later]:
         """Return which rows with greater numbers than are `seen` may be about the question of an answer.
@@ -239,9 +234,9 @@ class Index:
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
         self._embed([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
 
-    def _found(self, question: Question) -> Sequence[Scored]:
+    def _found(self, question: Question, series: bool) -> Sequence[Scored]:
         allowed = self._allowed(question)
-        words = self._by_words(question.terms, allowed)
+        words = self._by_words(question.terms, allowed, series)
         depth = max(DEPTH, question.limit)
         meaning = self._by_meaning(question.vectors, allowed, depth)
         close = self._close(words, meaning, allowed, depth)
@@ -325,20 +320,13 @@ class Index:
             tests.append(self._is("trust", question.trusts))
         return np.logical_and.reduce(tests) if tests else None
 
-    def _by_words(self, terms: Sequence[int], allowed: Array | None) -> Array:
+    def _by_words(self, terms: Sequence[int], allowed: Array | None, series: bool) -> Array:
         """Return the part of the score by row that is BM25, divided by the best."""
         count = len(self)
-        found = self._postings.of(terms)
-        if not found:
+        rows, shares = self._postings.weighed(terms, self._of("length"), self._words, keep=series)
+        if not len(rows):
             return np.zeros(count + 1, np.float32)  # one more, which stands for no row
-        # All of them together: an array at a time would be a dozen steps for each word.
-        rows = np.concatenate([np.frombuffer(posting[0], np.uint32) for posting in found]).astype(np.intp)
-        times = np.concatenate([np.frombuffer(posting[1], np.uint16) for posting in found])
-        many = np.array([len(posting[0]) for posting in found])
-        rarity = np.log(1 + (count - many + 0.5) / (many + 0.5)) * (SATURATION + 1)
-        average = max(self._words / count, 1.0)
-        norm: Array = (SATURATION * (1 - LENGTH + LENGTH / average * self._of("length"))).take(rows)
-        scores = np.bincount(rows, np.repeat(rarity, many) * times / (times + norm), count + 1).astype(np.float32)
+        scores = np.bincount(rows, shares, count + 1).astype(np.float32)
         if allowed is not None:
             scores[:-1] *= allowed
         best = scores.max(initial=0)

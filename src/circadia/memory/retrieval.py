@@ -13,7 +13,7 @@ from circadia.ids import BankId
 from circadia.memory.asked import Askings, described, key_of, normal, stamp_of
 from circadia.memory.columns import Array
 from circadia.memory.index import UNEXPLAINED, Index, Question, Scored
-from circadia.memory.terms import asked_terms, words
+from circadia.memory.terms import asked_words
 from circadia.memory.touching import Later
 from circadia.records.bank import Bank
 from circadia.records.block import Block
@@ -177,7 +177,7 @@ class Retrieval:
         seen: _Held | None = None
         for question in questions:
             held = self._of(bank)
-            scored, seen = (await self._seen(tx, bank, question, fresh=held is seen)).scored, held
+            scored, seen = (await self._seen(tx, bank, question, fresh=held is seen, series=True)).scored, held
             yield scored
 
     async def stamp(self, tx: Tx, bank: Bank) -> str | None:
@@ -202,13 +202,10 @@ class Retrieval:
 
     def _question(self, question: str, explained: bool) -> Question:
         text = normal(question)
+        terms, names = asked_words(text)
         return Question(
-            text=text,
-            terms=asked_terms(text),
-            names=frozenset(words(text)),
-            now=self._clock.now().timestamp(),
-            explained=explained,
-        )
+            text=text, terms=terms, names=names, now=self._clock.now().timestamp(), explained=explained,
+        )  # fmt: skip
 
     async def _ready(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Scored] | None:
         """Count the asking, and return what a view has ready for it; none if there is none of this very state.
@@ -232,8 +229,10 @@ class Retrieval:
         held = self._held.get(bank.id)
         return held is None or held.generation != bank.generation or not len(held.index)
 
-    async def _seen(self, tx: Tx, bank: Bank, question: Question | None, *, fresh: bool = False) -> Seen:
-        """Return what a look shows; if the index is `fresh` it has all that the transaction sees."""
+    async def _seen(
+        self, tx: Tx, bank: Bank, question: Question | None, *, fresh: bool = False, series: bool = False
+    ) -> Seen:
+        """Return what a look shows, maybe one of a `series`; a `fresh` index has all that the transaction sees."""
         held = self._of(bank)
         scored: Sequence[Scored] = ()
         async with held.lock:
@@ -242,7 +241,8 @@ class Retrieval:
                 await self._keep_up(tx, bank, held, searched=question is not None)
             if question is not None:
                 held.searched, apart = True, len(held.index) > APART
-                scored = await asyncio.to_thread(held.index.find, question) if apart else held.index.find(question)
+                find = partial(held.index.find, question, series=series)
+                scored = await asyncio.to_thread(find) if apart else find()
         self._make_room()
         return Seen(blocks=held.blocks, scored=scored)
 

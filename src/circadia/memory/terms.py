@@ -4,7 +4,7 @@ import re
 import unicodedata
 import zlib
 from array import array
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import lru_cache
 from itertools import pairwise
 from typing import Final, cast
@@ -80,9 +80,19 @@ def stored_terms(text: str) -> bytes:
 
 def asked_terms(question: str) -> Sequence[int]:
     """Return the hashes of a question's words, each once; without stop words unless there is nothing else."""
-    asked = list(dict.fromkeys(words(question, asked=True)))
+    return _telling(words(question, asked=True))
+
+
+def asked_words(question: str) -> tuple[Sequence[int], frozenset[str]]:
+    """Return the same, and all of its words."""
+    every = list(words(question))
+    return _telling(every) if question.isascii() else asked_terms(question), frozenset(every)
+
+
+def _telling(asked: Iterable[str]) -> Sequence[int]:
+    asked = dict.fromkeys(asked)
     telling = [word for word in asked if word not in STOP_WORDS]
-    return list(dict.fromkeys(_hash(word) for word in telling or asked))
+    return list(dict.fromkeys(map(_hash, telling or asked)))
 
 
 @lru_cache(maxsize=100_000)

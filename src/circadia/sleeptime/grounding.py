@@ -112,10 +112,10 @@ def sources(rows: Iterable[Episode], *texts: str) -> Sources:
     found = [_of_episode(each.text, each.speaker, local(each).replace(tzinfo=None), each.at.date()) for each in rows]
     found += [_of_text(each) for each in texts]
     return Sources(
-        words=frozenset(chain.from_iterable(each.words for each in found)),
-        days=frozenset(chain.from_iterable(each.days for each in found)),
-        figures=frozenset(chain.from_iterable(each.figures for each in found)),
-        minutes=frozenset(chain.from_iterable(each.minutes for each in found)),
+        words=frozenset[str]().union(*(each.words for each in found)),
+        days=frozenset[Day]().union(*(each.days for each in found)),
+        figures=frozenset[tuple[str, str | None]]().union(*(each.figures for each in found)),
+        minutes=frozenset[int]().union(*(each.minutes for each in found)),
         text="\n".join(each.text for each in found),
     )
 
@@ -200,11 +200,17 @@ def _names(text: str, known: Sources) -> Iterator[str]:
         mixed = _DIGIT.search(token, 1) is not None and not token[0].isdigit()
         if not mixed and (german or token.lower() == token):
             continue
-        parts = [each for each in words(re.sub(r"['’]s?$", "", token)) if not each.isdigit()]
+        parts = _parts(token)
         if all(is_number(part) or _known(part, known) for part in parts) or "".join(parts) in known.words:
             continue
         if mixed or not _begins(text, match) or _DOING.match(text, match.end()) or _possessive(text, match):
             yield token
+
+
+@lru_cache(maxsize=REMEMBERED)
+def _parts(token: str) -> Sequence[str]:
+    """Return the words of what may be a name; the same few stand in all texts."""
+    return [each for each in words(re.sub(r"['’]s?$", "", token)) if not each.isdigit()]
 
 
 def _known(word: str, known: Sources) -> bool:

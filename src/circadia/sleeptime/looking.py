@@ -7,7 +7,7 @@ from typing import Final
 from circadia.ids import EpisodeId
 from circadia.memory.question import Question, Scored
 from circadia.memory.retrieval import Retrieval
-from circadia.memory.terms import asked_terms, words
+from circadia.memory.terms import asked_words
 from circadia.records.bank import Bank
 from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
@@ -66,6 +66,5 @@ class Looking:
 
 def _by_words(text: str, limit: int) -> Question:
     """Return a question by words alone: vectors come when they come, and a pass that is run again asks the same."""
-    return Question(
-        terms=asked_terms(text), names=frozenset(words(text)), layers=(Layer.EPISODES,), limit=limit, explained=False
-    )
+    terms, names = asked_words(text)
+    return Question(terms=terms, names=names, layers=(Layer.EPISODES,), limit=limit, explained=False)

@@ -27,7 +27,7 @@ def notes(view: View) -> Sequence[Note]:
     gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
     known = {each.id for each in view.notes}
     made = {
-        each.target: _drafted(view, each)
+        each.target: _drafted(_Very(each), view.bank.id, view.now)
         for each in view.proposed
         if each.kind is ChangeKind.ADD_NOTE and each.target not in known
     }
@@ -87,23 +87,29 @@ def _distance(trust: Trust) -> int:
     return max(0, trust.rank - Trust.AGENT.rank)
 
 
-def _drafted(view: View, change: Change) -> Note:
-    after = cast("Mapping[str, Any]", change.after or {})
-    return _note(
-        change.target, view.bank.id, after["kind"], str(after["text"]), tuple(after["evidence"]), after["trust"],
-        after["at"], after.get("importance"), view.now,
-    )  # fmt: skip
+class _Very:
+    """A change as a key: itself, and none that is like it; to compare what they hold would take too long."""
+
+    __slots__ = ("change",)
+
+    def __init__(self, change: Change) -> None:
+        self.change = change
+
+    def __hash__(self) -> int:
+        return id(self.change)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Very) and other.change is self.change
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _note(
-    key: str, bank_id: BankId, kind: str, text: str, evidence: Sequence[str], trust: str, at: str,
-    importance: float | None, now: datetime,
-) -> Note:  # fmt: skip
+def _drafted(proposed: _Very, bank_id: BankId, now: datetime) -> Note:
+    after = cast("Mapping[str, Any]", proposed.change.after or {})
+    text = str(after["text"])
     return Note(
-        id=NoteId(key), number=0, bank_id=bank_id, kind=NoteKind(kind), text=text,
-        evidence=tuple(EpisodeId(each) for each in evidence), trust=Trust(trust), at=datetime.fromisoformat(at),
-        importance=importance, created_at=now, terms=terms(text),
+        id=NoteId(proposed.change.target), number=0, bank_id=bank_id, kind=NoteKind(after["kind"]), text=text,
+        evidence=tuple(EpisodeId(each) for each in after["evidence"]), trust=Trust(after["trust"]),
+        at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=now, terms=terms(text),
     )  # fmt: skip
 
 

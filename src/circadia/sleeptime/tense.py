@@ -31,10 +31,11 @@ that's the their they're they've this to too very was we're we've were you're yo
 """
 _AFTER_THESE: Final = frozenset(_FORMS.split())
 """After one of these a word in `-ed` is no verb that tells of the past by itself."""
-_PAST: Final = re.compile(rf"\b(?:{_IRREGULAR})\b", re.I)
-_ED: Final = re.compile(r"(?:\b([\w'’]{1,40}) )?\b(\w{2,40}ed)\b", re.I)
+_PAST: Final = re.compile(rf"\b(?:{_IRREGULAR})\b")
+"""Like the next three it is looked for in small letters: a pattern that ignores case takes four times as long."""
+_ED: Final = re.compile(r"(?:\b([\w'’]{1,40}) )?\b(\w{2,40}ed)\b")
 _ENDS_IN_ED: Final = re.compile(r"ed\b")
-_PERFECT: Final = re.compile(r"(?:\b(?:have|has|had)|['’](?:ve|s|d)) (?:\w+ly |just |already |never )?(\w+)\b", re.I)
+_PERFECT: Final = re.compile(r"(?:\b(?:have|has|had)|['’](?:ve|s|d)) (?:\w+ly |just |already |never )?(\w+)\b")
 _FUTURE: Final = re.compile(
     r"\b(?:will|won['’]t|shall|gonna|going to|see you|due|deadline|expires?|let['’]s)\b"
     r"|\b(?:(?:I|we|you|they) have|(?:he|she) has)\b"
@@ -66,12 +67,13 @@ def tense(text: str, at: int) -> Tense | None:
 
 
 def _past(sentence: str) -> bool:
-    perfect = {match.start(1) for match in _PERFECT.finditer(sentence)}
-    if any(match.start() not in perfect for match in _PAST.finditer(sentence)):
+    small = sentence.lower()
+    perfect = {match.start(1) for match in _PERFECT.finditer(small)}
+    if any(match.start() not in perfect for match in _PAST.finditer(small)):
         return True
-    return _ENDS_IN_ED.search(sentence.lower()) is not None and any(  # or there is no such word
-        word[2].lower() not in _NOT_PAST and (word[1] or "").lower().replace("’", "'") not in _AFTER_THESE
-        for word in _ED.finditer(sentence)
+    return _ENDS_IN_ED.search(small) is not None and any(  # or there is no such word
+        word[2] not in _NOT_PAST and (word[1] or "").replace("’", "'") not in _AFTER_THESE
+        for word in _ED.finditer(small)
     )
 
 
