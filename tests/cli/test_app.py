@@ -91,7 +91,7 @@ async def test_the_version_is_the_packages() -> None:
         (("serve", "--port", "x"), "--port"),
         (("inbox",), "'AGENT'"),
         (("pulses", "--limit", "0"), "`circadia pulses --help` tells more"),
-        (("send", "writer", "hi", "--priority", "soon \x1b[2J and more words than stand in a line of a terminal"), "urgent"),
+        (("send", "writer", "hi", "--priority", "soon \x1b[2J, with more words than a line has"), "urgent"),
     ],
 )
 async def test_words_that_are_wrong_are_told_in_one_line_with_the_nearest(words: tuple[str, ...], told: str) -> None:

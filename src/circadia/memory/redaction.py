@@ -108,7 +108,9 @@ _ALIKE: Final = str.maketrans("\u017f\u0130\u0131\u212a", "siik")
 """What a pattern that ignores case takes for an ASCII letter, beside its capital."""
 _LONG: Final = re.compile(r"[A-Za-z0-9_.:-]{15}")
 """What each key of `_KEYS` has, and few other texts: to look for it takes a tenth of what it takes to look for them."""
-_PATTERNS: Final[Sequence[tuple[Sequence[str] | None, re.Pattern[str], str | Callable[[re.Match[str]], str]]]] = (
+_PATTERNS: Final[
+    Sequence[tuple[Sequence[str] | re.Pattern[str], re.Pattern[str], str | Callable[[re.Match[str]], str]]]
+] = (
     (
         ("-----begin ",),
         re.compile(
@@ -119,7 +121,7 @@ _PATTERNS: Final[Sequence[tuple[Sequence[str] | None, re.Pattern[str], str | Cal
         "[redacted: private key]",
     ),
     (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[redacted: token]"),
-    (None, re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
+    (_LONG, re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
     (
         ("hook", "ifttt"),
         re.compile(
@@ -293,7 +295,7 @@ _PATTERNS: Final[Sequence[tuple[Sequence[str] | None, re.Pattern[str], str | Cal
 )
 """Signs of which any text with such a secret has one, in small letters, its pattern, and what stands in its place.
 
-To look for a sign takes a tenth of what most patterns take. None stands for `_LONG`.
+To look for a sign takes a tenth of what most patterns take; those without are quick.
 """
 
 
@@ -301,18 +303,11 @@ def redacted(text: str) -> str:
     """Return the text with `[redacted: kind]` in place of each secret that a pattern finds."""
     small = _small(text)
     for signs, pattern, instead in _PATTERNS:
-        if _LONG.search(text) if signs is None else _has_one(signs, small):
+        if signs.search(text) if isinstance(signs, re.Pattern) else not signs or any(map(small.__contains__, signs)):
             now = pattern.sub(instead, text)
             if now != text:
                 text, small = now, _small(now)
     return text
-
-
-def _has_one(signs: Sequence[str], small: str) -> bool:
-    for sign in signs:  # noqa: SIM110 - a generator takes twice the time
-        if sign in small:
-            return True
-    return False
 
 
 def _small(text: str) -> str:
