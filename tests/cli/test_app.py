@@ -4,13 +4,15 @@ import asyncio
 import io
 import json
 import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from circadia.cli.app import INTERRUPTED, exit_status
+from circadia.cli.app import exit_status
+from circadia.cli.loading import INTERRUPTED
 from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
 from tests.cli.terminal import PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
@@ -138,6 +140,21 @@ async def test_an_encoding_without_all_letters_is_no_error_and_json_stays_whole(
     assert "\\u591c" in said[0]
     values = {each["key"]: each["value"] for each in json.loads(said[1])["settings"]}
     assert values["agents.ann.description"] == text
+
+
+@pytest.mark.parametrize("loaded", ["typer", "pydantic.main", "circadia.cli.output"])
+async def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(loaded: str) -> None:
+    program = (sys.executable, "-X", "importtime", "-m", "circadia", "session", "list")
+    process = await asyncio.create_subprocess_exec(
+        *program, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    async for line in process.stderr:
+        if line.decode().split("|")[-1].strip() == loaded:
+            break
+    process.send_signal(signal.SIGINT)
+    rest = (await process.stderr.read()).decode()
+    assert (await process.wait(), "Traceback" in rest) == (INTERRUPTED, False)
 
 
 async def test_it_is_installed_as_circadia() -> None:

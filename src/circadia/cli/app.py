@@ -33,13 +33,11 @@ from circadia.cli.demo import app as demo_app
 from circadia.cli.doctor import command as doctor
 from circadia.cli.eval import app as eval_app
 from circadia.cli.import_djinnbot import command as import_djinnbot
+from circadia.cli.loading import INTERRUPTED
 from circadia.cli.memory import app as memory_app
 from circadia.cli.output import bear_any_text, shown
 from circadia.cli.sleeptime import app as sleeptime_app
 from circadia.errors import EXIT_STATUS, CircadiaError
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 and the number of SIGINT."""
 
 app = typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(serve.app)
