@@ -30,8 +30,12 @@ def ended_by_interrupts() -> Generator[None]:
     """Let Ctrl-C in the block end the process at once: no traceback of what is only being loaded."""
     before = signal.getsignal(signal.SIGINT)
     if before is signal.default_int_handler:  # else who started it has it ignore them
-        signal.signal(signal.SIGINT, lambda *_: os._exit(INTERRUPTED))
+        signal.signal(signal.SIGINT, _end)
     try:
         yield
     finally:
         signal.signal(signal.SIGINT, before)
+
+
+def _end(*_: object) -> None:
+    os._exit(INTERRUPTED)

@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final, cast
 
 import typer
 from rich.console import Console
@@ -156,7 +156,7 @@ def _begins_with_bank(batch: Sequence[bytes]) -> bool:
         first: Any = json.loads(next((line for line in batch if line.strip()), b"null"))
     except ValueError:
         return True
-    return not isinstance(first, dict) or first.get("type") == "bank"
+    return not isinstance(first, dict) or cast("dict[str, object]", first).get("type") == "bank"
 
 
 class _Whole:
