@@ -2,12 +2,12 @@
 
 import importlib
 
-from circadia.cli.loading import quick_imports
+from circadia.cli.loading import ended_by_interrupts, quick_imports
 
 
 def main() -> None:
     """Run the command line."""
-    with quick_imports():
+    with ended_by_interrupts(), quick_imports():
         command_line = importlib.import_module("circadia.cli.app")
     command_line.main()
 

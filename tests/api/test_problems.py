@@ -1,5 +1,6 @@
 """What REST says to bad requests."""
 
+import gzip
 import logging
 from collections.abc import AsyncIterator
 from pathlib import Path
@@ -35,6 +36,12 @@ async def test_without_a_good_token_no_door_opens_and_nothing_is_told(service: S
         assert answer.headers["WWW-Authenticate"].startswith("Bearer")
     bad = await service.call("PUT", STATE, data=b"{", token=None)
     assert bad.status == 401
+
+
+async def test_a_body_that_is_no_text_is_told_what_it_should_be(service: Service) -> None:
+    told = await service.call("PUT", STATE, data=gzip.compress(b'{"sleeping": true}'))
+    assert (told.status, told.code) == (422, "invalid_request")
+    assert "in UTF-8 and not compressed" in told.body["detail"]
 
 
 async def test_the_metrics_token_opens_nothing_here(service: Service) -> None:

@@ -1,17 +1,20 @@
 """What holds for every command: JSON, errors, the end of a pipe."""
 
 import asyncio
+import io
 import json
 import os
+import signal
 import sys
 from importlib.metadata import version
 from pathlib import Path
 
 import pytest
 
-from circadia.cli.app import INTERRUPTED, exit_status
+from circadia.cli.app import exit_status
+from circadia.cli.loading import INTERRUPTED
 from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
-from tests.cli.terminal import PROGRAM, run
+from tests.cli.terminal import PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
 from tests.house.tree import REFERENCE, parts
 
@@ -47,6 +50,29 @@ async def test_with_json_a_command_prints_one_document_and_nothing_else(operator
         assert isinstance(result.json, dict), words
 
 
+async def test_a_group_without_a_command_shows_its_help() -> None:
+    result = await run("agent")
+    assert (result.status, result.err) == (2, "")
+    assert "token" in result.out
+
+
+@pytest.mark.parametrize(("end", "status"), [(EOFError, 1), (KeyboardInterrupt, 130)])
+@pytest.mark.asyncio(loop_scope="module")
+async def test_a_question_that_nobody_answers_deletes_nothing(
+    operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch, end: type[BaseException], status: int
+) -> None:
+    class Nobody(io.StringIO):
+        def readline(self, _: int | None = -1, /) -> str:
+            raise end
+
+    await run("memory", "create", "kept", "--json")
+    monkeypatch.setattr("sys.stdin", Nobody())
+    result = await run("memory", "delete", "kept")
+    assert result.status == status
+    assert "Traceback" not in result.err
+    assert "kept" in (await run("memory", "banks")).out
+
+
 @pytest.mark.asyncio(loop_scope="module")
 async def test_the_operators_token_is_never_printed(operator: CircadiaProcess) -> None:
     for words in READING:
@@ -65,12 +91,15 @@ async def test_the_version_is_the_packages() -> None:
         (("agent", "ad"), "add"),
         (("holds", "--wach"), "--watch"),
         (("serve", "--port", "x"), "--port"),
+        (("inbox",), "'AGENT'"),
+        (("pulses", "--limit", "0"), "`circadia pulses --help` tells more"),
+        (("send", "writer", "hi", "--priority", "soon \x1b[2J, with more words than a line has"), "urgent"),
     ],
 )
-async def test_a_word_that_is_not_known_is_a_usage_error_with_the_nearest(words: tuple[str, ...], told: str) -> None:
+async def test_words_that_are_wrong_are_told_in_one_line_with_the_nearest(words: tuple[str, ...], told: str) -> None:
     result = await run(*words)
-    assert (result.status, result.out) == (2, "")
-    assert told in result.err
+    refused(result, 2, told)
+    assert "\x1b" not in result.err
 
 
 async def test_each_error_has_the_exit_status_of_its_class_or_the_nearest_above() -> None:
@@ -111,6 +140,21 @@ async def test_an_encoding_without_all_letters_is_no_error_and_json_stays_whole(
     assert "\\u591c" in said[0]
     values = {each["key"]: each["value"] for each in json.loads(said[1])["settings"]}
     assert values["agents.ann.description"] == text
+
+
+@pytest.mark.parametrize("loaded", ["typer", "pydantic.main", "circadia.cli.output"])
+async def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(loaded: str) -> None:
+    program = (sys.executable, "-X", "importtime", "-m", "circadia", "session", "list")
+    process = await asyncio.create_subprocess_exec(
+        *program, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    assert process.stderr is not None
+    async for line in process.stderr:
+        if line.decode().split("|")[-1].strip() == loaded:
+            break
+    process.send_signal(signal.SIGINT)
+    rest = (await process.stderr.read()).decode()
+    assert (await process.wait(), "Traceback" in rest) == (INTERRUPTED, False)
 
 
 async def test_it_is_installed_as_circadia() -> None:

@@ -54,6 +54,19 @@ async def test_a_bank_goes_out_and_comes_in_again_and_nothing_is_doubled(service
 
 
 @pytest.mark.spec("MEM-16")
+@pytest.mark.parametrize("before", ["", "\n\n"])
+async def test_lines_of_ones_own_make_the_bank_that_is_named(service: Service, home: Path, before: str) -> None:
+    said = "".join(json.dumps({"type": "episode", "speaker": "ann", "text": f"tea {n}"}) + "\n" for n in range(3))
+    (home / "crm.jsonl").write_text(before + said, "utf-8")
+    assert (await brought("crm.jsonl", "--bank", "crm"))["episodes"] == 3
+    assert (await brought("crm.jsonl", "--bank", "crm"))["known"] == 3
+    (home / "bad.jsonl").write_text(f'{before}{said}{{"type": "episode"}}\n', "utf-8")
+    number = 4 + len(before)
+    refused(await run("memory", "import", "bad.jsonl", "--bank", "other", "--format", "jsonl"), 2, f"line {number}")
+    refused(await run("memory", "import", "crm.jsonl"), 2, "names no bank")
+
+
+@pytest.mark.spec("MEM-16")
 async def test_transcripts_of_a_folder_come_in_without_secrets(service: Service, home: Path) -> None:
     for number in range(2):
         folder = home / "projects" / f"app{number}"

@@ -33,7 +33,12 @@ KEYS = (
     f"glc_{A}", f"lsv2_pt_{H}_{H[:10]}", f"pscale_tkn_{A[:43]}", f"pplx-{A[:48]}", f"tvly-dev-{A[:32]}",
     f"GOCSPX-{A[:28]}", f"NRAK-{A[:27]}", f"PMAK-{H[:24]}-{H}", f"sq0csp-{A[:43]}", f"hvs.{A[:24]}",
     f"dp.st.dev.{A[:40]}", f"glrt-{A[:20]}", f"GR1348941{A[:20]}", f"ATATT3xFfGF0{A}", f"EAAB{A}", f"dapi{H}", f"SK{H}",
-    f"key-{H}", f"AGE-SECRET-KEY-1{A.upper()}", f"{A[:14]}.atlasv1.{A}{A}", f"123456789:AA{A[:33]}",
+    f"key-{H}",
+    f"phc_{A[:43]}", f"vck_{A[:56]}", f"re_{A[:8]}_{A[:24]}", f"sgp_{H[:16]}_{H}", f"xkeysib-{H}{H}-{A[:16]}",
+    f"NRII-{A[:32]}", f"pul-{H}{H[:8]}", f"LTAI{A[:20]}", f"AKID{A[:32]}", f"1//0g{A[:50]}", f"bot123456789:AA{A[:33]}",
+    f"M{A[:23]}.{A[:6]}.{A[:38]}", f"sl.{A}{A}", f"AKCp{A}{A[:9]}", f"sk.eyJ1Ijoi{A[:40]}.{A[:22]}", f"eyJrIjoi{A}",
+    "A3-ABC123-DEF456-GH789-JK012-LM345-NP678", "5HueCGU8rMjxEXxiPuD5BDku4MkFqeZyd4dZ1jvhTVqvbTLvyTJ",
+    f"AGE-SECRET-KEY-1{A.upper()}", f"{A[:14]}.atlasv1.{A}{A}", f"123456789:AA{A[:33]}",
 )  # fmt: skip
 """What makers of keys put before or into them."""
 WRITTEN = {
@@ -57,6 +62,47 @@ WRITTEN = {
     "contrase\u00f1a: Secreto": "contrase\u00f1a: [redacted: secret]",
     "\u5bc6\u7801\u662fabc12345": "\u5bc6\u7801\u662f[redacted: secret]",
     "\u043f\u0430\u0440\u043e\u043b\u044c: abc12345": "\u043f\u0430\u0440\u043e\u043b\u044c: [redacted: secret]",
+    "MAIL_PASS = tulip77x": "MAIL_PASS = [redacted: secret]",
+    "wifi pw: tulip77x": "wifi pw: [redacted: secret]",
+    "Passphrase (old): tulip77x": "Passphrase (old): [redacted: secret]",
+    "password: |\n  tulip77x": "password: |\n  [redacted: secret]",
+    "the passcode tulip77x opens it": "the passcode [redacted: secret] opens it",
+    "password \u2192 tulip!": "password \u2192 [redacted: secret]",
+    "Bob's password's tulip!": "Bob's password's [redacted: secret]",
+    "la password \u00e8 Tulipano7": "la password \u00e8 [redacted: secret]",
+    "jelsz\u00f3: tulip77x": "jelsz\u00f3: [redacted: secret]",
+    "\u0643\u0644\u0645\u0629 \u0627\u0644\u0645\u0631\u0648\u0631: tulip77x": (
+        "\u0643\u0644\u0645\u0629 \u0627\u0644\u0645\u0631\u0648\u0631: [redacted: secret]"
+    ),
+    "\u092a\u093e\u0938\u0935\u0930\u094d\u0921: tulip77x": (
+        "\u092a\u093e\u0938\u0935\u0930\u094d\u0921: [redacted: secret]"
+    ),
+    "m\u1eadt kh\u1ea9u: tulip77x": "m\u1eadt kh\u1ea9u: [redacted: secret]",
+    f"my API key is {H}": "my API key is [redacted: key]",
+    f"here is our Acme key {A[:30]}.": "here is our Acme key [redacted: key]",
+    f"signing secret {H}": "signing secret [redacted: key]",
+    f"the bot token: {A[:24]}": "the bot token: [redacted: token]",
+    f"refreshToken='{A[:30]}'": "refreshToken=[redacted: secret]",
+    "deploy --api-key tulip77x --region eu": "deploy --api-key [redacted: secret] --region eu",
+    "mysqldump -h db -u root -ptulip77 shop": "mysqldump -h db -u root -p[redacted: password] shop",
+    "sshpass -p tulip77 ssh ann@x": "sshpass -p [redacted: password] ssh ann@x",
+    "- name: SMTP_PASSWORD\n  value: tulip77": "- name: SMTP_PASSWORD\n  value: [redacted: secret]",
+    '<add key="ApiToken" value="tulip77"/>': '<add key="ApiToken" value=[redacted: secret]/>',
+    "ENV STRIPE_KEY tulip77x": "ENV STRIPE_KEY [redacted: secret]",
+    f"PHPSESSID={H}; path=/": "PHPSESSID=[redacted: cookie]; path=/",
+    f"https://{H}@git.example/x.git": "https://[redacted: token]@git.example/x.git",
+    f"https://x.example/cb?code={A[:30]}&state=1": "https://x.example/cb?code=[redacted: token]&state=1",
+    "ann:$6$saltsalt$Zm9vYmFyZm9vYmFy:19000": "ann:[redacted: password hash]:19000",
+    f'{{"kty": "EC", "x": "abc", "d": "{A[:43]}"}}': '{"kty": "EC", "x": "abc", "d": "[redacted: private key]"}',
+    "PuTTY-User-Key-File-3: x\nPrivate-Lines: 1\nAAAAgQCx\nPrivate-MAC: 1": (
+        "PuTTY-User-Key-File-3: x\nPrivate-Lines: 1\n[redacted: private key]\nPrivate-MAC: 1"
+    ),
+    "seed phrase: legal winner thank year wave sausage worth useful legal winner thank yellow": (
+        "seed phrase: [redacted: seed phrase]"
+    ),
+    "cvc: 737, your verification code is 482913": "cvc: [redacted: code], your verification code is [redacted: code]",
+    "social security number 078-05-1120": "social security number [redacted: code]",
+    "2223 0031 2200 3222": "[redacted: card number]",
     "4111\u00a01111\u00a01111\u00a01111, 4111.1111.1111.1111": "[redacted: card number], [redacted: card number]",
 }
 PLAIN = (
@@ -78,6 +124,13 @@ PLAIN = (
     "commit 3f2a9c1b8d7e6f5a4b3c2d1e0f9a8b7c6d5e4f3a of toolu_01A2b3C4d5E6f7G8h9J0kLmN",
     "epi_01a2036b108bee0b2e6260b3a10f, 892db2ae-06d9-49e5-8b3e-585ef9b85b8e, 192.168.100.1",
     "https://x.example/?auth=oauth2&token=short",
+    "per_pass: Spend = first_pass, which may pass tests/test8.py; password v2.0.1 of 2026",
+    "this key presentation2 of theirs, our key customers, the token count per minute",
+    "the seed was sown in rows by the whole of our small team on a very warm day in may",
+    "use --token to sign in and --password $PASSWORD or --secret <name2>",
+    "session_id=agent.session_id_of_the_caller, set NAME value, the error code is 500123",
+    "mysql -u root -p shop, mysql -P 3306, redis-cli -h cache1",
+    "it costs $5$ or $6, name: Bob, value: 7 points",
 )
 
 
@@ -113,6 +166,9 @@ def test_what_is_no_secret_stays(text: str) -> None:
         "-----BEGIN PRIVATE KEY-----", "eyJaaaaaaaaa.", "a://", "a:", "bearer ", "password", "x_token ", "1 ", "4-",
         "sk-", "<circadia-memory ", "curl ", "curl -u a:", "token: ", "login a password ", "<password>", "cookie: a=",
         "authorization: ", "a_1", "shpat_a", "contrasena: ", "&sig=", "lsv2_pt_" + "a" * 20,
+        "my key ", "our a b key a1", "name: a_token, value: ", "seed phrase abc abc ",
+        "Private-Lines: 1\na", "mysql -p", "redis-cli ", "mysql -u a ", "--secret a", "passphrase (a", "$6$a",
+        "https://aaaaaaaaaaaaaaaaaaaaaa", "ENV A_KEY ", "cvv ", "MAAAAAAAAAAAAAAAAAAAAAAA.aaaaaa.", "5K",
     ],
 )  # fmt: skip
 def test_a_long_text_that_nearly_matches_takes_no_long_time(piece: str) -> None:

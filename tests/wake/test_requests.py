@@ -341,13 +341,9 @@ async def test_an_agent_that_was_awake_from_the_start_is_woken_as_soon_as_it_sle
     assert not (await team.row(bob)).asleep
 
 
-@pytest.mark.spec("WAKE-20")
+@pytest.mark.spec("WAKE-20", "WAKE-22")
 async def test_what_waits_for_an_agent_that_is_deleted_or_whose_message_was_read_is_closed(team: Fleet) -> None:
-    ann, bob, cid = (
-        await team.agent("ann", asleep=False),
-        await team.agent("bob", asleep=False),
-        await team.agent("cid", asleep=False),
-    )
+    ann, bob, cid = [await team.agent(each, asleep=False) for each in ("ann", "bob", "cid")]
     read, gone = await team.send(ann, bob), await team.ask(ann, cid)
     assert read.wake is not None
     async with team.store.write() as tx:
@@ -355,6 +351,7 @@ async def test_what_waits_for_an_agent_that_is_deleted_or_whose_message_was_read
         await team.registry.delete(tx, cid)
     await team.worker.step()
     assert (await team.wake(gone)).decision is Decision.CANCELLED
+    assert await team.inbox(ann) == ["Your wake of cid (blocker) was cancelled: the agent was deleted."]
     team.clock.advance(61)
     await team.worker.step()
     assert (await team.wake(read.wake)).decision is Decision.COALESCED

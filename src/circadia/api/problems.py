@@ -134,7 +134,7 @@ async def _routing(request: Request, error: Exception) -> Response:
         return told
     if status == 404:
         return answer(NotFound(f"no path {path!r}; the paths are in /api/openapi.json"), path)
-    return answer(InvalidRequest("the body cannot be read as JSON"), path)
+    return answer(InvalidRequest("the body cannot be read as JSON; send it in UTF-8 and not compressed"), path)
 
 
 def _methods(request: Request) -> set[str]:

@@ -33,13 +33,11 @@ from circadia.cli.demo import app as demo_app
 from circadia.cli.doctor import command as doctor
 from circadia.cli.eval import app as eval_app
 from circadia.cli.import_djinnbot import command as import_djinnbot
+from circadia.cli.loading import INTERRUPTED
 from circadia.cli.memory import app as memory_app
 from circadia.cli.output import bear_any_text, shown
 from circadia.cli.sleeptime import app as sleeptime_app
 from circadia.errors import EXIT_STATUS, CircadiaError
-
-INTERRUPTED = 130
-"""Exit status after Ctrl-C: 128 and the number of SIGINT."""
 
 app = typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False)
 app.add_typer(serve.app)
@@ -88,16 +86,33 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, or the given words; an error is one line on standard error and an exit status."""
     bear_any_text()
     try:
-        app(arguments, prog_name="circadia")
+        sys.exit(app(arguments, prog_name="circadia", standalone_mode=False) or 0)
     except CircadiaError as error:
         typer.echo(f"error: {shown(error.message)}", err=True)
         sys.exit(exit_status(error))
+    except typer.TyperException as error:
+        _tell_usage(error)
+        sys.exit(error.exit_code)
+    except typer.Abort as error:
+        if isinstance(error.__context__, KeyboardInterrupt):
+            sys.exit(INTERRUPTED)
+        typer.echo("error: nobody answered the question; --yes answers it", err=True)
+        sys.exit(1)
     except KeyboardInterrupt:
         sys.exit(INTERRUPTED)
     except BrokenPipeError:
         # Whoever read is gone. What is left in the buffer must not fail again when the process ends.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         sys.exit(1)
+
+
+def _tell_usage(error: typer.TyperException) -> None:
+    """Tell what is wrong with the words, in one line; a group without a command has printed its help."""
+    told = " ".join(error.format_message().split())
+    context: typer.Context | None = getattr(error, "ctx", None)
+    if told:
+        asked = f"{context.command_path} --help" if context else "circadia --help"
+        typer.echo(f"error: {shown(told.rstrip('.'))}; `{asked}` tells more", err=True)
 
 
 def exit_status(error: CircadiaError) -> int:

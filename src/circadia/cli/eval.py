@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
-from circadia.cli.loading import quick_imports
+from circadia.cli.loading import INTERRUPTED, quick_imports
 from circadia.cli.output import AsJson, console, note, print_json
 from circadia.cli.serve import Config, config_file
 from circadia.clock import SystemClock
@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from circadia.evaluation.report import Findings
     from circadia.evaluation.run import Surroundings
 
-INTERRUPTED: Final = 130
 SCRIPTED: Final = "scripted"
 NOTHING: Final = "none"
 ARMS: Final = "none,learned,answers,hints,wrong-hints,both"

@@ -1,8 +1,14 @@
 """Loading many libraries at once."""
 
 import gc
+import os
+import signal
 from collections.abc import Generator
 from contextlib import contextmanager
+from typing import Final
+
+INTERRUPTED: Final = 130
+"""Exit status after Ctrl-C: 128 and the number of SIGINT."""
 
 
 @contextmanager
@@ -17,3 +23,19 @@ def quick_imports() -> Generator[None]:
     finally:
         gc.freeze()
         gc.enable()
+
+
+@contextmanager
+def ended_by_interrupts() -> Generator[None]:
+    """Let Ctrl-C in the block end the process at once: no traceback of what is only being loaded."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.default_int_handler:  # else who started it has it ignore them
+        signal.signal(signal.SIGINT, _end)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
+def _end(*_: object) -> None:
+    os._exit(INTERRUPTED)

@@ -15,17 +15,19 @@ _KEYS: Final = "|".join(
         r"sk-[A-Za-z0-9_-]{16,}",  # OpenAI, Anthropic, OpenRouter
         # By the word that their makers put before; what follows has no word of its own.
         r"(?:gsk|hf|npm|fw|r8|ntn|secret|figd|shp(?:at|ca|pa|ss)|sb[ap]|sb_secret|sntry[su]|dckr_[op]at|gl(?:c|sa)|do[opr]_v1"
-        r"|lin_(?:api|oauth)|tgp_v1|lsv2_(?:pt|sk)|pscale_(?:tkn|pw|oauth))_[A-Za-z0-9]{20,}(?:[_-][A-Za-z0-9]{1,99}){0,9}",
+        r"|lin_(?:api|oauth)|tgp_v1|lsv2_(?:pt|sk)|pscale_(?:tkn|pw|oauth)|ph[cx]|vck|vercel_blob_rw|rdme|rubygems|shippo_live"
+        r"|ddp|tfp|ops|re_[A-Za-z0-9]{8}|sgp(?:_[0-9a-f]{16})?)_[A-Za-z0-9]{20,}(?:[_-][A-Za-z0-9]{1,99}){0,9}",
         r"(?:xai|pplx|csk|tvly(?:-[a-z]{3,4})?)-[A-Za-z0-9]{24,}",
-        r"(?:GOCSPX|NRAK|PMAK|nvapi|sq0[a-z]{3})-[A-Za-z0-9_-]{22,}",
+        r"(?:GOCSPX|NR(?:AK|II|JS)|PMAK|nvapi|sq0[a-z]{3}|xkeysib|bedrock-api-key)-[A-Za-z0-9_-]{22,}|pul-[0-9a-f]{40}",
         r"(?:hv[bsr]|dp\.(?:st|ct|pt|sa|scim|audit)(?:\.[a-z0-9_-]{2,35})?)\.[A-Za-z0-9_-]{24,}",  # Vault, Doppler
-        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}",  # AWS
+        r"(?:AKIA|ASIA|ABIA|ACCA)[A-Z0-9]{16}|ABSK[A-Za-z0-9+/=]{100,}",  # AWS
+        r"LTAI[A-Za-z0-9]{16,20}|AKID[A-Za-z0-9]{32}|AQVN[A-Za-z0-9_-]{35,}",  # Alibaba, Tencent, Yandex
         r"gh[pousr]_[A-Za-z0-9]{30,}",
         r"github_pat_[A-Za-z0-9_]{30,}",
         r"(?:gl(?:pat|dt|rt|cbt|ptt|ft|imt|agent|soat|ffct)-|GR1348941)[A-Za-z0-9_-]{20,}",  # GitLab
         r"(?:xox[abeprs]|xapp)-[A-Za-z0-9-]{10,}",  # Slack
         r"AIza[A-Za-z0-9_-]{35}",  # Google
-        r"ya29\.[A-Za-z0-9_-]{20,}",
+        r"ya29\.[A-Za-z0-9_-]{20,}|1//0[A-Za-z0-9_-]{30,}",
         r"[srp]k_(?:live|test)_[A-Za-z0-9]{16,}",  # Stripe
         r"whsec_[A-Za-z0-9]{16,}",
         r"pypi-[A-Za-z0-9_-]{50,}",
@@ -35,25 +37,43 @@ _KEYS: Final = "|".join(
         r"(?:dapi|SK|key-)[0-9a-f]{32}",  # Databricks, Twilio, Mailgun
         r"AGE-SECRET-KEY-1[A-Z0-9]{50,}",
         r"[A-Za-z0-9]{14}\.atlasv1\.[A-Za-z0-9_-]{60,}",  # Terraform
-        r"\d{8,10}:AA[A-Za-z0-9_-]{32,}",  # Telegram
+        r"(?:bot)?\d{8,10}:AA[A-Za-z0-9_-]{32,}",  # Telegram
+        r"[MNO][A-Za-z0-9]{22,27}\.[A-Za-z0-9_-]{6}\.[A-Za-z0-9_-]{27,}",  # Discord
+        r"sl\.[A-Za-z0-9_-]{100,}|AKCp[A-Za-z0-9]{60,}|cmVmd[A-Za-z0-9]{55,}",  # Dropbox, JFrog
+        r"sk\.eyJ[A-Za-z0-9_-]{20,}\.[A-Za-z0-9_-]{16,}|eyJrIjoi[A-Za-z0-9_=-]{40,}",  # Mapbox, Grafana
+        r"A3-[A-Z0-9]{6}-[A-Z0-9]{6}(?:-[A-Z0-9]{5}){4}",  # 1Password
+        r"[xyz]prv[1-9A-HJ-NP-Za-km-z]{100,}|[5KL][1-9A-HJ-NP-Za-km-z]{50,51}(?![A-Za-z0-9])",  # Bitcoin
         r"circadia-[a-z]{1,20}-[A-Za-z0-9_-]{40,}",
     )
 )
 _ABROAD: Final = (
     "passwort|kennwort|mot de passe|contrase\u00f1a|contrasena|senha|wachtwoord|l\u00f6senord"
     "|adgangskode|has\u0142o|heslo|salasana|\u015fifre|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc"
-    "|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638"
+    "|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638|passord|jelsz\u00f3|lozinka|geslo|parola|parol\u0103|parool"
+    "|\u03ba\u03c9\u03b4\u03b9\u03ba\u03cc\u03c2|\u0643\u0644\u0645\u0629 \u0627\u0644\u0645\u0631\u0648\u0631"
+    "|\u0643\u0644\u0645\u0629 \u0627\u0644\u0633\u0631|\u05e1\u05d9\u05e1\u05de"
+    "|\u092a\u093e\u0938\u0935\u0930\u094d\u0921"
+    "|m\u1eadt kh\u1ea9u|kata sandi|\u0e23\u0e2b\u0e31\u0e2a\u0e1c\u0e48\u0e32\u0e19"
+    "|\u0631\u0645\u0632 \u0639\u0628\u0648\u0631"
 )
 """What a password is called in German, French, Spanish, Portuguese, Dutch, Swedish, Danish, Polish, Czech, Finnish,
-Turkish, Russian, Chinese, Japanese and Korean."""
+Turkish, Russian, Chinese, Japanese, Korean, Norwegian, Hungarian, Croatian, Slovene, Italian, Romanian, Estonian,
+Greek, Arabic, Hebrew, Hindi, Vietnamese, Indonesian, Thai and Persian."""
 _NAMES: Final = (
     r"pass(?:word|wd|phrase|code)|pwd|secret|api[_-]?key"
-    r"|(?:access|secret|private|account|encryption)[_-]?key|(?<=[a-z])[_-]token"
+    r"|(?:access|secret|private|account|encryption|subscription)[_-]?key|(?<=[a-z])[_-]token|(?:access|auth|refresh)token"
 )
-_SAID: Final = r"\s{1,3}(?:is|was)\s{1,3}"
+_KEY_SAID: Final = (
+    r"\b(?:(?:api|access|secret|private|account|auth|client|signing|master|encryption|licen[cs]e|wpa|wi-?fi)[ _-]"
+    r"(?:key|token|secret)|(?:my|our|your|the|this) (?:[\w.-]{1,20} ){0,2}key|token|secret)\b"
+)
+_ARE: Final = "->|[-\u2013\u2014\u2192]"
+_SAID: Final = rf"(?:['\u2019]s|\s{{1,3}}(?:is|was|ist|est|es|\u00e8|{_ARE}))\s{{1,3}}"
 _SAID_ABROAD: Final = (
-    "\\s{1,3}(?:ist|lautet|est|es|\u00e9|\u00e4r|er|to|on|je)\\s{1,3}"
-    "|\\s?(?:\u2014|\u044d\u0442\u043e|\u662f|\u306f|\ub294)\\s?"
+    rf"\s{{1,3}}(?:ist|lautet|est|es|e|\u00e9|\u00e8|\u00e4r|er|to|on|je|este|l\u00e0|adalah"
+    r"|\u0647\u0648|\u0647\u064a"
+    rf"|\u05d4\u05d9\u05d0|\u03b5\u03af\u03bd\u03b1\u03b9|\u0939\u0948|{_ARE})\s{{1,3}}"
+    r"|\s?(?:\u2014|\u044d\u0442\u043e|\u662f|\u306f|\ub294)\s?"
 )
 _MARKS: Final = r"[\"'`*\\]{0,4}"
 """What stands around names and values: quotes, also within quotes, and what sets them in bold or as code."""
@@ -69,7 +89,8 @@ def _card(match: re.Match[str]) -> str:
 def _written(names: str) -> re.Pattern[str]:
     """Return what finds `name: value` and its like."""
     return re.compile(
-        rf"((?:{names})[\w-]{{0,20}}{_MARKS}\s{{0,3}}(?::=|=>|[:=\uff1a])(?:[*`\\]{{1,3}}(?=\s))?\s{{0,3}}"
+        rf"((?:{names})[\w-]{{0,20}}(?:\s\([^()\n]{{1,40}}\))?{_MARKS}\s{{0,3}}(?::=|=>|[:=\uff1a])"
+        rf"(?:[*`\\]{{1,3}}(?=\s)|\s?[|>][+-]?(?=\n))?\s{{0,9}}"
         rf"[*`\\]{{0,3}}){_VALUE}",
         re.I,
     )
@@ -102,9 +123,11 @@ _PATTERNS: Final[
     (("eyj",), re.compile(r"\beyJ[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]{8,}\.[A-Za-z0-9_-]*"), "[redacted: token]"),
     (_LONG, re.compile(rf"(?<![A-Za-z0-9])(?:{_KEYS})"), "[redacted: key]"),
     (
-        ("hooks",),
+        ("hook", "ifttt"),
         re.compile(
-            r"(hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/\d{5,25}/)[A-Za-z0-9/_-]{20,}", re.I
+            r"(hooks\.slack\.com/[a-z]{1,20}/|discord(?:app)?\.com/api/webhooks/\d{5,25}/|hooks\.zapier\.com/hooks/catch/"
+            r"|\.office\.com/webhook(?:b2)?/|maker\.ifttt\.com/trigger/[^\s/]{1,60}/(?:json/)?with/key/)[A-Za-z0-9/@_-]{20,}",
+            re.I,
         ),
         r"\1[redacted: key]",
     ),
@@ -113,9 +136,12 @@ _PATTERNS: Final[
         re.compile(r"(://[^\s:/@]{0,100}:)[^\s@/]{1,200}@", re.I),
         r"\1[redacted: password]@",
     ),
+    (("://",), re.compile(r"(://)(?=[^\s@/]{0,99}\d)[A-Za-z0-9_-]{20,200}@"), r"\1[redacted: token]@"),
     (
-        ("sig", "token", "auth"),
-        re.compile(r"([?&](?:x-(?:amz|goog)-)?(?:sig|signature|security-token|token|auth)=)[^\s&#\"'<>]{16,}", re.I),
+        ("sig", "token", "auth", "key=", "code="),
+        re.compile(
+            r"([?&](?:x-(?:amz|goog)-)?(?:sig|signature|security-token|token|auth|key|code)=)[^\s&#\"'<>]{16,}", re.I
+        ),
         r"\1[redacted: token]",
     ),
     (
@@ -152,7 +178,104 @@ _PATTERNS: Final[
         re.compile(rf"(<[\w.:-]{{0,30}}(?:{_NAMES}|token)>)(?!\[redacted)[^<>\s]{{3,200}}(?=</)", re.I),
         r"\1[redacted: secret]",
     ),
-    (("pass", "pwd", "pin"), _told(r"\b(?:password|passphrase|passcode|pin|pwd)", _SAID), r"\1[redacted: secret]"),
+    (
+        ("pass", "pw", "pin"),
+        _told(r"\b(?:password|passphrase|passcode|passwd|pin|pwd?)", _SAID),
+        r"\1[redacted: secret]",
+    ),
+    (
+        ("login",),
+        re.compile(
+            r"(\blogin\s{1,3}\S{1,100}\s{1,3}password\s{1,3})(?=\S{0,60}[\d!#$%&*?@^_])(?!\[redacted)\S{3,}", re.I
+        ),
+        r"\1[redacted: password]",
+    ),
+    (
+        ("pass", "pw", "mdp"),  # a short name, or nothing between: only what looks like one
+        re.compile(
+            r"((?:\b(?:password|passphrase|passcode|passwd|pwd?)\s{1,3}|(?:\b|_)(?:pass|pwd?|mdp)\s{0,3}[:=]\s{0,3})"
+            r"(?!\[redacted|sha|md\d|v?\d+\.))(?=\S{0,60}\d)(?=\S{0,60}[a-z])[^\s\"',;()\[\]{}<>`]{6,}(?![\w(])",
+            re.I,
+        ),
+        r"\1[redacted: secret]",
+    ),
+    (
+        ("key", "token", "secret"),
+        re.compile(
+            rf"({_KEY_SAID}{_MARKS}(?:['\u2019]s|\s{{1,3}}(?:is|was|{_ARE})|\s{{0,3}}[:=])?\s{{1,3}}{_MARKS})"
+            r"(?=\S{0,60}\d)(?=\S{0,60}[a-z])[\w.~+/=-]{16,}(?![\w(])",
+            re.I,
+        ),
+        r"\1[redacted: key]",
+    ),
+    (
+        ("--",),
+        re.compile(
+            r"(--[\w-]{0,20}(?:password|passwd|passphrase|secret|token|api-?key)[\w-]{0,10}\s[\"']?)(?![-$<{%]|\[redacted)"
+            r"(?=\S{0,60}[\d!#%&*?@^_])[^\s\"']{4,}",
+            re.I,
+        ),
+        r"\1[redacted: secret]",
+    ),
+    (
+        ("sshpass", "redis-cli", "mysql"),
+        re.compile(
+            r"(\b(?:sshpass\s{1,3}-p\s?|redis-cli\b[^\n]{0,100}?\s-a\s|mysql(?:dump|admin)?\b[^\n]{0,100}?\s-p)[\"']?)"
+            r"(?![$<{]|\[redacted)[^\s\"']{3,}"
+        ),
+        r"\1[redacted: password]",
+    ),
+    (
+        ("value",),
+        re.compile(
+            rf"(\b(?:name|key){_MARKS}\s{{0,3}}[:=]\s{{0,3}}{_MARKS}[\w.-]{{0,30}}(?:{_NAMES}|token|pass)[\w.-]{{0,20}}{_MARKS}"
+            rf"[\s,]{{1,20}}{_MARKS}value{_MARKS}\s{{0,3}}[:=]\s{{0,3}}){_VALUE}",
+            re.I,
+        ),
+        r"\1[redacted: secret]",
+    ),
+    (
+        ("env ", "arg ", "set"),
+        re.compile(
+            r"(\b(?:ENV|ARG|setx?)\s[A-Z0-9_]{0,30}(?:PASS[A-Z]{0,6}|SECRET|KEY|TOKEN|PWD)\s)(?!\[redacted)[^\s=]{6,}"
+        ),
+        r"\1[redacted: secret]",
+    ),
+    (
+        ("sess", "connect.sid"),
+        re.compile(r"(\b(?:(?:php|j|asp\.net_)?sess(?:ion)?_?id|connect\.sid)=)(?=\S{0,60}\d)[\w%.+/-]{16,}", re.I),
+        r"\1[redacted: cookie]",
+    ),
+    (("$",), re.compile(r"\$(?:1|5|6|y|2[abxy]|apr1|argon2(?:id?|d))\$[\w./$+=,-]{12,}"), "[redacted: password hash]"),
+    (
+        ("private-lines",),
+        re.compile(r"(Private-Lines: \d{1,4}\s)(?!\[redacted)[A-Za-z0-9+/=\s]{1,9000}(?=\sPrivate-|\Z)"),
+        r"\1[redacted: private key]",
+    ),
+    (
+        ('kty"', "kty'"),
+        re.compile(r"([\"'](?:d|p|q|dp|dq|qi|k)[\"']\s{0,3}:\s{0,3}[\"'])[A-Za-z0-9_-]{20,}"),
+        r"\1[redacted: private key]",
+    ),
+    (
+        ("seed", "recovery", "mnemonic", "backup"),
+        re.compile(
+            r"(\b(?:(?:seed|recovery|backup|mnemonic|secret)\s(?:phrase|words)|mnemonic|seed)\s{0,3}(?:is|was|[:=])?\s{1,3})"
+            r"(?:[a-z]{3,8}[\s,]{1,3}){11,23}[a-z]{3,8}\b",
+            re.I,
+        ),
+        r"\1[redacted: seed phrase]",
+    ),
+    (
+        ("cvv", "cvc", "otp", "code", "ssn", "social security"),
+        re.compile(
+            r"(\b(?:cvv2?|cvc2?|otp|(?:verification|security|2fa|mfa|login|sms|one[- ]time)\s(?:pass)?code|ssn"
+            r"|social security(?: number)?)(?:\s{0,3}[:=]|\s{1,3}(?:is|was))?\s{0,3})"
+            r"(?:\d{3}[- ]\d{2}[- ]\d{4}|\d{3,9})\b(?![.,-]\d)",
+            re.I,
+        ),
+        r"\1[redacted: code]",
+    ),
     (_ABROAD.split("|"), _told(_ABROAD, _SAID_ABROAD), r"\1[redacted: secret]"),
     (("pin",), re.compile(r"(\bpin(?:[ -]?code)?\s{0,3}[:=]\s{0,3})\d{4,8}\b", re.I), r"\1[redacted: secret]"),
     (
@@ -163,15 +286,10 @@ _PATTERNS: Final[
         r"\1[redacted: password]",
     ),
     (
-        ("login",),
+        ("",),
         re.compile(
-            r"(\blogin\s{1,3}\S{1,100}\s{1,3}password\s{1,3})(?=\S{0,60}[\d!#$%&*?@^_])(?!\[redacted)\S{3,}", re.I
+            r"(?:[3-6]|2(?=[2-7]))(?<![\d.]\d)(?:(?:[ \u00a0\u2009\u202f-]?\d){12,18}|\d{3}(?:\.\d{4}){3})(?![\d.]?\d)"
         ),
-        r"\1[redacted: password]",
-    ),
-    (
-        (),
-        re.compile(r"[3-6](?<![\d.][3-6])(?:(?:[ \u00a0\u2009\u202f-]?\d){12,18}|\d{3}(?:\.\d{4}){3})(?![\d.]?\d)"),
         _card,
     ),
 )

@@ -12,25 +12,20 @@ from circadia.ids import EpisodeId
 from circadia.memory.redaction import redacted
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
+from circadia.sleeptime.overriding import overriding, written_out
 
 _HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
 """Unicode's categories of what nobody sees: controls, zero widths, direction marks, tags, private and unassigned."""
 _POSES: Final = re.compile(
     r"(?im)"
-    r"^[\s>*#_\-|]{0,20}(?:system|assistant|developer|tool)[\s*_]{0,5}:"
+    r"^[\s>*#_\-|]{0,20}(?:system|assistant|developer|tool|human)(?: (?:prompt|message|override))?[\s*_]{0,5}:"
+    r"|^[\s>*#_\-|]{0,20}[\[(](?:system|assistant|developer)[\])]|[\"']role[\"']\s{0,3}:\s{0,3}[\"'](?:system|dev|assist|tool)"
     r"|</?\s{0,3}(?:[a-z]{1,20}:)?(?:circadia|data|system|assistant|user|human|developer|tool|function|invoke|parameter|instruction"
-    r"|memory|prompt|antml|script|style|iframe|img|svg|object|embed|form|link|meta|a\s)[^<>\n]{0,200}>"
+    r"|memory|prompt|important|think|thinking|start_of_turn|end_of_turn|antml|script|style|iframe|img|svg|object|embed|form|link|meta|a\s)[^<>\n]{0,200}>"
     r"|<\|[^|\n]{0,40}\|>|\[/?INST\]|<</?SYS>>"  # marks of templates that models are trained with
-    r"|```|~~~|!\[[^\]\n]{0,200}\]\("  # fences and pictures of Markdown
+    r"|\bjavascript:|\bdata:text/|```|~~~|!\[[^\]\n]{0,200}\]\("  # fences and pictures of Markdown
     r"|^\s{0,3}#{1,6}\s"  # its headings: those of blocks look like that
 )
-_OVERRIDES: Final = re.compile(
-    r"(?i)\b(?:ignor(?:e[nrz]?|iere?|iert|a)|disregard|forget|override|bypass|vergiss|vergesst|missachte[nt]?|olvida|oublie[rz]?)"
-    r"\s+(?:[\w'’]+\s+){0,4}"
-    r"(?:instructions?|rules|prompts?|guidelines|directives|anweisungen|regeln|vorgaben|instrucciones|reglas|consignes)\b"
-    r"|\byou are now (?:an? |the |in |dan\b)|\bnew (?:system )?(?:instructions|rules|prompt)\s*:"
-)
-"""What tells a model to leave its rules, in the languages in which it is tried most."""
 ADDRESS: Final = re.compile(
     r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]+"
     r"|(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b(?:[/:][^\s<>\"'()]*)?"
@@ -70,12 +65,11 @@ def unfit(text: str) -> str:
         return "it has characters that nobody sees"
     if redacted(text) != text:
         return "it has a secret"
-    posing = _POSES.search(text)
+    posing = _POSES.search(written_out(text))
     if posing is not None:
         return f"it has {posing[0].strip()[:40]!r}, which poses as a part of a prompt"
-    overriding = _OVERRIDES.search(text)
-    if overriding is not None:
-        return f"it has {overriding[0][:40]!r}, which tells whoever reads it to leave its rules"
+    if told := overriding(text):
+        return f"it has {told[:40]!r}, which tells whoever reads it to leave its rules"
     if _LONG_WORD.search(text):
         return "it has something encoded"
     return ""

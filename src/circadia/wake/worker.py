@@ -242,7 +242,7 @@ class Worker:
             agent = await tx.agents.get(agent_id)
             moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.deferred(agent_id))
             for wake in moved:
-                if wake.decision in (Decision.EXPIRED, Decision.REFUSED) and wake.sender_id is not None:
+                if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
                     await self._tell_sender(tx, wake, wake.sender_id)
                 if agent is not None and wake.decision in _CAME_TO_NOTHING:
                     await self._parts.routines.skipped(tx, agent, wake)
@@ -251,8 +251,9 @@ class Worker:
         """Tell the agent that asked that nobody is woken for it any more (WAKE-22)."""
         sender = await tx.agents.get(sender_id)
         if sender is not None and sender.deleted_at is None:
-            what = "expired" if wake.decision is Decision.EXPIRED else f"was refused: {wake.detail}"
-            kept = "" if wake.message_id is None else " Its message is in the inbox there."
+            what = "expired" if wake.decision is Decision.EXPIRED else f"was {wake.decision.value}: {wake.detail}"
+            gone = wake.message_id is None or wake.decision is Decision.CANCELLED
+            kept = "" if gone else " Its message is in the inbox there."
             text = f"Your wake of {wake.agent} ({wake.reason}) {what}.{kept}"
             await self._parts.inbox.notify(tx, sender, text, root_id=wake.root_id)
 

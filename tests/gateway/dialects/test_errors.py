@@ -1,5 +1,6 @@
 """Errors look like the provider's own, so that the official SDKs raise what their callers catch."""
 
+import gzip
 from collections.abc import Callable
 
 import anthropic
@@ -8,8 +9,10 @@ import openai
 import orjson
 import pytest
 
+from circadia.errors import InvalidRequest
 from circadia.gateway.dialects.base import Dialect
 from circadia.gateway.dialects.errors import too_long
+from circadia.gateway.dialects.fields import load
 from tests.gateway.dialects.samples import ALL, ANTHROPIC, CHAT, COMPLETIONS, MESSAGES, OPENAI, RESPONSES
 
 Handler = Callable[[httpx2.Request], httpx2.Response]
@@ -155,3 +158,11 @@ def test_an_error_event_stays_one_event_whatever_the_message(dialect: Dialect) -
 def test_an_error_that_says_that_the_context_is_too_long_is_known(status: int, body: object, long: int) -> None:
     raw = body if isinstance(body, bytes) else orjson.dumps(body)
     assert too_long(status, raw) is bool(long)
+
+
+@pytest.mark.parametrize(
+    "body", [gzip.compress(b'{"model": "m"}'), b"\x28\xb5\x2f\xfd\x04X\x81\x00\x00{"], ids=["gzip", "zstd"]
+)
+def test_of_a_body_that_is_compressed_its_caller_is_told_so(body: bytes) -> None:
+    with pytest.raises(InvalidRequest, match="is compressed; send it as it is"):
+        load(body)

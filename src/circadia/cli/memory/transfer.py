@@ -4,7 +4,7 @@ import json
 import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Annotated, Any, BinaryIO, Final
+from typing import Annotated, Any, BinaryIO, Final, cast
 
 import typer
 from rich.console import Console
@@ -17,6 +17,7 @@ from circadia.cli.output import AsJson, print_json, shown
 from circadia.client import Client
 from circadia.errors import CircadiaError, Conflict, InvalidRequest
 from circadia.memory.transfer.formats import Format, detected, import_lines
+from circadia.memory.transfer.lines import head_line
 
 app = typer.Typer()
 
@@ -119,6 +120,8 @@ async def _sent(client: Client, bank: str, lines: Iterator[bytes], total: dict[s
     first = 1
     whole = _Whole()
     for batch in _batches(lines):
+        if first == 1 and not _begins_with_bank(batch):
+            await client.import_lines(bank, head_line(bank))
         answer: Any = await client.import_lines(bank, b"".join(batch), first_line=first)
         first += len(batch)
         for name in _COUNTS:
@@ -145,6 +148,15 @@ def _batches(lines: Iterator[bytes]) -> Iterator[Sequence[bytes]]:
         yield batch
     if failed is not None:
         raise failed
+
+
+def _begins_with_bank(batch: Sequence[bytes]) -> bool:
+    """Return whether its first line makes the bank; also of one that cannot be read, which the server tells."""
+    try:
+        first: Any = json.loads(next((line for line in batch if line.strip()), b"null"))
+    except ValueError:
+        return True
+    return not isinstance(first, dict) or cast("dict[str, object]", first).get("type") == "bank"
 
 
 class _Whole:

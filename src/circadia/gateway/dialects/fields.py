@@ -10,6 +10,9 @@ _BOM = b"\xef\xbb\xbf"
 _MOST_TOKENS = 10**12
 """A larger limit says the same to a budget and must still fit a database integer when summed."""
 
+_PACKED = (b"\x1f\x8b", b"\x28\xb5\x2f\xfd")
+"""How gzip (RFC 1952) and zstd (RFC 8878) begin."""
+
 
 def load(body: bytes) -> dict[str, object]:
     """Return the JSON object of a request's body.
@@ -20,6 +23,8 @@ def load(body: bytes) -> dict[str, object]:
     try:
         value: object = orjson.loads(body.removeprefix(_BOM))
     except orjson.JSONDecodeError as error:
+        if body.startswith(_PACKED):
+            raise InvalidRequest("the body is compressed; send it as it is, without content-encoding") from error
         raise InvalidRequest(f"the body is not valid JSON ({error}); send one JSON object in UTF-8") from error
     if not isinstance(value, dict):
         raise InvalidRequest(f"the body is {kind(value)}; send one JSON object")
