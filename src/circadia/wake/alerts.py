@@ -6,7 +6,7 @@ told at most once an hour for each agent.
 
 import asyncio
 import logging
-from collections.abc import Callable, Coroutine, Mapping
+from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
@@ -36,7 +36,9 @@ BACKLOG: Final = timedelta(hours=1)
 """Age of a deferred wake."""
 _BACKLOG_EVERY_SECONDS: Final = 60.0
 _AT_ONCE: Final = 500
-_READ: Final = (EventType.ALERT, EventType.SESSION_STALLED, EventType.PULSE, EventType.WAKE)
+_TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
+"""What is an alert as it stands."""
+_READ: Final = (*_TOLD, EventType.PULSE, EventType.WAKE)
 _FAILED: Final = {each.value for each in (PulseStatus.FAILED, PulseStatus.TIMED_OUT, PulseStatus.INTERRUPTED)}
 
 Post = Callable[[Mapping[str, object]], Coroutine[Any, Any, None]]
@@ -88,7 +90,7 @@ class Alerts:
             if self._read_up_to is None:
                 self._read_up_to = await tx.events.last_number()
             found = await tx.events.after(self._read_up_to, limit=_AT_ONCE, types=_READ)
-            alerts = [alert for event in found if (alert := await self._alert(tx, event)) is not None]
+            alerts = [alert for event in _first_of_each(found) if (alert := await self._alert(tx, event)) is not None]
             alerts += await self._old_backlog(tx)
             self._read_up_to = found[-1].number if found else self._read_up_to
         for alert in alerts:
@@ -108,15 +110,13 @@ class Alerts:
         agent = await self._agent(tx, event)
         if agent is None:
             return None
-        if event.type is EventType.PULSE and data.get("status") in _FAILED:
-            failures, _ = await tx.pulses.failures(agent.id, limit=2 * CIRCUIT_FAILURES)
-            if failures < STREAK:
-                return None
-            cause = "circuit_open" if failures >= CIRCUIT_FAILURES else "failure_streak"
-            return self._of(event, cause, {"failures": failures, "last": data.get("detail")})
-        if event.type is EventType.WAKE and data.get("decision") == Decision.ADMITTED.value:
+        if event.type is EventType.WAKE:
             return await self._nearly_spent(tx, event, agent)
-        return None
+        failures, _ = await tx.pulses.failures(agent.id, limit=2 * CIRCUIT_FAILURES)
+        if failures < STREAK:
+            return None
+        cause = "circuit_open" if failures >= CIRCUIT_FAILURES else "failure_streak"
+        return self._of(event, cause, {"failures": failures, "last": data.get("detail")})
 
     async def _nearly_spent(self, tx: Tx, event: Event, agent: Agent) -> Alert | None:
         limit = agent.coordination.wake_guardrails.max_wakes_per_day
@@ -143,10 +143,8 @@ class Alerts:
         return alerts
 
     async def _agent(self, tx: Tx, event: Event) -> Agent | None:
-        session = None if event.session is None else await tx.sessions.by_name(event.session)
-        if session is None or event.agent is None:
-            return None
-        return await tx.agents.by_name(session.id, event.agent)
+        found = await tx.agents.ever_named(event.session or "", event.agent or "")
+        return next((each for each in found if each.deleted_at is None), None)
 
     def _of(self, event: Event, cause: str, detail: Mapping[str, object]) -> Alert:
         return Alert(cause=cause, session=event.session, agent=event.agent, at=event.at, detail=detail)
@@ -173,3 +171,15 @@ class Alerts:
             await post(body)
         except Exception as error:  # noqa: BLE001 - whatever stands behind the URL
             _logger.warning("an alert could not be posted: %s", type(error).__name__)
+
+
+def _first_of_each(events: Sequence[Event]) -> Collection[Event]:
+    """Return those that may be alerts; one of an agent's pulses and one of its wakes, since the present is told."""
+    found: dict[object, Event] = {}
+    for event in events:
+        told = event.type in _TOLD
+        failed = event.type is EventType.PULSE and event.data.get("status") in _FAILED
+        admitted = event.type is EventType.WAKE and event.data.get("decision") == Decision.ADMITTED.value
+        if told or failed or admitted:
+            found.setdefault(event.number if told else (event.type, event.session, event.agent), event)
+    return found.values()

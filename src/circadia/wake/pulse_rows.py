@@ -97,7 +97,7 @@ class PulseRows:
         released = 0
         if to is PulseStatus.RUNNING:
             await tx.wakes.charge(pulse.id, Charge.CHARGED, origin=Charge.RESERVED)
-        elif not PULSE_MOVES[to]:  # what is reserved still has never run
+        elif not PULSE_MOVES[to] and pulse.status is not PulseStatus.RUNNING:  # what is reserved has never run
             released = await tx.wakes.charge(pulse.id, Charge.RELEASED, origin=Charge.RESERVED)
         self._note(tx, moved)
         session, _, name = moved.agent.rpartition(":")
