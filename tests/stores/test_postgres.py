@@ -16,7 +16,6 @@ from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.link import nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.news import HEADS
-from circadia.stores.sql.schema import pulses
 from tests.contract.rows import agent, event, sent, tags
 from tests.contract.test_store_memory import BANK, episode
 from tests.contract.wake_rows import pulse
@@ -281,15 +280,23 @@ async def test_the_last_row_of_a_bank_is_found_by_its_index_where_statistics_are
     assert "episodes_pkey" not in plan
 
 
-@pytest.mark.parametrize("number", [0, 200])
-async def test_an_agents_open_pulses_are_found_among_all_that_are_open_before_anything_was_counted(
+@pytest.mark.parametrize("number", [0, 200, 3_000])
+async def test_a_pulse_is_found_among_all_that_are_open_before_anything_was_counted(
     store: SqlStore, number: int
 ) -> None:
     async with store.write() as tx:
         for at in range(number):
-            await tx.pulses.add(replace(pulse(f"pulse {at}", agent("ada")), agent_id=AgentId(f"agent {at}")))
-    text = written(select(pulses).where(pulses.c.agent_id == "agent 7", pulses.c.ended_at.is_(None)))
-    assert len(await asked(store, text)) == min(number, 1)
-    plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN {text}"))
-    assert "Filter" not in plan, plan
-    assert "Index Cond: ((agent_id)::text = 'agent 7'::text)" in plan, plan
+            one = pulse(f"pulse {at}", agent("ada"), token_hash=f"hash {at}")
+            await tx.pulses.add(replace(one, agent_id=AgentId(f"agent {at}")))
+    async with store.write() as tx:
+        assert len(await tx.pulses.open_of(AgentId("agent 7"))) == min(number, 1)
+        assert (await tx.pulses.by_token("hash 7") is None) == (number == 0)
+    for column, value in {"agent_id": "agent 7", "token_hash": "hash 7"}.items():
+        ((name,),) = await asked(
+            store, f"SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT pulses%pulses.{column} = $1%'"
+        )
+        plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('{value}')"))
+        found = [line.strip().partition(":")[0] for line in plan.splitlines() if f"'{value}'" in line]
+        assert set(found) <= {"Index Cond", "Recheck Cond"}, plan
+        assert "Index Cond" in found, plan
+        assert plan.count("Index Scan") == 1, plan
