@@ -2,7 +2,6 @@
 
 import signal
 from collections.abc import Generator
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -10,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from circadia.cli.loading import quick_imports
 
-pytest_plugins = ["tests.fixtures.postgres"]
+pytest_plugins = ["tests.fixtures.leap", "tests.fixtures.postgres"]
 
 TESTS = Path(__file__).parent
 SLOW_TIMEOUT_SECONDS = 30 * 60
@@ -19,9 +18,9 @@ FIRST = ("cli/test_demo_team.py", "benchmarks", "durability", "cli", "clients")
 """What starts programs and takes longest, the longest single test first: at the end of a run it would keep one worker
 busy while the others have nothing to do."""
 
-# The tests run on all cores at once, beside servers that they start: an example gets ten times Hypothesis' own deadline
-# (200 ms), so that one that hangs still fails, and making examples may be slow.
-settings.register_profile("circadia", deadline=timedelta(seconds=2), suppress_health_check=[HealthCheck.too_slow])
+# The tests run on all cores at once, beside servers that they start: an example may take as long as a test, and making
+# examples may be slow.
+settings.register_profile("circadia", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("circadia")
 
 

@@ -224,7 +224,7 @@ async def test_following_goes_on_after_a_drop_without_a_gap_or_a_double(service:
             for _ in range(3):
                 await happen(2)
                 while len(seen) < len(await client.list_events()):
-                    seen.append(await asyncio.wait_for(anext(events), 20))
+                    seen.append(await asyncio.wait_for(anext(events), 60))
                 line.cut()
         assert line.connections == 3
     assert seen == await client.list_events()
@@ -241,7 +241,7 @@ async def test_following_from_now_on_misses_nothing_in_a_drop_before_the_first_e
             await service.clock.until_sleepers(1)
             line.cut()
             await client.set_sleeping("default", "ann", True)
-            assert (await asyncio.wait_for(first, 20))["type"] == "sleep_start"
+            assert (await asyncio.wait_for(first, 60))["type"] == "sleep_start"
 
 
 async def test_following_without_leave_is_refused_at_once(service: Service) -> None:

@@ -25,7 +25,7 @@ class Stream:
         """Return the fields of the next block that is no comment; none at the end of the stream."""
         while True:
             fields: dict[str, str] = {}
-            while line := (await asyncio.wait_for(self.answer.content.readline(), 10)).decode().rstrip("\n"):
+            while line := (await asyncio.wait_for(self.answer.content.readline(), 60)).decode().rstrip("\n"):
                 name, _, value = line.partition(": ")
                 self.comments += name == ""
                 fields[name] = value
@@ -195,13 +195,13 @@ async def test_the_stream_ends_when_the_server_stops(service: Service) -> None:
         await service.clock.until_sleepers(1)
         service.parts.presence.stop("the server is stopping")
         service.clock.advance(1.0)
-        assert await asyncio.wait_for(live.answer.content.read(), 10) == b""
+        assert await asyncio.wait_for(live.answer.content.read(), 60) == b""
 
 
 async def test_a_follower_who_goes_leaves_nothing_behind(service: Service) -> None:
     async with stream(service):
         await service.clock.until_sleepers(1)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while service.clock.sleepers:
             await asyncio.sleep(0.01)
 

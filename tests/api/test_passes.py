@@ -290,7 +290,7 @@ async def test_a_call_that_waits_answers_when_the_pass_has_ended_or_its_time_is_
     while not passes:
         passes = (await service.ok("GET", f"/banks/{team}/passes"))["passes"]
     await worked(service, passes[0]["id"], status=PassStatus.NO_CHANGE)
-    ended = await asyncio.wait_for(asking, 30)
+    ended = await asyncio.wait_for(asking, 60)
     assert (ended["status"], ended["detail"]) == ("no_change", "it is done")
     waiting = asyncio.create_task(service.ok("POST", f"/banks/{team}/passes", {"wait_seconds": 5}))
     while not waiting.done():

@@ -87,7 +87,7 @@ async def test_each_example_of_the_page_answers_what_is_shown(service: Service) 
             if answer.content_type == "text/event-stream":
                 assert example.shown is not None
                 lines = example.shown.body.splitlines()
-                seen = [(await asyncio.wait_for(answer.content.readline(), 10)).decode().rstrip() for _ in lines]
+                seen = [(await asyncio.wait_for(answer.content.readline(), 60)).decode().rstrip() for _ in lines]
                 assert [line.partition('"at"')[0] for line in seen] == [line.partition('"at"')[0] for line in lines]
                 continue
             text = await answer.text()

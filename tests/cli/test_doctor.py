@@ -1,7 +1,6 @@
 """`circadia doctor`: each check, good and bad."""
 
 import resource
-import socket
 import sqlite3
 from collections.abc import Mapping
 from contextlib import closing
@@ -23,6 +22,7 @@ from circadia.testing.clock import ManualClock
 from circadia.testing.mcp_upstream import MockMcpServer
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import Result, run, started
+from tests.fixtures.ports import reserved_port
 
 Checks = dict[str, Mapping[str, str]]
 
@@ -178,10 +178,11 @@ async def test_a_port_that_something_else_has_is_told(home: Path) -> None:
     assert "--port" in checks["port"]["remedy"]
 
 
-async def test_a_port_that_is_free_is_good(home: Path, unused_tcp_port: int) -> None:
-    (home / "circadia.yaml").write_text(f"server: {{port: {unused_tcp_port}}}", "utf-8")
-    _, checks = await examined()
-    assert checks["port"]["message"] == f"127.0.0.1:{unused_tcp_port} is free"
+async def test_a_port_that_is_free_is_good(home: Path) -> None:
+    with reserved_port() as port:
+        (home / "circadia.yaml").write_text(f"server: {{port: {port}}}", "utf-8")
+        _, checks = await examined()
+    assert checks["port"]["message"] == f"127.0.0.1:{port} is free"
 
 
 async def test_a_running_server_is_recognized_by_its_port_and_by_its_folder(home: Path) -> None:
@@ -193,11 +194,9 @@ async def test_a_running_server_is_recognized_by_its_port_and_by_its_folder(home
         assert result.status == 0
         assert f"a Circadia server answers (process {server.pid})" in checks["port"]["message"]
         assert checks["database"]["message"].endswith("the newest")
-        with socket.socket() as free:
-            free.bind(("127.0.0.1", 0))
-            port = free.getsockname()[1]
-        (home / "there.yaml").write_text(f"server: {{port: {port}}}", "utf-8")
-        lines = (await run("doctor", "--config", "there.yaml", *data)).out.splitlines()
+        with reserved_port() as port:
+            (home / "there.yaml").write_text(f"server: {{port: {port}}}", "utf-8")
+            lines = (await run("doctor", "--config", "there.yaml", *data)).out.splitlines()
         assert any(line.startswith(f"warn  port: process {server.pid} uses") for line in lines)
 
 

@@ -166,7 +166,7 @@ async def test_of_a_failure_of_many_lines_the_list_has_the_first_and_json_all(op
     await run("coordination", "lines:writer", "launcher=talker")
     await run("send", "lines:writer", "go", "--wake", "blocker")
     words = ("pulses", "--agent", "lines:writer", "--status", "failed")
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not (found := (await run(*words, "--json")).json["pulses"]):
             await asyncio.sleep(0.05)
     assert found[0]["detail"] == "exit status 3; its last output:\nfirst\nsecond"

@@ -61,7 +61,7 @@ async def test_a_block_returns_no_sooner_than_the_disk_has_it_and_others_run_mea
     first = asyncio.create_task(put(store, 1))
     await disk.begun(1)
     others = [asyncio.create_task(put(store, n)) for n in (2, 3)]
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await tags(store) != [1, 2, 3]:
             await asyncio.sleep(0)
     assert disk.asked == 1
@@ -103,7 +103,7 @@ async def test_acts_run_in_the_order_of_commits_once_the_disk_has_them(store: St
 
     blocks = [asyncio.create_task(block(n, fails=n == 2)) for n in (1, 2, 3)]
     await disk.begun(1)
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await tags(store) != [1, 3]:
             await asyncio.sleep(0)
     assert told == []

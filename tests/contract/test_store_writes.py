@@ -197,7 +197,7 @@ async def test_whatever_fails_or_is_cancelled_just_what_was_acknowledged_is_stor
         for _ in range(chance.randrange(4)):
             await put(store, "between")
         task.cancel()
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         await asyncio.gather(*tasks, return_exceptions=True)
     await put(store, "end")  # the store still works
     stored = [tag for tag in await tags(store) if isinstance(tag, int)]

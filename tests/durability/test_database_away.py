@@ -70,6 +70,7 @@ async def check(folder: Path, postgres: PostgresServer, url: str, way: str, seco
             asking = asyncio.create_task(asked(http, server.url))
             await asyncio.sleep(seconds)
             if way == "stopped":
+                await asyncio.wait((asking,), timeout=60)
                 assert asking.done()
             if asking.done():
                 status, problem = asking.result()
@@ -79,7 +80,7 @@ async def check(folder: Path, postgres: PostgresServer, url: str, way: str, seco
         await until_noted(notes, "done", 2)  # what was deferred has run, and nobody has asked for it again
         status, told = await asking
         assert status in (201, 503)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while (again := await asked(http, server.url))[0] == 503:
                 await asyncio.sleep(0.1)
         assert again[0] == 201

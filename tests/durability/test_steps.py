@@ -29,7 +29,7 @@ async def killed_at(server: CircadiaProcess, notes: Path, step: str) -> dict[str
     if step == RUNNING:
         await until_noted(notes, "start", 1)
     else:
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(60):
             while not (notes / STANDS).exists():
                 await asyncio.sleep(0.02)
     await server.kill9()

@@ -34,8 +34,15 @@ def noted(folder: Path) -> list[list[str]]:
 
 
 async def until_noted(folder: Path, what: str, count: int) -> None:
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while sum(line[0] == what for line in noted(folder)) < count:
+            await asyncio.sleep(0.02)
+
+
+async def until_noted_again(folder: Path) -> None:
+    """Return once a pulse is in its second attempt."""
+    async with asyncio.timeout(60):
+        while len(pulses := [line[2] for line in noted(folder) if line[0] == "start"]) == len(set(pulses)):
             await asyncio.sleep(0.02)
 
 

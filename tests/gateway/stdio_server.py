@@ -38,6 +38,7 @@ def call(number: object, name: str, given: dict[str, Any], meta: dict[str, Any])
         Path(given["mark"]).touch()
         return None
     if name == "stuck":
+        Path(given["mark"]).touch()
         time.sleep(3600)
     if name == "noise":
         sys.stdout.write("this is no JSON\n\n[1, 2]\n")

@@ -20,6 +20,8 @@ from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from circadia.testing.mind import Answer, ScriptedMind
 from tests.fixtures.database_file import put_database
+from tests.fixtures.leap import Leap
+from tests.gateway.conftest import PATIENT_SECONDS
 
 ANN = Agent(
     id=AgentId("agt_1"), session_id=SessionId("ses_1"), session="default", name="ann", token_hash="",
@@ -27,16 +29,10 @@ ANN = Agent(
 )  # fmt: skip
 
 
-async def _never(prompt: Prompt, output: type[BaseModel]) -> Answer:
-    await asyncio.Event().wait()
-    raise AssertionError
-
-
 @pytest.mark.spec("ANS-02")
 async def test_a_check_is_yes_only_if_the_model_says_so_in_time_and_each_is_a_line_of_the_tier(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, leap: Leap
 ) -> None:
-    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 0.01)
     put_database(tmp_path)
     clock, lines = ManualClock(), list[Line]()
     store = await open_sqlite(tmp_path / "circadia.db")
@@ -50,18 +46,22 @@ async def test_a_check_is_yes_only_if_the_model_says_so_in_time_and_each_is_a_li
 
     minds: Sequence[ScriptedMind] = [
         ScriptedMind([Same(same=True)]), ScriptedMind([Same(same=False)]), ScriptedMind([Unusable("prose", used=used)]),
-        ScriptedMind([ValueError("a fault")]), ScriptedMind(_never),
+        ScriptedMind([ValueError("a fault")]),
     ]  # fmt: skip
-    assert [await asked(mind) for mind in minds] == [True, False, False, False, False]
-    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)
-    began = asyncio.Event()
+    assert [await asked(mind) for mind in minds] == [True, False, False, False]
+    began = asyncio.Semaphore(0)
 
     async def hanging(prompt: Prompt, output: type[BaseModel]) -> Answer:
-        began.set()
-        return await _never(prompt, output)
+        began.release()
+        await asyncio.Event().wait()
+        raise AssertionError
 
+    late = asyncio.create_task(asked(ScriptedMind(hanging)))
+    await began.acquire()
+    leap(PATIENT_SECONDS)
+    assert not await late
     gone = asyncio.create_task(asked(ScriptedMind(hanging)))
-    await began.wait()
+    await began.acquire()
     gone.cancel()  # the caller has hung up
     await asyncio.wait((gone,))
     assert gone.cancelled()
@@ -90,7 +90,7 @@ class _Look:
 
 @pytest.mark.spec("ANS-02")
 async def test_the_check_in_the_server_is_yes_only_from_its_bar_on_and_no_where_it_fails_or_is_too_slow(
-    monkeypatch: pytest.MonkeyPatch,
+    leap: Leap,
 ) -> None:
     loads = [0]
 
@@ -110,15 +110,17 @@ async def test_the_check_in_the_server_is_yes_only_from_its_bar_on_and_no_where_
         assert loads == [1], "it is loaded once"
     one = check(0.9, fails=1)
     assert [await one.same(ANN, "a", "b") for _ in range(2)] == [False, True], "what cannot be loaded is tried again"
-    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 0.01)
-    never = asyncio.Event()
+    began, never = asyncio.Event(), asyncio.Event()
 
     async def hangs() -> Look:
+        began.set()
         await never.wait()
         return _Look(1.0)
 
     late = LocalCheck(hangs, 0.8)
-    assert not await late.same(ANN, "a", "b")
+    looking = asyncio.create_task(late.same(ANN, "a", "b"))
+    await began.wait()
+    leap(PATIENT_SECONDS)
+    assert not await looking
     never.set()
-    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)
     assert await late.same(ANN, "a", "b"), "what began to load goes on"

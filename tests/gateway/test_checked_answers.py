@@ -12,9 +12,8 @@ from tests.gateway.readied import ASKED, OTHER, readied
 
 @pytest.mark.spec("ANS-02")
 async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_so_where_that_is_wanted(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path,
 ) -> None:
-    monkeypatch.setattr("circadia.gateway.answer_check.TIMEOUT_SECONDS", 60.0)  # the model takes a while to open
     sections = {"answers": {"check": True, "serve_confidence": 0.5}}
     alike = "What does Ann like drinking in the morning?"
     async with readied(tmp_path, sections=sections) as ann:

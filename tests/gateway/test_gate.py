@@ -176,7 +176,7 @@ async def test_in_a_thousand_interleavings_calls_pass_once_and_only_while_their_
         agents = [agent_named(f"a{seed}-{n}") for n in range(3)]
         async with bench(tmp_path, store, agents) as made:
             run = Run(made, agents, seed)
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 await run.to_the_end()
             assert len(run.admitted) == len(set(run.admitted))
             assert made.gate.held_in_all == 0
@@ -258,7 +258,7 @@ async def test_a_large_held_body_waits_on_the_disk_and_comes_back_whole(tmp_path
 
 async def spilled(made: Bench, size: int) -> None:
     """Return once so many bytes are on the disk and their calls are held."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while made.parking.on_disk < size or made.gate.held_in_all < 2:
             await asyncio.sleep(0)
 

@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-import sqlite3
-from contextlib import closing
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,7 @@ from circadia.errors import StorageUnavailable
 from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.records.bank import BankPolicy, Capture, Trust
 from circadia.testing.upstream_script import event
-from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, token_of
+from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, rename, token_of
 from tests.interaction.live import live
 
 
@@ -279,15 +277,9 @@ async def test_the_banks_policy_decides_what_is_kept_and_each_skip_is_counted(tm
 async def test_no_fault_of_memory_keeps_a_call_from_its_model_and_what_was_said_is_kept_when_it_is_over(
     tmp_path: Path,
 ) -> None:
-    def rename(table: str, to: str) -> None:
-        with closing(sqlite3.connect(tmp_path / "circadia.db", timeout=10, isolation_level=None)) as database:
-            database.execute("BEGIN IMMEDIATE")  # else nothing waits for a writer that comes between
-            database.execute(f"ALTER TABLE {table} RENAME TO {to}")
-            database.execute("COMMIT")
-
     async with bound(tmp_path) as ann:
         await ann.make(block="Ann likes tea.")
-        await asyncio.to_thread(rename, "episodes", "gone")  # who writes now does so in this event loop
+        await asyncio.to_thread(rename, tmp_path, "episodes", "gone")  # who writes now does so in this event loop
         raw = json.dumps(chat("My boat is called Nora")).encode()
         async with ann.at.call(ann.token, body=raw) as response:
             assert response.status == 200
@@ -295,7 +287,7 @@ async def test_no_fault_of_memory_keeps_a_call_from_its_model_and_what_was_said_
         assert ann.at.upstream.requests[-1].body == raw
         with pytest.raises(StorageUnavailable):
             await ann.at.server.exchanges.flush()
-        await asyncio.to_thread(rename, "gone", "episodes")
+        await asyncio.to_thread(rename, tmp_path, "gone", "episodes")
         await ann.say(chat("What do I like?"))
         assert "Ann likes tea." in ann.sent["messages"][0]["content"]
         assert [text for speaker, text in await ann.texts() if speaker == "user"] == [

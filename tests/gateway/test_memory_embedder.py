@@ -92,6 +92,6 @@ async def test_no_call_waits_for_the_embedder_nothing_is_lost_and_vectors_come_w
             assert len(kept) == 2 * (1 + ASKS)
             assert {each["embedded_by"] for each in kept} == {None}
             await mend()
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(60):
                 while None in {each["embedded_by"] for each in await episodes(at)}:
                     await asyncio.sleep(0.05)

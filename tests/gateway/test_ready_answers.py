@@ -2,9 +2,8 @@
 
 import asyncio
 import json
-import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager, closing
+from contextlib import asynccontextmanager
 from datetime import timedelta
 from pathlib import Path
 from typing import Any
@@ -17,7 +16,7 @@ from circadia.ids import AgentId
 from circadia.memory.answers.quality import LAST
 from circadia.memory.blocks import Blocks, Edit, Writer
 from circadia.records.answer import AnswerUse
-from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, token_of
+from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, rename, token_of
 from tests.gateway.readied import ASKED, OTHER, SAID, Readied, question, readied
 from tests.interaction.live import ADMIN
 
@@ -261,22 +260,18 @@ async def test_a_budget_reserves_nothing_for_an_answer_that_is_ready(tmp_path: P
 
 @pytest.mark.spec("ANS-03")
 async def test_no_fault_of_ready_answers_keeps_a_call_from_its_model(tmp_path: Path) -> None:
-    def rename(table: str, to: str) -> None:
-        with closing(sqlite3.connect(tmp_path / "circadia.db", timeout=10)) as database:
-            database.execute(f"ALTER TABLE {table} RENAME TO {to}")
-
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
-        await asyncio.to_thread(rename, "answers", "gone")
+        await asyncio.to_thread(rename, tmp_path, "answers", "gone")
         got = await ann.ask(chat(ASKED))
         assert (got.status, got.outcome) == (200, None)
         assert ann.sent["messages"] == chat(ASKED)["messages"]
-        await asyncio.to_thread(rename, "gone", "answers")
-        await asyncio.to_thread(rename, "answer_days", "gone")
+        await asyncio.to_thread(rename, tmp_path, "gone", "answers")
+        await asyncio.to_thread(rename, tmp_path, "answer_days", "gone")
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
         with pytest.raises(StorageUnavailable):
             await ann.at.server.answers.flush()
-        await asyncio.to_thread(rename, "gone", "answer_days")
+        await asyncio.to_thread(rename, tmp_path, "gone", "answer_days")
         assert await ann.counts() == (1, 0, 1, 1)
 
 

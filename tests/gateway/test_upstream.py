@@ -12,6 +12,7 @@ from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway.upstream import Upstream, provider_headers
 from circadia.server.wiring import wired
 from circadia.settings import UpstreamSettings, settings_from
+from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import OK, Caller, Peer, answering, peer, pool
 
 BUSY = b"HTTP/1.1 503 Busy\r\ncontent-length: 4\r\n\r\nbusy"
@@ -89,10 +90,16 @@ async def test_an_answer_that_breaks_off_is_not_asked_for_again() -> None:
 
 
 @pytest.mark.spec("GATE-63")
-async def test_a_silent_provider_is_not_asked_again() -> None:
-    async with peer(Caller.gone) as at, upstream(at, answer_timeout_seconds=0.05) as it:
+async def test_a_silent_provider_is_not_asked_again(leap: Leap) -> None:
+    async def script(caller: Caller) -> None:
+        await caller.request()
+
+    async with peer(script) as at, upstream(at, answer_timeout_seconds=20.0) as it:
+        call = asyncio.ensure_future(it.send("POST", "/", [], b"x", again=True))
+        await at.until(lambda: len(at.heads) == 1)
+        leap(20.0)
         with pytest.raises(UpstreamTimedOut):
-            await it.send("POST", "/", [], b"x", again=True)
+            await call
         await at.emptied()
         assert at.made == 1
 

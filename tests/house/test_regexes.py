@@ -16,7 +16,10 @@ LENGTHS = (300, 6_000)
 """Characters: first a few, since a pattern that is worse than quadratic would not end with many."""
 LIMIT_SECONDS = 0.06
 """Of processor time. A pattern that looks at each character a few times takes a tenth of it, one that reads on from
-each to the end twice as much."""
+each to the end twice as much, on a machine of usual speed; on a slow one, the yardstick tells."""
+YARDSTICK = re.compile(r"[\w.]+@")
+"""It reads on from each character to the end, through what stands below, in four times the limit."""
+YARD = "a." * 3_000
 PIECES = (
     " ", "\n", "a", "A", "é", "日", "a ", "A ", "a'", "a’", "a.", "a-", "a_", "a@", "a/", "a:", "a=", "A.", "1", "1 ",
     "1.", "1,", "1-", "1/", "1:", ".", ",", "-", "_", "'", '"', "`", "*", "#", "/", "\\", "=", "(", "[", "{", "<", ">",
@@ -63,16 +66,16 @@ PATTERNS = _patterns()
 
 
 def seconds(pattern: re.Pattern[str], text: str) -> float:
-    """Return the processor time of a search through the whole text; the best of two, if the first took long."""
-    taken = 0.0
-    for _ in range(2):
-        began = time.thread_time()
-        for _found in pattern.finditer(text):
-            pass
-        taken = time.thread_time() - began
-        if taken <= LIMIT_SECONDS:
-            break
-    return taken
+    """Return the processor time of a search through the whole text."""
+    began = time.thread_time()
+    for _found in pattern.finditer(text):
+        pass
+    return time.thread_time() - began
+
+
+def takes_long(pattern: re.Pattern[str], text: str) -> bool:
+    """Return whether it takes more than a few looks at each character; twice, if so the first time."""
+    return all((taken := seconds(pattern, text)) > LIMIT_SECONDS and taken > seconds(YARDSTICK, YARD) / 4 for _ in "ab")
 
 
 def test_the_patterns_are_found_and_none_is_left_out_that_there_is_not() -> None:
@@ -81,7 +84,7 @@ def test_the_patterns_are_found_and_none_is_left_out_that_there_is_not() -> None
 
 
 def test_one_that_reads_on_from_each_character_is_seen() -> None:
-    assert seconds(re.compile(r"[\w.]+@"), "a." * 6_000) > LIMIT_SECONDS
+    assert takes_long(re.compile(r"[\w.]+#"), "a." * 6_000)
 
 
 @pytest.mark.parametrize("name", sorted(set(PATTERNS) - set(ELSEWHERE)))
@@ -89,4 +92,4 @@ def test_a_pattern_takes_a_few_looks_at_each_character(name: str) -> None:
     for piece in PIECES:
         for length in LENGTHS:
             text = piece * (length // len(piece)) + "!"  # what is looked for behind them is not there
-            assert seconds(PATTERNS[name], text) <= LIMIT_SECONDS, f"{length} characters of {piece!r}"
+            assert not takes_long(PATTERNS[name], text), f"{length} characters of {piece!r}"

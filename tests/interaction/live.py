@@ -53,7 +53,7 @@ class Live:
 
     async def held(self, count: int) -> list[dict[str, Any]]:
         """Return the held calls once there are so many."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while True:
                 holds = (await self.rest("GET", "/holds"))[1]["holds"]
                 if len(holds) == count:

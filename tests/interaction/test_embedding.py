@@ -30,7 +30,7 @@ async def test_what_is_remembered_is_found_at_once_and_by_meaning_when_the_endpo
             assert status == 201
             found = await _hits(server, "night train")
             assert [each["id"] for each in found] == [kept["id"]]
-            async with asyncio.timeout(20):
+            async with asyncio.timeout(60):
                 while not any("meaning" in each["parts"] for each in await _hits(server, "another question")):
                     await asyncio.sleep(0.01)
             told = (await server.rest("GET", f"/banks/ann/episodes/{kept['id']}"))[1]

@@ -31,7 +31,7 @@ async def connect(at: Live) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]
 async def status_of(at: Live, request: bytes) -> int:
     reader, writer = await connect(at)
     writer.write(request)
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         line = await reader.readline()
     writer.close()
     return int(line.split()[1])
@@ -82,7 +82,7 @@ async def test_a_caller_that_goes_while_its_body_is_spilled_leaves_no_file(tmp_p
             await writer.drain()
             writer.transport.abort()
         await at.held(0)
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while at.server.waiting() or list((tmp_path / "held").glob("*")):
                 await asyncio.sleep(0.02)
 

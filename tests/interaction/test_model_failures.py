@@ -14,20 +14,22 @@ MESSAGE = {"model": "claude-3-5-haiku-latest", "max_tokens": 50, "messages": [{"
 @pytest.mark.spec("GATE-63")
 async def test_upstream_failures_come_in_the_providers_shape(tmp_path: Path) -> None:
     dead = {"base_url": "http://127.0.0.1:9", "retries": 0}
-    async with live(tmp_path, upstream={"retries": 0, "answer_timeout_seconds": 0.3}) as at:
+    async with live(tmp_path, upstream={"retries": 0}) as at:
         token = await at.agent()
         at.upstream.next(reset=True)
         async with at.call(token) as response:
             assert (response.status, (await response.json())["error"]["code"]) == (502, "upstream_failed")
-        at.upstream.next(hang=True)
-        async with at.call(token) as response:
-            assert (response.status, (await response.json())["error"]["code"]) == (504, "upstream_timed_out")
         at.upstream.next(garbage=True)
         async with at.call(token) as response:
             assert response.status in (200, 502)
             await response.read()
-        events = await at.events("upstream_error")
-        assert len(events) >= 2
+        assert await at.events("upstream_error")
+    async with live(tmp_path / "slow", upstream={"retries": 0, "answer_timeout_seconds": 0.3}) as at:
+        token = await at.agent()
+        at.upstream.next(hang=True)
+        async with at.call(token) as response:
+            assert (response.status, (await response.json())["error"]["code"]) == (504, "upstream_timed_out")
+        assert await at.events("upstream_error")
     async with live(tmp_path / "dead", upstream=dead) as at:
         token = await at.agent()
         async with at.call(token) as response:

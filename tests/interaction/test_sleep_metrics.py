@@ -17,7 +17,7 @@ async def test_each_move_of_a_pass_is_counted_and_how_work_stands_is_shown(tmp_p
         assert (status, run["ended_at"] is not None) == (202, True)
         headers = {"authorization": f"Bearer {ADMIN}"}
         text = ""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while f'circadia_passes_total{{status="{run["status"]}"}} 1.0' not in text:
                 async with server.http.get(f"{server.url}/metrics", headers=headers) as answer:
                     text = await answer.text()

@@ -52,7 +52,7 @@ class Elsewhere:
 
 async def until(server: Live, pulse: str, *statuses: str) -> dict[str, Any]:
     """Return the pulse once it has one of the statuses."""
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while True:
             found = (await server.rest("GET", f"/pulses/{pulse}"))[1]
             if found["status"] in statuses:
@@ -81,7 +81,7 @@ async def test_a_wake_lets_the_held_call_of_a_sleeping_agent_go_on(tmp_path: Pat
     async with live(tmp_path) as server:
         ann, bob = await server.agent("ann"), await server.agent("bob")
         await server.sleeping(True, "bob")
-        held = asyncio.create_task(asyncio.wait_for(server.call(bob), 20))
+        held = asyncio.create_task(asyncio.wait_for(server.call(bob), 60))
         await server.held(1)
         body = {"to": "bob", "message": "go on", "reason": "blocker"}
         status, told = await server.rest("POST", "/wakes", body, token=ann)
@@ -120,7 +120,7 @@ async def test_a_program_elsewhere_reports_its_end_with_the_token_of_its_pulse(t
         ann = await elsewhere_agent(server)
         body = {"to": "bob", "message": "build it", "reason": "blocker"}
         told = (await server.rest("POST", "/wakes", body, token=ann))[1]
-        started = await asyncio.wait_for(program.started.get(), 20)
+        started = await asyncio.wait_for(program.started.get(), 60)
         assert started["pulse"] == told["pulse"]
         await until(server, told["pulse"], "running")
         end, token = f"/pulses/{told['pulse']}/end", started["token"]
@@ -144,14 +144,14 @@ async def test_a_report_that_overtakes_the_answer_to_its_start_is_the_end(tmp_pa
         program.may_answer.clear()
         body = {"to": "bob", "message": "build it", "reason": "blocker"}
         told = (await server.rest("POST", "/wakes", body, token=ann))[1]
-        started = await asyncio.wait_for(program.started.get(), 20)
+        started = await asyncio.wait_for(program.started.get(), 60)
         end = f"/pulses/{told['pulse']}/end"
         status, ended = await server.rest("POST", end, {"status": "succeeded"}, token=started["token"])
         assert (status, ended["status"], ended["started_at"] is None) == (202, "succeeded", False)
         program.may_answer.set()
         await server.rest("PATCH", "/agents/bob/coordination", {"wake_guardrails": {"cooldown_seconds": 0}})
         again = (await server.rest("POST", "/wakes", body, token=ann))[1]
-        second = await asyncio.wait_for(program.started.get(), 20)
+        second = await asyncio.wait_for(program.started.get(), 60)
         await until(server, again["pulse"], "running")
         await server.rest("POST", f"/pulses/{again['pulse']}/end", {"status": "failed"}, token=second["token"])
         assert (await until(server, told["pulse"], "succeeded"))["attempt"] == 1
@@ -164,7 +164,7 @@ async def test_a_run_that_is_reported_as_failed_leaves_its_message_unread_and_te
         ann = await elsewhere_agent(server)
         body = {"to": "bob", "message": "build it", "reason": "blocker"}
         told = (await server.rest("POST", "/wakes", body, token=ann))[1]
-        await asyncio.wait_for(program.started.get(), 20)
+        await asyncio.wait_for(program.started.get(), 60)
         await until(server, told["pulse"], "running")
         failed = {"status": "failed", "detail": "no space left"}
         assert (await server.rest("POST", f"/pulses/{told['pulse']}/end", failed))[0] == 202
@@ -180,7 +180,7 @@ async def test_what_an_agent_does_with_its_pulses_token_belongs_to_the_chain_of_
         await elsewhere_agent(server)
         await server.sleeping(True, "ann")
         told = (await server.rest("POST", "/wakes", {"to": "bob", "message": "m", "reason": "user_request"}))[1]
-        token = (await asyncio.wait_for(program.started.get(), 20))["token"]
+        token = (await asyncio.wait_for(program.started.get(), 60))["token"]
         await until(server, told["pulse"], "running")
         body = {"to": "ann", "message": "look", "reason": "blocker"}
         asked = (await server.rest("POST", "/wakes", body, token=token))[1]
@@ -199,7 +199,7 @@ async def test_a_pulse_that_is_cancelled_gives_its_message_back_and_its_token_di
     async with Elsewhere().open() as program, live(tmp_path, **away(program.url)) as server:
         await elsewhere_agent(server)
         told = (await server.rest("POST", "/wakes", {"to": "bob", "message": "m", "reason": "user_request"}))[1]
-        token = (await asyncio.wait_for(program.started.get(), 20))["token"]
+        token = (await asyncio.wait_for(program.started.get(), 60))["token"]
         await until(server, told["pulse"], "running")
         assert (await server.rest("GET", "/agents/bob/inbox"))[1]["counts"]["leased"] == 1
         assert (await server.rest("POST", f"/pulses/{told['pulse']}/cancel"))[1]["status"] == "cancelled"

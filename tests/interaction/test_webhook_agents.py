@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from tests.fixtures.leap import Leap
 from tests.interaction.live import Live, live
 from tests.interaction.test_wakes import away, elsewhere_agent, until
 from tests.wake.launchers.webhook_bench import serving
@@ -64,9 +65,14 @@ async def test_a_program_that_answers_at_its_end_has_an_open_gate_and_is_charged
 
 @pytest.mark.spec("WAKE-51", "WAKE-53", "WAKE-14")
 @pytest.mark.parametrize("end", ["late refusal", "time limit"])
-async def test_a_program_that_works_long_and_never_succeeds_has_run_all_the_same(tmp_path: Path, end: str) -> None:
+async def test_a_program_that_works_long_and_never_succeeds_has_run_all_the_same(
+    tmp_path: Path, end: str, leap: Leap
+) -> None:
+    worked = asyncio.Event()
+
     async def work(server: Live, token: str) -> web.Response:
         assert await said_by_the_model(server, token) == "hello"
+        worked.set()
         if end == "time limit":
             await asyncio.Event().wait()
         return web.Response(status=422, text="no")
@@ -74,8 +80,11 @@ async def test_a_program_that_works_long_and_never_succeeds_has_run_all_the_same
     async with working(tmp_path, work) as server:
         ann = await elsewhere_agent(server)
         if end == "time limit":
-            await server.rest("PATCH", "/agents/bob/coordination", {"pulse_timeout_seconds": 3})
+            await server.rest("PATCH", "/agents/bob/coordination", {"pulse_timeout_seconds": 30})
         told = await woken(server, ann)
+        if end == "time limit":
+            await worked.wait()
+            leap(30)
         ended = await until(server, told["pulse"], *ENDS)
         assert ended["status"] == ("timed_out" if end == "time limit" else "failed")
         assert ended["run_seconds"] > 0

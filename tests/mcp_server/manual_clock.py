@@ -44,5 +44,5 @@ class ManualClock:
 
     async def sleepers(self, count: int) -> None:
         """Return once so many sleep."""
-        async with asyncio.timeout(20), self._changed:
+        async with asyncio.timeout(60), self._changed:
             await self._changed.wait_for(lambda: len(self._sleepers) == count)

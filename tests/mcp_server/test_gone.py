@@ -49,6 +49,6 @@ async def test_a_wait_that_is_cancelled_at_any_moment_leaves_its_messages_unread
                 await asyncio.sleep(0)
             call.cancel()
             await asyncio.gather(call, return_exceptions=True)
-            found = await at.waits.take(ann, Wanted(), 5.0)
+            found = await at.waits.take(ann, Wanted(), 60.0)
             assert [each.message.content for each in found] == ["keep me"], f"lost at step {moment}"
             await at.waits.release(ann.id, [each.message.id for each in found])

@@ -172,7 +172,7 @@ async def test_who_dribbles_after_an_answer_is_closed_when_an_idle_caller_would_
     await turns()
     assert wire.sent
     protocol.data_received(dribbled)
-    async with asyncio.timeout(5):
+    async with asyncio.timeout(60):
         await wire.gone.wait()
     protocol.connection_lost(None)
 

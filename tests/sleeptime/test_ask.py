@@ -110,7 +110,7 @@ async def test_what_a_kill_or_a_wake_cut_short_counts_as_reserved(store: Store) 
     with pytest.raises(asyncio.CancelledError):
         await asking
     groups: Sequence[UsageGroup] = ()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not groups:  # the question ends by itself, behind the one who asked
             async with store.read() as tx:
                 groups = await tx.calls.groups("tier")
@@ -133,7 +133,7 @@ async def test_a_question_at_which_three_processes_ended_is_asked_no_more_and_sa
         # A process that is killed settles nothing; its successor knows nothing of what flew.
         name = f"p{len(dead)}"
         dead.append(asyncio.create_task(Desk(store, ScriptedMind(never), process=name).ask(name)))
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await begun.wait()
     mind = ScriptedMind([Words(word="another"), Word(word="fine")])
     last = Desk(store, mind, process="p9")
@@ -165,7 +165,7 @@ async def test_what_a_model_said_while_nothing_could_be_written_is_kept(store: S
     mind = ScriptedMind(said)
     desk = Desk(disk, mind)
     asking = asyncio.create_task(desk.ask())
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         for _ in range(4):  # more than the processes that may end at a question
             await desk.clock.until_sleepers(1)
             desk.clock.advance(60)
@@ -190,7 +190,7 @@ async def test_a_question_that_is_dropped_waits_for_no_database(store: Store) ->
     flying: Flying = {}
     asking = Asking(ManualClock(), CountedIds(""), disk, ScriptedMind(never), PASS, [], flying=flying)
     waiting = asyncio.create_task(asking.ask("reflect", PROMPT, Word, most_tokens=50))
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await begun.wait()
         [question] = flying.values()
         waiting.cancel()

@@ -147,7 +147,7 @@ async def test_who_cancels_a_pass_ends_its_question(stand: Stand) -> None:
         assert present is not None
         await tier.tier.cancel(tx, stand.bank, present, by="ann")
     await worker.step()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while not await errors(stand):
             await asyncio.sleep(0)
     assert await errors(stand) == ["dropped"]

@@ -112,7 +112,7 @@ async def test_what_another_process_has_put_back_is_worked_on_no_more_before_it_
         (taken,) = await tx.passes.taken()
         await tier.tier.rows.put_back(tx, stand.bank, taken, "its process died", seconds=0, died=True)
     await worker.step()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.wait((stalled.task,))
     slow.free.set()
     await worker.step()
@@ -297,7 +297,7 @@ async def test_a_step_that_takes_the_processor_for_long_leaves_the_event_loop_to
     await stand.said("one", "two")
     await tier.asked()
     await tier.worker().step()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         await asyncio.sleep(0.05)
         free.set()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED

@@ -97,7 +97,7 @@ class Tier:
 
     async def until(self, is_so: Callable[[Sequence[Pass]], bool]) -> Sequence[Pass]:
         """Return the passes once it is so; the tasks that run them need some turns of the loop."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not is_so(found := await self.passes()):
                 await asyncio.sleep(0)
         async with self.stand.store.write() as tx:  # it returns after those committed before it: all have heard

@@ -160,7 +160,7 @@ async def test_a_block_that_nobody_waits_behind_is_committed_during_a_sync_and_s
     others = [first]
     for commits, tag in enumerate(("two", "three"), start=2):
         others.append(asyncio.create_task(put(writer, link, tag)))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(60):
             while link.sent.count("COMMIT") < commits:
                 await asyncio.sleep(0)
     assert link.sent[3:] == ["sync", "BEGIN", "two", "COMMIT", "BEGIN", "three", "COMMIT"]
@@ -193,7 +193,7 @@ async def test_a_group_is_committed_at_few_blocks_while_the_disk_is_idle_and_at_
 ) -> None:
     link.may_sync.clear()
     blocks = [asyncio.create_task(put(writer, link, "x")) for _ in range(GROUP_BLOCKS + FULL_BLOCKS + 2)]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while link.sent.count("COMMIT") < 3:
             await asyncio.sleep(0)
     groups = [group.split().count("x") for group in " ".join(link.sent).split("COMMIT")]
@@ -240,7 +240,7 @@ async def test_a_sync_that_fails_fails_those_that_share_it_and_runs_no_act(write
     first = asyncio.create_task(block("one"))
     await link.syncing.wait()
     others = [asyncio.create_task(block(tag)) for tag in ("two", "three")]
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         while link.sent.count("COMMIT") < 2:
             await asyncio.sleep(0)
     link.fail_on = "sync 2"
@@ -276,7 +276,7 @@ async def test_a_block_that_cannot_begin_is_refused_and_the_next_tries_anew(writ
 
 
 async def test_a_turn_that_comes_together_with_a_cancellation_is_passed_on(writer: Writer, link: FakeLink) -> None:
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(60):
         async with Block(writer) as block:
             await block.run(lambda connection: link.sent.append("one"))
             two, three = (asyncio.create_task(put(writer, link, tag)) for tag in ("two", "three"))

@@ -90,7 +90,7 @@ async def test_what_was_committed_by_a_server_that_died_is_not_acknowledged_by_t
     await asked.wait()
     await postgres_server.execute(CUT)
     later = asyncio.create_task(put(store, 3))  # on new connections
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         while await tags(store) != [1, 2, 3]:
             await asyncio.sleep(0)
     may_sync.set()

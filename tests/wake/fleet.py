@@ -229,7 +229,7 @@ class Fleet:
     async def until(self, pulse_id: PulseId | None, *statuses: PulseStatus) -> Pulse:
         """Return the pulse once it stands there, and who heard of it has; without statuses once it has ended."""
         wanted = statuses or tuple(status for status in PulseStatus if not PULSE_MOVES[status])
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while True:
                 self._changed.clear()
                 found = await self.pulse(pulse_id)

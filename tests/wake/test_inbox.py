@@ -98,7 +98,7 @@ async def test_a_message_that_comes_at_any_instant_is_in_a_prompt_or_unread(team
 
     working = asyncio.create_task(work())
     await write()
-    async with asyncio.timeout(20):
+    async with asyncio.timeout(60):
         while team.launcher.running or any(not each.ended_at for each in await team.pulses()):
             await asyncio.sleep(0)
     working.cancel()

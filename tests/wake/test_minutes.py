@@ -6,17 +6,19 @@ from circadia.records.pulse import PulseKind, PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, WakeSource
 from circadia.wake.requests import Ask
+from tests.fixtures.leap import Leap
 from tests.wake.asks import minutes_today, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
 
 @pytest.mark.spec("WAKE-53", "WAKE-54")
-async def test_a_pulse_over_its_limit_is_stopped_and_counts_as_failed(team: Fleet) -> None:
+async def test_a_pulse_over_its_limit_is_stopped_and_counts_as_failed(team: Fleet, leap: Leap) -> None:
     ann = await team.agent("ann")
-    bob = await team.agent("bob", LAUNCHED, {"pulse_timeout_seconds": 0.2})
+    bob = await team.agent("bob", LAUNCHED, {"pulse_timeout_seconds": 90})
     _, pulse = await running(team, bob, ann)
+    leap(90)
     ended = await team.until(pulse.id)
-    assert (ended.status, ended.detail) == (PulseStatus.TIMED_OUT, "over 0.2 s")
+    assert (ended.status, ended.detail) == (PulseStatus.TIMED_OUT, "over 90 s")
     assert [each.pulse_id for each in team.launcher.cancelled] == [pulse.id]
     assert await team.inbox(bob) == ["help"]
     assert "timed_out" in (await team.inbox(ann))[0]

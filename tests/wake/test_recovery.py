@@ -15,6 +15,7 @@ from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.stores.base import Store, Tx
 from circadia.wake.pulses import ATTEMPTS, BACK_OFF_SECONDS, LEASE_SECONDS
+from tests.fixtures.leap import Leap
 from tests.wake.asks import minutes_today, rails, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 
@@ -137,17 +138,18 @@ async def test_after_a_crash_between_taking_and_starting_the_pulse_is_tried_agai
 
 
 @pytest.mark.spec("WAKE-55", "WAKE-23")
-async def test_a_drain_lets_pulses_end_puts_back_the_rest_and_starts_none(team: Fleet) -> None:
+async def test_a_drain_lets_pulses_end_puts_back_the_rest_and_starts_none(team: Fleet, leap: Leap) -> None:
     ann, bob, cid = [await team.agent(name, LAUNCHED, FREE) for name in ("ann", "bob", "cid")]
     _, one = await running(team, ann)
     _, two = await running(team, bob)
     pending = await team.ask(None, cid)
-    draining = asyncio.create_task(team.stop(0.3))
+    draining = asyncio.create_task(team.stop(90))
     await asyncio.sleep(0)
     await team.worker.step()
     team.launcher.end(one.id)
+    assert (await team.until(one.id)).status is PulseStatus.SUCCEEDED
+    leap(90)
     await draining
-    assert (await team.pulse(one.id)).status is PulseStatus.SUCCEEDED
     assert (await team.pulse(two.id)).status is PulseStatus.PENDING
     assert (await team.pulse(pending.pulse_id)).status is PulseStatus.PENDING
     assert len(team.launcher.launches) == 2

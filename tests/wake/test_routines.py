@@ -89,7 +89,7 @@ async def test_a_routine_starts_at_its_moment_and_not_at_the_next_look(team: Fle
     team.clock.advance((due - team.clock.now()).total_seconds() - left)
     working = asyncio.create_task(team.worker.run())
     try:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await team.clock.until_sleepers(1)
             team.clock.advance(left)  # the next look is later
             await team.launcher.until_launches(1)

@@ -65,7 +65,7 @@ class Peer:
 
     async def until(self, true: Callable[[], bool]) -> None:
         """Return once it is true; it can become so only by what a connection does."""
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while not true():
                 self.changed.clear()
                 await self.changed.wait()
@@ -145,12 +145,12 @@ async def pool(at: Peer | int, base: str = "http://127.0.0.1:{port}", **given: A
     try:
         yield made
     finally:
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             await made.close()
 
 
 async def ask(pool: Pool, body: bytes = b"hi", method: str = "POST", target: str = "/v1/x") -> tuple[Answer, bytes]:
     """Send a call and return its answer with its body."""
-    async with asyncio.timeout(30):
+    async with asyncio.timeout(60):
         answer = await pool.send(method, target, [(b"content-type", b"text/plain")], body)
         return answer, b"".join([chunk async for chunk in answer])

@@ -1,7 +1,6 @@
 """Calls as they go out: their bytes, large ones, slow readers, silence, and callers who leave."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
 from typing import cast
 
@@ -10,6 +9,7 @@ import pytest
 from circadia.gateway.wire import Broken, Silent
 from circadia.gateway.wire_connection import MOST_UNREAD_BYTES, SLICE_BYTES
 from circadia.gateway.wire_pool import Pool
+from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import KEY, OK, Caller, Peer, answering, ask, peer, pool
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
@@ -122,7 +122,7 @@ async def test_a_provider_is_held_up_while_nobody_reads_its_answer() -> None:
 
     async with peer(script) as at, pool(at) as wire:
         answer = await wire.send("POST", "/", [], b"")
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(60):
             while answer.unread <= MOST_UNREAD_BYTES:
                 await asyncio.sleep(0)
         await turns(500)
@@ -132,22 +132,29 @@ async def test_a_provider_is_held_up_while_nobody_reads_its_answer() -> None:
         assert (at.open, at.made) == (1, 1)
 
 
-async def test_a_provider_that_says_nothing_for_too_long_is_silent() -> None:
-    async with peer(Caller.gone) as at, pool(at, answer_timeout_seconds=0.05, max_connections=1) as wire:
-        for _ in range(2):
+async def test_a_provider_that_says_nothing_for_too_long_is_silent(leap: Leap) -> None:
+    async def script(caller: Caller) -> None:
+        await caller.request()
+
+    async with peer(script) as at, pool(at, answer_timeout_seconds=20.0, max_connections=1) as wire:
+        for count in (1, 2):
+            call = asyncio.create_task(ask(wire))
+            await at.until(lambda count=count: len(at.heads) == count)
+            leap(20.0)
             with pytest.raises(Silent):
-                await ask(wire)
+                await call
         assert at.made == 2
 
 
-async def test_a_provider_that_stops_within_its_answer_is_silent() -> None:
+async def test_a_provider_that_stops_within_its_answer_is_silent(leap: Leap) -> None:
     async def script(caller: Caller) -> None:
         await caller.request()
         await caller.say(HEAD + b"content-length: 10\r\n\r\nhalf")
 
-    async with peer(script) as at, pool(at, answer_timeout_seconds=0.05) as wire:
+    async with peer(script) as at, pool(at, answer_timeout_seconds=20.0) as wire:
         answer = await wire.send("POST", "/", [], b"")
         assert await anext(answer) == b"half"
+        leap(20.0)
         with pytest.raises(Silent):
             await anext(answer)
         await at.emptied()
@@ -164,45 +171,58 @@ async def test_a_provider_that_does_not_take_the_body_is_silent() -> None:
             await ask(wire, LARGE * 4)
 
 
-async def test_each_byte_starts_the_clock_anew() -> None:
+async def test_each_byte_starts_the_clock_anew(leap: Leap) -> None:
+    more = asyncio.Semaphore(0)
+
     async def script(caller: Caller) -> None:
         await caller.request()
-        await caller.say(HEAD + b"content-length: 15\r\n\r\n")
-        for _ in range(15):
-            await asyncio.sleep(0.05)
+        await caller.say(HEAD + b"content-length: 5\r\n\r\n")
+        for _ in range(5):
+            await more.acquire()
             await caller.say(b"x")
 
-    async with peer(script) as at, pool(at, answer_timeout_seconds=0.6) as wire:
-        began = time.monotonic()
-        assert (await ask(wire))[1] == b"x" * 15
-        assert time.monotonic() - began > 0.6
+    async with peer(script) as at, pool(at, answer_timeout_seconds=40.0) as wire:
+        answer = await wire.send("POST", "/", [], b"")
+        for _ in range(5):
+            leap(20.0)
+            await turns(3)
+            more.release()
+            assert await anext(answer) == b"x"
 
 
-async def test_a_kept_connection_gives_each_call_its_whole_time() -> None:
+async def test_a_kept_connection_gives_each_call_its_whole_time(leap: Leap) -> None:
+    more = asyncio.Semaphore(0)
+
     async def script(caller: Caller) -> None:
         while True:
             await caller.request()
-            await asyncio.sleep(0.2)
+            await more.acquire()
             await caller.say(OK)
 
-    async with peer(script) as at, pool(at, answer_timeout_seconds=0.5) as wire:
-        for _ in range(4):
-            assert (await ask(wire))[1] == b"ok"
+    async with peer(script) as at, pool(at, answer_timeout_seconds=30.0) as wire:
+        for count in range(1, 5):
+            call = asyncio.create_task(ask(wire))
+            await at.until(lambda count=count: len(at.heads) == count)
+            leap(15.0)
+            await turns(3)
+            more.release()
+            assert (await call)[1] == b"ok"
         assert at.made == 1
 
 
-async def test_a_slow_reader_is_no_silence_of_the_provider() -> None:
+async def test_a_slow_reader_is_no_silence_of_the_provider(leap: Leap) -> None:
     size = 2**20 * 8
 
     async def script(caller: Caller) -> None:
         await caller.request()
         await caller.say(HEAD + b"content-length: %d\r\n\r\n" % size, b"x" * size)
 
-    async with peer(script) as at, pool(at, answer_timeout_seconds=0.1) as wire:
+    async with peer(script) as at, pool(at, answer_timeout_seconds=20.0) as wire:
         answer = await wire.send("POST", "/", [], b"")
         while answer.unread <= MOST_UNREAD_BYTES:
             await asyncio.sleep(0)
-        await asyncio.sleep(0.3)
+        leap(60.0)
+        await turns(20)
         assert sum([len(chunk) async for chunk in answer]) == size
 
 

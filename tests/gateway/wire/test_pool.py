@@ -8,6 +8,7 @@ import pytest
 
 from circadia.gateway.wire import Broken, Origin, Refused, Unreached
 from circadia.gateway.wire_dial import first_to_answer
+from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import OK, Caller, answering, ask, peer, pool
 
 
@@ -72,14 +73,15 @@ async def test_the_last_connection_used_is_the_first_to_be_used_again() -> None:
         assert at.made == 3
 
 
-async def test_idle_connections_are_closed_after_a_while_and_used_ones_are_not() -> None:
-    async with peer(answering(OK)) as at, pool(at, idle_seconds=0.3) as wire:
+async def test_idle_connections_are_closed_after_a_while_and_used_ones_are_not(leap: Leap) -> None:
+    async with peer(answering(OK)) as at, pool(at, idle_seconds=40.0) as wire:
         await asyncio.gather(*(ask(wire) for _ in range(3)))
-        async with asyncio.timeout(20):
-            while at.open > 1:
-                await ask(wire)
-                await asyncio.sleep(0.02)
+        for _ in range(2):
+            leap(20.0)
+            await ask(wire)
+        await at.until(lambda: at.open == 1)
         assert at.made == 3
+        leap(40.0)
         await at.emptied()
         assert (await ask(wire))[1] == b"ok"
         assert at.made == 4

@@ -77,7 +77,7 @@ class Line:
     async def read(self) -> bytes | WireError:
         """Return what a reader gets, who must not have to wait."""
         try:
-            async with asyncio.timeout(5):
+            async with asyncio.timeout(60):
                 await self.answer.head()
                 return b"".join([chunk async for chunk in self.answer])
         except WireError as error:

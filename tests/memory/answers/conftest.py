@@ -4,9 +4,16 @@ import asyncio
 
 import pytest
 
+from circadia.memory.answers import shelf
 from circadia.memory.answers.likeness import Likeness, fitted
 from circadia.memory.answers.lookup import ReadyAnswers
 from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a question wait until all is loaded, however busy the machine is."""
+    monkeypatch.setattr(shelf, "QUICK_SECONDS", 60.0)
 
 
 @pytest.fixture(scope="session")

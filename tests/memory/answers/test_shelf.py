@@ -252,10 +252,7 @@ async def test_without_word_vectors_each_question_is_a_miss_and_an_explanation_s
         await shop.explain(HOME)
 
 
-async def test_many_are_taken_in_out_of_the_event_loop_and_found(
-    shop: Shop, local: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shelf, "QUICK_SECONDS", 30)
+async def test_many_are_taken_in_out_of_the_event_loop_and_found(shop: Shop, local: World) -> None:
     answer = await shop.ready(HOME)
     async with local.store.write() as tx:
         await tx.answers.put(

@@ -18,7 +18,7 @@ from circadia.wake.launchers.subprocess import SubprocessLauncher
 
 AGENT: Final = Path(__file__).with_name("agent.sh")
 GRACE_SECONDS: Final = 0.5
-WAIT_SECONDS: Final = 20.0
+WAIT_SECONDS: Final = 60.0
 PULSE: Final = PulseId(f"pulse_{secrets.token_hex(4)}")
 """Another in each run of the tests: runs beside this one search the same machine for their processes."""
 TOKEN: Final = "circadia-agent-token-of-this-pulse"
@@ -117,16 +117,19 @@ class SubprocessBench:
         self._in_file = in_file
 
     def launcher(self, behaviour: str) -> SubprocessLauncher:
-        return self.with_command("sh", str(AGENT), behaviour, str(self.folder))
+        patience = WAIT_SECONDS if behaviour == "polite" else GRACE_SECONDS
+        return self.with_command("sh", str(AGENT), behaviour, str(self.folder), grace_seconds=patience)
 
-    def with_command(self, *command: str, folder: str | None = None) -> SubprocessLauncher:
+    def with_command(
+        self, *command: str, folder: str | None = None, grace_seconds: float = GRACE_SECONDS
+    ) -> SubprocessLauncher:
         return SubprocessLauncher(
             command,
             environment=self.basis(),
             folder=folder,
             prompt="file" if self._in_file else "stdin",
             prompts=self.prompts,
-            grace_seconds=GRACE_SECONDS,
+            grace_seconds=grace_seconds,
         )
 
     def missing(self) -> Launcher:

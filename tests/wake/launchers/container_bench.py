@@ -23,7 +23,7 @@ from circadia.clock import SystemClock
 from circadia.ids import PulseId
 from circadia.wake.launchers.base import Launcher
 from circadia.wake.launchers.container import Box, ContainerLauncher
-from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, Received, environment_in, processes
+from tests.wake.launchers.benches import AGENT, GRACE_SECONDS, WAIT_SECONDS, Received, environment_in, processes
 
 WITH_CONTAINERS: Final = os.environ.get("CIRCADIA_TEST_NO_CONTAINERS") != "1"
 ENGINE: Final = os.environ.get("CIRCADIA_TEST_ENGINE", "")
@@ -167,9 +167,12 @@ class ContainerBench:
         self._gateway_port = gateway_port
 
     def launcher(self, behaviour: str) -> ContainerLauncher:
-        return self.with_command("sh", "/agent.sh", behaviour, "/notes")
+        patience = WAIT_SECONDS if behaviour == "polite" else GRACE_SECONDS
+        return self.with_command("sh", "/agent.sh", behaviour, "/notes", grace_seconds=patience)
 
-    def with_command(self, *command: str, image: str = IMAGE, engine: str = "", **more: Any) -> ContainerLauncher:
+    def with_command(
+        self, *command: str, image: str = IMAGE, engine: str = "", grace_seconds: float = GRACE_SECONDS, **more: Any
+    ) -> ContainerLauncher:
         return ContainerLauncher(
             image,
             command=command,
@@ -180,7 +183,7 @@ class ContainerBench:
             box=self.box(**more),
             gateway=("127.0.0.1", self._gateway_port),
             clock=SystemClock(),
-            grace_seconds=GRACE_SECONDS,
+            grace_seconds=grace_seconds,
         )
 
     def box(self, *, mounts: Sequence[str] = (), **more: Any) -> Box:

@@ -88,7 +88,7 @@ async def test_a_last_line_without_its_end_is_told_too(bench: ContainerBench) ->
 
 @pytest.mark.spec("WAKE-51")
 async def test_a_first_process_of_the_engines_own_passes_the_polite_stop_on(bench: ContainerBench) -> None:
-    launcher = bench.with_command("sh", "/agent.sh", "polite", "/notes", init=True)
+    launcher = bench.with_command("sh", "/agent.sh", "polite", "/notes", grace_seconds=WAIT_SECONDS, init=True)
     task = asyncio.create_task(launcher.run(a_launch(), nothing))
     await until(lambda: bench.waiting() > 0)
     task.cancel()
@@ -147,7 +147,7 @@ async def test_what_a_killed_server_left_behind_is_cleared(bench: ContainerBench
     await until(lambda: bench.waiting() > 0)
     server.send_signal(signal.SIGKILL)
     await asyncio.wait_for(server.wait(), WAIT_SECONDS)
-    assert len(processes(PULSE)) > 4
+    await until(lambda: len(processes(PULSE)) > 4)
     await bench.launcher("wait").clear(PULSE, below_epoch=3)
     assert len(await left(bench)) == 1
     await bench.launcher("wait").clear(PULSE, below_epoch=4)

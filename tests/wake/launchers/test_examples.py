@@ -14,6 +14,7 @@ from circadia.clock import SystemClock
 from circadia.testing.upstream import MockUpstream
 from circadia.wake.launchers.subprocess import SubprocessLauncher
 from circadia.wake.launchers.webhook import WebhookLauncher
+from tests.fixtures.ports import reserved_port
 from tests.wake.launchers.benches import PATH, TOKEN, WAIT_SECONDS, a_launch, until
 from tests.wake.launchers.webhook_bench import LOOPBACK, SECRET, ReportsBoard
 
@@ -61,27 +62,25 @@ async def test_an_example_program_whose_token_is_dead_fails_its_pulse(program: s
 
 @asynccontextmanager
 async def the_receiver() -> AsyncGenerator[WebhookLauncher]:
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        port: int = free.getsockname()[1]
-    program = await asyncio.create_subprocess_exec(
-        *(sys.executable, str(ROOT / "examples/webhook/receiver.py"), str(port)),
-        env={"PATH": PATH, "WEBHOOK_SECRET": SECRET},
-    )
-
-    def listens() -> bool:
-        with socket.socket() as probe:
-            return probe.connect_ex(("127.0.0.1", port)) == 0
-
-    try:
-        await until(listens)
-        url = f"http://127.0.0.1:{port}/pulses"
-        yield WebhookLauncher(
-            url, secret=SECRET, reports=ReportsBoard(), clock=SystemClock(), allowed_networks=LOOPBACK
+    with reserved_port() as port:
+        program = await asyncio.create_subprocess_exec(
+            *(sys.executable, str(ROOT / "examples/webhook/receiver.py"), str(port)),
+            env={"PATH": PATH, "WEBHOOK_SECRET": SECRET},
         )
-    finally:
-        program.send_signal(signal.SIGTERM)
-        await asyncio.wait_for(program.wait(), WAIT_SECONDS)
+
+        def listens() -> bool:
+            with socket.socket() as probe:
+                return probe.connect_ex(("127.0.0.1", port)) == 0
+
+        try:
+            await until(listens)
+            url = f"http://127.0.0.1:{port}/pulses"
+            yield WebhookLauncher(
+                url, secret=SECRET, reports=ReportsBoard(), clock=SystemClock(), allowed_networks=LOOPBACK
+            )
+        finally:
+            program.send_signal(signal.SIGTERM)
+            await asyncio.wait_for(program.wait(), WAIT_SECONDS)
 
 
 async def test_the_example_receiver_runs_a_pulse_and_answers_with_its_end() -> None:

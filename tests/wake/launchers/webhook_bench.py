@@ -14,7 +14,7 @@ from circadia.errors import Unauthenticated
 from circadia.ids import PulseId
 from circadia.wake.launchers.base import Ended, Launch, Launcher
 from circadia.wake.launchers.webhook import WebhookLauncher
-from tests.wake.launchers.benches import GRACE_SECONDS, WAIT_SECONDS, Received, TaskBench
+from tests.wake.launchers.benches import WAIT_SECONDS, Received, TaskBench
 
 SECRET = "whsec_" + "c2VjcmV0IG9mIHRoZSB0ZXN0cywgbm90aGluZyBlbHNl"
 LOOPBACK = ("127.0.0.0/8",)
@@ -65,7 +65,7 @@ class WebhookBench:
 
     def posting_to(self, url: str, *, clock: Clock | None = None, **more: Any) -> WebhookLauncher:
         given: dict[str, Any] = {
-            "allowed_networks": LOOPBACK, "grace_seconds": GRACE_SECONDS, "retries": 0, "quiet_seconds": WAIT_SECONDS,
+            "allowed_networks": LOOPBACK, "grace_seconds": WAIT_SECONDS, "retries": 0, "quiet_seconds": WAIT_SECONDS,
             **more,
         }  # fmt: skip
         return WebhookLauncher(url, secret=SECRET, reports=self.reports, clock=clock or SystemClock(), **given)

@@ -1,0 +1,18 @@
+"""Calls that wait for memory as long as it takes."""
+
+import pytest
+
+PATIENT_SECONDS = 60.0
+HASTE = (
+    "circadia.gateway.remember.LOOK_UP_SECONDS", "circadia.gateway.remember.SETTLE_SECONDS",
+    "circadia.gateway.inject.AGAIN_SECONDS", "circadia.gateway.answer_check.TIMEOUT_SECONDS",
+    "circadia.memory.answers.shelf.QUICK_SECONDS",
+)  # fmt: skip
+"""How long a call waits for what may be slow, until it goes to its model without: a moment, as a rule."""
+
+
+@pytest.fixture(autouse=True)
+def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no slow disk and no busy machine decide what a call gets."""
+    for name in HASTE:
+        monkeypatch.setattr(name, PATIENT_SECONDS)
