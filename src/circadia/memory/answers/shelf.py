@@ -39,7 +39,7 @@ QUICK_SECONDS: Final = 0.05
 """How long a call waits until more of them, or the word vectors, are loaded; it goes on without them."""
 REST_SECONDS: Final = 60.0
 """So long nobody tries again to load word vectors that cannot be loaded."""
-ROWS: Final = 64
+ROWS: Final = 192
 """Texts of rows that a call reads to see whether they touch an answer; if there are more, it does not stand yet."""
 
 _logger = logging.getLogger(__name__)
