@@ -370,11 +370,8 @@ Index(
     pulses.c.agent_id,
     **only("ended_at IS NULL"),
 )
-Index(
-    "pulses_token",
-    pulses.c.token_hash,
-    **only("ended_at IS NULL"),
-)
+# Not of the same rows as `pulses_open`: PostgreSQL would take either for the other until it has counted them.
+Index("pulses_token", pulses.c.token_hash, **only("token_hash IS NOT NULL"))
 
 routines = Table(
     "routines",
