@@ -17,7 +17,7 @@ from circadia.stores.sql.link import nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.news import HEADS
 from circadia.stores.sql.readers import ReadBlock
-from circadia.stores.sql.schema import events, pulses
+from circadia.stores.sql.schema import events
 from tests.contract.rows import agent, event, sent, tags
 from tests.contract.test_store_memory import BANK, episode
 from tests.contract.wake_rows import pulse
