@@ -21,12 +21,11 @@ from circadia.stores.sql.statement import DIRECT, TOGETHER
 T = TypeVar("T")
 
 _NAME: Final = "PostgreSQL"
-_LOCK: Final = "pg_advisory_xact_lock(4114)"
 _OPENINGS: Final = Openings(
     # The lock is let go at the end of the transaction. So what a writer reads stays true until it commits, numbers
     # ascend in the order of commits, and no two writers wait for each other's rows.
     # The commit does not wait for the disk, so that it lets the lock go at once; `_WritingLink.sync` waits.
-    write=("BEGIN", "SET LOCAL synchronous_commit = off", f"SELECT FROM {_LOCK} AS taken WHERE taken IS NULL"),
+    write=("BEGIN", "SET LOCAL synchronous_commit = off", "SELECT pg_advisory_xact_lock(4114)"),
     read=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
 )
 _CONNECT_SECONDS: Final = 5.0
@@ -64,7 +63,7 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
     ).sync_engine
-    event.listen(engine, "before_cursor_execute", _begin)
+    event.listen(engine, "before_cursor_execute", _open)
     link = _PostgresLink(engine)
     try:
         await link.run(migrate, first=_OPENINGS.write, opens=True)
@@ -140,18 +139,48 @@ class _PostgresLink:
 
     def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
         with wrapped(_NAME, *DRIVER_ERRORS):
-            connection = self._opened() if opens else self._in_transaction()
-            direct: Direct = connection.info[DIRECT]
-            try:
-                return _done(connection, work, first)
-            except (*DRIVER_ERRORS, OSError):
-                if not (opens and direct.first and self._driver.is_closed()):
-                    raise
-                # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
-                return _done(self._opened(), work, first)
+            if opens and first == _OPENINGS.read:
+                return self._read(work, *first)
+            if opens:
+                return work(self._begin("; ".join(first)))
+            connection = self._in_transaction()
+            if first:
+                tag = self._send("; ".join(first))
+                if first[-1] == "COMMIT" and tag != "COMMIT":
+                    raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
+            return work(connection)
 
     def _send(self, statements: str) -> str:
         return await_(self._driver.execute(statements))
+
+    def _read(self, work: Callable[[Connection], T], opening: str) -> T:
+        """Do work in a transaction that its first statement opens, in one trip."""
+        for again in (True, False):
+            connection = self._opened()
+            direct: Direct = connection.info[DIRECT]
+            direct.opening = opening
+            try:
+                done = work(connection)
+                direct.begin()
+            except (*DRIVER_ERRORS, OSError):
+                if not (again and self._driver.is_closed()):
+                    raise
+                # As below; and to read again is safe.
+            else:
+                return done
+        raise AssertionError
+
+    def _begin(self, statements: str) -> Connection:
+        connection = self._opened()
+        try:
+            self._send(statements)
+        except (*DRIVER_ERRORS, OSError):
+            if not self._driver.is_closed():
+                raise
+            # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
+            connection = self._opened()
+            self._send(statements)
+        return connection
 
     def _opened(self) -> Connection:
         """Return the connection, outside of a transaction; a new one if there is none or it was lost."""
@@ -247,19 +276,8 @@ class _WritingLink(_PostgresLink):
             syncing[0].close()
 
 
-def _done(connection: Connection, work: Callable[[Connection], T], first: Sequence[str]) -> T:
-    """Do work; the statements `first` go in the trip of its first statement, a COMMIT in one of its own."""
-    direct: Direct = connection.info[DIRECT]
-    direct.first = first
-    if "COMMIT" in first and direct.begin() != "COMMIT":
-        raise StorageUnavailable(f"{_NAME} has rolled the transaction back")
-    done = work(connection)
-    direct.begin()  # if the work has run none
-    return done
-
-
-def _begin(connection: Connection, *_: object) -> None:
-    """Send what is to go first before a statement that goes through SQLAlchemy."""
+def _open(connection: Connection, *_: object) -> None:
+    """Open the transaction before a statement that goes through SQLAlchemy."""
     direct: Direct | None = connection.info.get(DIRECT)
     if direct is not None:
         direct.begin()

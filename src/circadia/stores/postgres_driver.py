@@ -2,7 +2,6 @@
 
 import re
 from collections.abc import Sequence
-from contextlib import suppress
 from itertools import groupby
 from typing import Any, Final, Protocol, cast
 
@@ -90,8 +89,8 @@ class Direct:
 
     def __init__(self, driver: Driver) -> None:
         self._driver = driver
-        self.first: Sequence[str] = ()
-        """What is to run before the next statement; none once it has run."""
+        self.opening: str | None = None
+        """What opens the transaction, as long as it was not sent."""
         self._prepared: dict[str, _Prepared] = {}
         """By text. These are the statements of the program, so they are not too many."""
         self._joined: dict[tuple[tuple[str, int, int], ...], str] = {}
@@ -99,14 +98,14 @@ class Direct:
         self._runs = 0
         self._runs_planned = _FIRST_RUNS
 
-    def begin(self) -> str | None:
-        """Run what is to run first, unless that was done; return the tag of its last statement."""
-        return await_(self._begun()) if self.first else None
+    def begin(self) -> None:
+        """Open the transaction, unless that was done."""
+        await_(self._begun())
 
-    async def _begun(self) -> str:
-        tag = await self._driver.execute("; ".join(self.first))
-        self.first = ()
-        return tag
+    async def _begun(self) -> None:
+        opening, self.opening = self.opening, None
+        if opening is not None:
+            await self._driver.execute(opening)
 
     def execute(self, text: str, values: Sequence[object]) -> _Answer:
         """Run a statement."""
@@ -139,28 +138,20 @@ class Direct:
             self._runs_planned *= 4
             self._prepared.clear()
         prepared = self._prepared.get(text)
-        ahead = () if many or prepared is None else self.first
-        if self.first and not ahead:
-            await self._begun()
+        if self.opening is not None and prepared is not None and not many:
+            self._driver.ahead(self.opening)
+            self.opening = None
+        await self._begun()
         if prepared is None:
             prepared = self._prepared[text] = await self._driver.prepare(text)
         try:
             if many:
                 await prepared.executemany(values)
                 return _Answer(prepared, ())
-            for each in ahead:
-                self._driver.ahead(each)
-            rows = await prepared.fetch(*values)
-            self.first = ()
-            return _Answer(prepared, rows)
-        except Exception as error:
-            if isinstance(error, DRIVER_ERRORS):
-                # Perhaps the tables have changed since it was prepared: the next try prepares it anew.
-                self._prepared.pop(text, None)
-            if ahead:  # a value could not be sent, perhaps, and so nothing has asked for the answer to these
-                with suppress(*DRIVER_ERRORS, OSError):
-                    await self._driver.execute("SELECT")
-                    self.first = ()
+            return _Answer(prepared, await prepared.fetch(*values))
+        except DRIVER_ERRORS:
+            # Perhaps the tables have changed since it was prepared: the next try prepares it anew.
+            self._prepared.pop(text, None)
             raise
 
 
