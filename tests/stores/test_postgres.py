@@ -1,23 +1,21 @@
 """What is PostgreSQL's own: connections that are lost, and its settings."""
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, func, select
+from sqlalchemy import Connection, select
 from sqlalchemy.dialects import postgresql
 
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.ids import BankId
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql.database import SqlStore, SqlTx
+from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.link import nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.news import HEADS
-from circadia.stores.sql.readers import ReadBlock
-from circadia.stores.sql.schema import events
 from tests.contract.rows import event, sent, tags
 from tests.contract.test_store_memory import BANK, episode
 from tests.fixtures.postgres import PostgresServer
@@ -225,71 +223,6 @@ async def test_a_statement_is_not_cut_short_with_its_caller(store: SqlStore) -> 
     assert task.cancelled()
     assert done == ["slow"]
     assert await tags(store) == [2]
-
-
-async def direct(block: ReadBlock) -> object:
-    return await SqlTx(block, print).events.last_number()
-
-
-async def through_sqlalchemy(block: ReadBlock) -> object:
-    return await block.run(lambda connection: connection.execute(select(func.max(events.c.number))).scalar())
-
-
-async def neither(block: ReadBlock) -> object:
-    await block.run(nothing)
-    return await direct(block)
-
-
-@pytest.mark.spec("GATE-92")
-@pytest.mark.parametrize("first", [direct, through_sqlalchemy, neither])
-async def test_a_read_block_sees_the_state_of_its_first_statement_only(
-    store: SqlStore, first: Callable[[ReadBlock], Awaitable[object]]
-) -> None:
-    """Before the connection has prepared that statement, and after."""
-
-    def isolation(connection: Connection) -> object:
-        return connection.exec_driver_sql(
-            "SELECT current_setting('transaction_isolation'), current_setting('transaction_read_only')"
-        ).one()
-
-    for number in (1, 3, 5):
-        await put(store, number)
-        async with ReadBlock(store.readers) as block:
-            assert await first(block) == number
-            await put(store, number + 1)
-            assert [await each(block) for each in (direct, through_sqlalchemy)] == [number, number]
-            assert tuple(await block.run(isolation)) == ("repeatable read", "on")
-
-
-async def test_a_read_block_is_opened_in_the_trip_of_its_first_statement(store: SqlStore) -> None:
-    trips: list[str] = []
-
-    def watch(connection: Connection) -> None:
-        driver: Any = connection.connection.driver_connection
-        driver.add_query_logger(lambda query: trips.append(query.query))
-
-    await put(store, 1)
-    await tags(store)
-    async with ReadBlock(store.readers) as block:
-        assert await direct(block) == 1
-        await block.run(watch)
-    async with ReadBlock(store.readers) as block:  # which uses the same connection
-        assert await direct(block) == 1
-        assert trips == ["ROLLBACK"]  # of the block before
-
-
-async def test_a_value_that_cannot_be_sent_ends_its_read_block_alone(store: SqlStore) -> None:
-    async def bank(name: Any) -> object:
-        async with store.read() as tx:
-            return await tx.banks.by_name(name)
-
-    async with store.write() as tx:
-        await tx.banks.add(BANK)
-    for _ in range(3):
-        assert await bank(BANK.name) == BANK
-        for bad in ("\ud800", 7):
-            with pytest.raises(InvalidRequest):
-                await bank(bad)
 
 
 @pytest.mark.parametrize(

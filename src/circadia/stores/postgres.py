@@ -1,17 +1,19 @@
 """The store on PostgreSQL: asyncpg, and one lock that puts the writers of all processes in a row."""
 
 import asyncio
+import re
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, Final, TypeVar, cast
+from itertools import groupby
+from typing import Any, Final, Protocol, TypeVar, cast
 
+import asyncpg
 import orjson
-from sqlalchemy import Connection, Engine, NullPool, event
+from sqlalchemy import Connection, Engine, NullPool
 from sqlalchemy.ext.asyncio import create_async_engine
 from sqlalchemy.util import await_, greenlet_spawn
 
 from circadia.errors import CircadiaError, StartError, StorageUnavailable
-from circadia.stores.postgres_driver import DRIVER_ERRORS, Direct, Driver, Driving
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.driver_errors import wrapped
 from circadia.stores.sql.link import Openings, nothing
@@ -28,10 +30,16 @@ _OPENINGS: Final = Openings(
     write=("BEGIN", "SET LOCAL synchronous_commit = off", "SELECT pg_advisory_xact_lock(4114)"),
     read=("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY",),
 )
+_DRIVER_ERRORS: Final = (asyncpg.PostgresError, asyncpg.InterfaceError, asyncpg.InternalClientError)
 _CONNECT_SECONDS: Final = 5.0
 _COMMAND_SECONDS: Final = 30.0
 _SYNC: Final = "SELECT pg_logical_emit_message(true, 'circadia', '')"
 """The least that a transaction can write: its commit takes all commits before it to the disk, and is no row."""
+_FIRST_RUNS: Final = 400
+"""Statements that a connection runs until it has them planned anew; then four times as many, and so on."""
+_FEW_ROWS: Final = 8
+"""Rows of a statement that may be part of another: each number of rows makes another statement."""
+_PLACE: Final = re.compile(r"\$(\d+)")
 _SETTINGS: Final = {
     "application_name": "circadia",
     "synchronous_commit": "on",  # where a writer does not set it off, a commit returns when it is on the disk
@@ -53,7 +61,6 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
         "postgresql+asyncpg://",
         connect_args={
             "dsn": url,
-            "connection_class": Driving,
             "timeout": _CONNECT_SECONDS,
             "command_timeout": _COMMAND_SECONDS,
             "server_settings": _SETTINGS,
@@ -63,7 +70,6 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
         json_serializer=_to_json,
         json_deserializer=orjson.loads,
     ).sync_engine
-    event.listen(engine, "before_cursor_execute", _open)
     link = _PostgresLink(engine)
     try:
         await link.run(migrate, first=_OPENINGS.write, opens=True)
@@ -76,6 +82,137 @@ async def open_postgres(url: str, *, readers: int = 4) -> SqlStore:
     finally:
         await link.drop()
     return SqlStore(_WritingLink(engine), lambda: _PostgresLink(engine), _OPENINGS, readers=readers)
+
+
+class _Driver(Protocol):
+    """What we ask of asyncpg's connection, which has no types of its own."""
+
+    async def execute(self, query: str) -> str: ...
+
+    async def prepare(self, query: str) -> "_Prepared": ...
+
+    def is_closed(self) -> bool: ...
+
+    def is_in_transaction(self) -> bool: ...
+
+
+class _Prepared(Protocol):
+    """What we ask of asyncpg's prepared statements."""
+
+    async def fetch(self, *args: object) -> Sequence[Any]: ...
+
+    async def executemany(self, args: Sequence[Sequence[object]]) -> None: ...
+
+    def get_attributes(self) -> Sequence[Any]: ...
+
+    def get_statusmsg(self) -> str: ...
+
+
+class _Answer:
+    """What a statement answered, as `Answer` tells."""
+
+    def __init__(self, prepared: _Prepared, rows: Sequence[Any]) -> None:
+        self._prepared = prepared
+        self._rows = rows
+
+    @property
+    def description(self) -> Sequence[tuple[str, int]]:
+        """Name and type of each column."""
+        return [(each.name, each.type.oid) for each in self._prepared.get_attributes()]
+
+    @property
+    def rowcount(self) -> int:
+        """How many rows were changed; known until the statement runs again."""
+        return int(self._prepared.get_statusmsg().rpartition(" ")[2])
+
+    def fetchall(self) -> Sequence[Any]:
+        """Return the rows."""
+        return self._rows
+
+    def fetchone(self) -> Any:
+        """Return the first row, or none."""
+        return self._rows[0] if self._rows else None
+
+
+class _Direct:
+    """Runs statements as asyncpg prepares them, without SQLAlchemy's cursors, which cost twice the statement."""
+
+    def __init__(self, driver: _Driver) -> None:
+        self._driver = driver
+        self._prepared: dict[str, _Prepared] = {}
+        """By text. These are the statements of the program, so they are not too many."""
+        self._joined: dict[tuple[tuple[str, int, int], ...], str] = {}
+        """By the texts, and how many rows of how many values each has."""
+        self._runs = 0
+        self._runs_planned = _FIRST_RUNS
+
+    def execute(self, text: str, values: Sequence[object]) -> _Answer:
+        """Run a statement."""
+        return await_(self._run(text, values, many=False))
+
+    def executemany(self, text: str, values: Sequence[Sequence[object]]) -> _Answer:
+        """Run a statement for each of the sequences of values."""
+        return await_(self._run(text, values, many=True))
+
+    def together(self, writes: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
+        """Run statements, as `Together` tells: those of few rows as the parts of one statement, in one trip."""
+        for many, some in groupby(writes, lambda write: len(write[1]) > _FEW_ROWS):
+            if not many:
+                self._at_once(list(some))
+                continue
+            for text, rows in some:
+                self.executemany(text, rows)
+
+    def _at_once(self, few: Sequence[tuple[str, Sequence[Sequence[object]]]]) -> None:
+        shape = tuple([(text, len(rows), len(rows[0])) for text, rows in few])
+        joined = self._joined.get(shape)
+        if joined is None:
+            joined = self._joined[shape] = _joined(shape)
+        self.execute(joined, [value for _, rows in few for row in rows for value in row])
+
+    async def _run(self, text: str, values: Sequence[Any], *, many: bool) -> _Answer:
+        self._runs += 1
+        if self._runs >= self._runs_planned:
+            # PostgreSQL keeps a statement's plan. One from when a table was small may be bad by now.
+            self._runs_planned *= 4
+            self._prepared.clear()
+        prepared = self._prepared.get(text)
+        if prepared is None:
+            prepared = self._prepared[text] = await self._driver.prepare(text)
+        try:
+            if many:
+                await prepared.executemany(values)
+                return _Answer(prepared, ())
+            return _Answer(prepared, await prepared.fetch(*values))
+        except _DRIVER_ERRORS:
+            # Perhaps the tables have changed since it was prepared: the next try prepares it anew.
+            self._prepared.pop(text, None)
+            raise
+
+
+def _joined(writes: Sequence[tuple[str, int, int]]) -> str:
+    """Return one statement for several; each has so many rows of so many values. The last is no part but the whole.
+
+    A part sees no row of another. So one that returns its rows has its table's name: those behind it look there.
+    """
+    parts: list[tuple[str, str]] = []
+    before = 0
+    for text, rows, places in writes:
+        head, values, row = text.partition(" VALUES ")
+        row, returning, returned = row.partition(" RETURNING ")
+        shifted = [_shifted(row if values else text, before + at * places) for at in range(rows)]
+        before += rows * places
+        if values:
+            shifted = [f"{head}{values}{', '.join(shifted)}{returning}{returned}"]
+        name = head.split()[2] if returning else f"part_{before}"
+        parts += [(name if values else f"{name}_{at}", part) for at, part in enumerate(shifted)]
+    *others, (_, last) = parts
+    return f"WITH {', '.join(f'{name} AS ({part})' for name, part in others)} {last}" if others else last
+
+
+def _shifted(text: str, by: int) -> str:
+    """Return it with the places of its values so many further on."""
+    return _PLACE.sub(lambda place: f"${int(place[1]) + by}", text)
 
 
 class _PostgresLink:
@@ -92,7 +229,7 @@ class _PostgresLink:
         self._more: asyncio.Future[None]
         """What the task waits for when it has done all."""
         self._connection: Connection | None = None
-        self._driver: Driver
+        self._driver: _Driver
 
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """Do it, as `Link.run` tells."""
@@ -138,9 +275,7 @@ class _PostgresLink:
                     future.set_result(outcome)
 
     def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
-        with wrapped(_NAME, *DRIVER_ERRORS):
-            if opens and first == _OPENINGS.read:
-                return self._read(work, *first)
+        with wrapped(_NAME, *_DRIVER_ERRORS):
             if opens:
                 return work(self._begin("; ".join(first)))
             connection = self._in_transaction()
@@ -153,28 +288,11 @@ class _PostgresLink:
     def _send(self, statements: str) -> str:
         return await_(self._driver.execute(statements))
 
-    def _read(self, work: Callable[[Connection], T], opening: str) -> T:
-        """Do work in a transaction that its first statement opens, in one trip."""
-        for again in (True, False):
-            connection = self._opened()
-            direct: Direct = connection.info[DIRECT]
-            direct.opening = opening
-            try:
-                done = work(connection)
-                direct.begin()
-            except (*DRIVER_ERRORS, OSError):
-                if not (again and self._driver.is_closed()):
-                    raise
-                # As below; and to read again is safe.
-            else:
-                return done
-        raise AssertionError
-
     def _begin(self, statements: str) -> Connection:
         connection = self._opened()
         try:
             self._send(statements)
-        except (*DRIVER_ERRORS, OSError):
+        except (*_DRIVER_ERRORS, OSError):
             if not self._driver.is_closed():
                 raise
             # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
@@ -188,18 +306,18 @@ class _PostgresLink:
             self._discard()
         if self._connection is None:
             self._connection, self._driver = self._connected()
-            direct = self._connection.info[DIRECT] = Direct(self._driver)
+            direct = self._connection.info[DIRECT] = _Direct(self._driver)
             self._connection.info[TOGETHER] = direct.together
         elif self._driver.is_in_transaction():
             self._send("ROLLBACK")
         return self._connection
 
-    def _connected(self) -> tuple[Connection, Driver]:
+    def _connected(self) -> tuple[Connection, _Driver]:
         connection = self._engine.connect()
         driver = connection.connection.driver_connection
         if driver is None:
             raise StorageUnavailable(f"{_NAME} closed the connection at once")
-        return connection, cast("Driver", driver)
+        return connection, cast("_Driver", driver)
 
     def _is_lost(self, connection: Connection) -> bool:
         return connection.invalidated or self._driver.is_closed()
@@ -215,7 +333,7 @@ class _PostgresLink:
             return
         try:
             self._send("ROLLBACK")
-        except (*DRIVER_ERRORS, OSError):
+        except (*_DRIVER_ERRORS, OSError):
             self._discard()  # the server rolls back what it no longer hears of
 
     def _discard(self) -> None:
@@ -230,8 +348,8 @@ class _WritingLink(_PostgresLink):
 
     def __init__(self, engine: Engine) -> None:
         super().__init__(engine)
-        self._syncing: tuple[Connection, Driver] | None = None
-        self._unsynced: set[Driver] = set()
+        self._syncing: tuple[Connection, _Driver] | None = None
+        self._unsynced: set[_Driver] = set()
         """For each connection with commits that nobody has asked the disk for, the one beside it.
 
         A server that has died has lost both. So a sync that ends well was one of the server that has the commits.
@@ -248,14 +366,14 @@ class _WritingLink(_PostgresLink):
     async def sync(self) -> None:
         """Return when the commits are on the disk, as `WritingLink.sync` tells."""
         unsynced, self._unsynced = self._unsynced, set()
-        with wrapped(_NAME, *DRIVER_ERRORS):
+        with wrapped(_NAME, *_DRIVER_ERRORS):
             for driver in unsynced:
                 await driver.execute(_SYNC)
 
     def check(self) -> None:
         """Return: a new connection is well again."""
 
-    def _connected(self) -> tuple[Connection, Driver]:
+    def _connected(self) -> tuple[Connection, _Driver]:
         connection, driver = super()._connected()
         try:
             self._syncing = super()._connected()
@@ -274,13 +392,6 @@ class _WritingLink(_PostgresLink):
         if syncing is not None:
             syncing[0].invalidate()
             syncing[0].close()
-
-
-def _open(connection: Connection, *_: object) -> None:
-    """Open the transaction before a statement that goes through SQLAlchemy."""
-    direct: Direct | None = connection.info.get(DIRECT)
-    if direct is not None:
-        direct.begin()
 
 
 def _to_json(value: object) -> str:

@@ -2,11 +2,34 @@
 
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
-from typing import TypeVar, cast
 
 from sqlalchemy import Connection, text
 
-from circadia.stores.base import Tx
+from circadia.stores.base import (
+    Agents,
+    Answers,
+    Banks,
+    Benefits,
+    Blocks,
+    Calls,
+    Conversations,
+    Deliveries,
+    Episodes,
+    Events,
+    Messages,
+    Notes,
+    Passes,
+    ProviderIds,
+    Pulses,
+    Routines,
+    Sessions,
+    SleepCalls,
+    SleepStates,
+    Threads,
+    Tx,
+    Views,
+    Wakes,
+)
 from circadia.stores.sql.agents import SqlAgents
 from circadia.stores.sql.answers import SqlAnswers
 from circadia.stores.sql.banks import SqlBanks
@@ -33,55 +56,33 @@ from circadia.stores.sql.threads import SqlThreads
 from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
 
-T = TypeVar("T")
-
-
-class _Noun:
-    """Makes a noun of a transaction when it is first asked for: most use two or three, and to make all takes time."""
-
-    def __init__(self, make: Callable[[Runner], object]) -> None:
-        self._make = make
-
-    def __set_name__(self, owner: type, name: str) -> None:
-        self._name = name
-
-    def __get__(self, tx: "SqlTx", owner: type) -> object:
-        made = tx.__dict__[self._name] = self._make(tx.runner)
-        return made
-
-
-def _noun(make: Callable[[Runner], T]) -> T:
-    return cast("T", _Noun(make))
-
 
 class SqlTx:
     """One transaction over all nouns."""
 
-    sessions = _noun(SqlSessions)
-    agents = _noun(SqlAgents)
-    threads = _noun(SqlThreads)
-    messages = _noun(SqlMessages)
-    deliveries = _noun(SqlDeliveries)
-    events = _noun(SqlEvents)
-    calls = _noun(SqlCalls)
-    provider_ids = _noun(SqlProviderIds)
-    conversations = _noun(SqlConversations)
-    wakes = _noun(SqlWakes)
-    pulses = _noun(SqlPulses)
-    routines = _noun(SqlRoutines)
-    banks = _noun(lambda runner: SqlBanks(runner, steady=isinstance(runner, ReadBlock)))
-    episodes = _noun(SqlEpisodes)
-    notes = _noun(SqlNotes)
-    blocks = _noun(SqlBlocks)
-    views = _noun(SqlViews)
-    answers = _noun(SqlAnswers)
-    passes = _noun(SqlPasses)
-    sleep_states = _noun(SqlSleepStates)
-    sleep_calls = _noun(SqlSleepCalls)
-    benefits = _noun(SqlBenefits)
-
     def __init__(self, runner: Runner, after_commit: Callable[[Callable[[], None]], None]) -> None:
-        self.runner = runner
+        self.sessions: Sessions = SqlSessions(runner)
+        self.agents: Agents = SqlAgents(runner)
+        self.threads: Threads = SqlThreads(runner)
+        self.messages: Messages = SqlMessages(runner)
+        self.deliveries: Deliveries = SqlDeliveries(runner)
+        self.events: Events = SqlEvents(runner)
+        self.calls: Calls = SqlCalls(runner)
+        self.provider_ids: ProviderIds = SqlProviderIds(runner)
+        self.conversations: Conversations = SqlConversations(runner)
+        self.wakes: Wakes = SqlWakes(runner)
+        self.pulses: Pulses = SqlPulses(runner)
+        self.routines: Routines = SqlRoutines(runner)
+        self.banks: Banks = SqlBanks(runner, steady=isinstance(runner, ReadBlock))
+        self.episodes: Episodes = SqlEpisodes(runner)
+        self.notes: Notes = SqlNotes(runner)
+        self.blocks: Blocks = SqlBlocks(runner)
+        self.views: Views = SqlViews(runner)
+        self.answers: Answers = SqlAnswers(runner)
+        self.passes: Passes = SqlPasses(runner)
+        self.sleep_states: SleepStates = SqlSleepStates(runner)
+        self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
+        self.benefits: Benefits = SqlBenefits(runner)
         self._after_commit = after_commit
 
     def after_commit(self, act: Callable[[], None]) -> None:
