@@ -6,18 +6,19 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection, select
+from sqlalchemy import Connection, Select, select
 from sqlalchemy.dialects import postgresql
 
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
-from circadia.ids import BankId
+from circadia.ids import AgentId, BankId
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.link import nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.news import HEADS
-from tests.contract.rows import event, sent, tags
+from tests.contract.rows import agent, event, sent, tags
 from tests.contract.test_store_memory import BANK, episode
+from tests.contract.wake_rows import pulse
 from tests.fixtures.postgres import PostgresServer
 
 CUT = "SELECT pg_terminate_backend(pid, 10000) FROM pg_stat_activity WHERE application_name = 'circadia'"
@@ -28,6 +29,24 @@ async def store(postgres_url: str) -> AsyncIterator[SqlStore]:
     store = await open_postgres(postgres_url)
     yield store
     await store.close()
+
+
+async def asked(store: SqlStore, question: str) -> Sequence[Any]:
+    """Return the rows of the answer."""
+
+    def work(connection: Connection) -> Sequence[Any]:
+        found = connection.exec_driver_sql(question)
+        return found.all() if found.returns_rows else ()
+
+    try:
+        return await store.writer.link.run(work, first=("BEGIN",), opens=True)
+    finally:
+        await store.writer.link.run(nothing, first=("COMMIT",))
+
+
+def written(statement: Select[Any]) -> str:
+    """Return it with its values written out."""
+    return str(statement.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}))
 
 
 async def put(store: SqlStore, tag: object) -> None:
@@ -243,29 +262,41 @@ async def test_a_server_that_cannot_be_reached_is_told_without_the_password(url:
 
 @pytest.mark.spec("MEM-07")
 async def test_the_last_row_of_a_bank_is_found_by_its_index_where_statistics_are_old(store: SqlStore) -> None:
-    async def asked(question: str) -> Sequence[Any]:
-        def work(connection: Connection) -> Sequence[Any]:
-            found = connection.exec_driver_sql(question)
-            return found.all() if found.returns_rows else ()
-
-        try:
-            return await store.writer.link.run(work, first=("BEGIN",), opens=True)
-        finally:
-            await store.writer.link.run(nothing, first=("COMMIT",))
-
     async with store.write() as tx:
         for at in range(20):
             await tx.banks.add(replace(BANK, id=BankId(f"b{at}"), name=f"bank {at}"))
         for number in range(2_000):
             await tx.episodes.add(episode(f"first {number}", bank=BankId("b0")))
-    await asked("ANALYZE")
+    await asked(store, "ANALYZE")
     async with store.write() as tx:
         for at in range(1, 20):
             for number in range(100):
                 await tx.episodes.add(episode(f"of {at} {number}", bank=BankId(f"b{at}")))
     heads = select(*HEADS).select_from(banks).where(banks.c.name == "bank 3")
-    text = str(heads.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}))
-    assert (await asked(text))[0].episodes == 2_000 + 300
-    plan = "\n".join(row[0] for row in await asked(f"EXPLAIN {text}"))
+    text = written(heads)
+    assert (await asked(store, text))[0].episodes == 2_000 + 300
+    plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN {text}"))
     assert "using episodes_bank on episodes" in plan
     assert "episodes_pkey" not in plan
+
+
+@pytest.mark.parametrize("number", [0, 200, 3_000])
+async def test_a_pulse_is_found_among_all_that_are_open_before_anything_was_counted(
+    store: SqlStore, number: int
+) -> None:
+    async with store.write() as tx:
+        for at in range(number):
+            one = pulse(f"pulse {at}", agent("ada"), token_hash=f"hash {at}")
+            await tx.pulses.add(replace(one, agent_id=AgentId(f"agent {at}")))
+    async with store.write() as tx:
+        assert len(await tx.pulses.open_of(AgentId("agent 7"))) == min(number, 1)
+        assert (await tx.pulses.by_token("hash 7") is None) == (number == 0)
+    for column, value in {"agent_id": "agent 7", "token_hash": "hash 7"}.items():
+        ((name,),) = await asked(
+            store, f"SELECT name FROM pg_prepared_statements WHERE statement LIKE 'SELECT pulses%pulses.{column} = $1%'"
+        )
+        plan = "\n".join(row[0] for row in await asked(store, f"EXPLAIN EXECUTE \"{name}\" ('{value}')"))
+        found = [line.strip().partition(":")[0] for line in plan.splitlines() if f"'{value}'" in line]
+        assert set(found) <= {"Index Cond", "Recheck Cond"}, plan
+        assert "Index Cond" in found, plan
+        assert plan.count("Index Scan") == 1, plan
