@@ -294,6 +294,23 @@ async def test_in_a_large_bank_what_came_later_is_looked_for_out_of_the_event_lo
     assert [each == loop for each in threads] == [True, False]
 
 
+@pytest.mark.spec("ANS-04", "ANS-09")
+async def test_a_call_reads_the_texts_of_so_many_later_rows_at_most_and_the_next_goes_on(
+    shop: Shop, local: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(shelf, "ROWS", 8)
+    await local.remember("Ann lives near the fjord in Oslo")
+    await shop.ready(HOME, "In Oslo.")
+    assert (await shop.ask(HOME)).answer is not None
+    for at in range(20):  # `again`: only its text tells whether it is about the question
+        await local.remember(f"The printer broke again, {at}", speaker="Bob", session=f"s{at}")
+    found = [(await shop.ask(HOME)).answer is not None for _ in range(4)]
+    assert found == [False, False, True, True]
+    for at in range(8):
+        await local.remember(f"The printer jams again, {at}", speaker="Bob", session=f"t{at}")
+    assert (await shop.ask(HOME)).answer is not None, "those that were looked at are not read again"
+
+
 class _Unloadable:
     name = "none"
 
