@@ -45,8 +45,7 @@ containers: ## Podman for the tests of containers, by apt; CIRCADIA_TEST_NO_CONT
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
 test: check $(NODE)/node_modules/.stamp containers ## check, then every test but the slow ones; WORKERS=1 to run them one by one
-	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile || \
-	  { [ $$? -eq 1 ] && $(BIN)/python -m tests.again; }
+	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)
 	$(BIN)/python -m pytest -m slow

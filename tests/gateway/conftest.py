@@ -1,4 +1,4 @@
-"""Calls that wait for memory as long as it takes."""
+"""Calls that wait for memory as long as it takes, where a test is of what they get and not of how long they wait."""
 
 import pytest
 
@@ -11,7 +11,7 @@ HASTE = (
 """How long a call waits for what may be slow, until it goes to its model without: a moment, as a rule."""
 
 
-@pytest.fixture(autouse=True)
+@pytest.fixture
 def unhurried(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let no slow disk and no busy machine decide what a call gets."""
     for name in HASTE:

@@ -11,6 +11,8 @@ from circadia.records.bank import Capture
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat
 from tests.gateway.readied import ASKED, OTHER, Readied, question, readied
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 async def frames(ann: Readied) -> int:
     """Return of how many scopes there are frames."""

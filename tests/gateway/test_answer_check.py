@@ -23,6 +23,8 @@ from tests.fixtures.database_file import put_database
 from tests.fixtures.leap import Leap
 from tests.gateway.conftest import PATIENT_SECONDS
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 ANN = Agent(
     id=AgentId("agt_1"), session_id=SessionId("ses_1"), session="default", name="ann", token_hash="",
     since=ManualClock().now(), created_at=ManualClock().now(),

@@ -9,6 +9,8 @@ from circadia.gateway.answer_check import LocalCheck
 from tests.gateway.bound_agent import chat
 from tests.gateway.readied import ASKED, OTHER, readied
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 @pytest.mark.spec("ANS-02")
 async def test_what_is_alike_in_meaning_is_served_only_if_the_tiers_model_says_so_where_that_is_wanted(

@@ -17,8 +17,10 @@ from circadia.stores.sqlite import open_sqlite
 from tests.gateway.bound_agent import CHAT, Bound, bound, chat, fenced
 from tests.gateway.readied import ASKED, OTHER, readied
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 _CALL = {"id": "call_1", "type": "function", "function": {"name": "look", "arguments": "{}"}}
-BY_HAND: dict[str, Any] = {"idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none"}
+NEVER: dict[str, Any] = {"idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none"}
 LINE = "While nobody spoke with you, this memory was worked over: 1 note was added."
 SAID = (
     "My flat in Porto is near the river.",
@@ -49,12 +51,14 @@ def signals(monkeypatch: pytest.MonkeyPatch) -> list[Signals]:
 
 
 async def worked_over(ann: Bound, signals: Signals) -> None:
-    """Run a pass over the bank; return once its end is known to the agent's gateway."""
+    """Let nobody speak until a pass has begun by itself; return once its end is known to the agent's gateway."""
     over: asyncio.Queue[Mapping[str, object]] = asyncio.Queue()
     deaf = signals.listen(TOPIC, lambda _, told: over.put_nowait(told) if told["ended"] else None)
-    assert (await ann.at.rest("POST", "/banks/memory/passes"))[0] == 202
+    idle = {"policy": {"sleeptime": {"idle_seconds": 1}}}  # only now: none begins between two turns of a slow machine
+    assert (await ann.at.rest("PATCH", "/banks/memory", idle))[0] == 200
     async with asyncio.timeout(60):
-        assert (await over.get())["status"] == PassStatus.SUCCEEDED
+        told = await over.get()
+    assert (told["status"], told["trigger"]) == (PassStatus.SUCCEEDED, Trigger.IDLE)
     deaf()
 
 
@@ -63,7 +67,7 @@ async def worked_over(ann: Bound, signals: Signals) -> None:
 async def test_the_next_call_says_what_changed_while_nobody_spoke_and_the_one_after_does_not(
     tmp_path: Path, tell: bool, signals: list[Signals]
 ) -> None:
-    sections: dict[str, Any] = {"sleeptime": {**BY_HAND, "tell": tell}}
+    sections: dict[str, Any] = {"sleeptime": {**NEVER, "tell": tell}}
     async with bound(tmp_path, sections=sections) as ann:
         history: list[str] = []
         for text in SAID:
@@ -116,7 +120,7 @@ LONG = {
 async def test_a_call_that_overflows_its_context_begins_a_pass_at_once(
     tmp_path: Path, status: int, body: dict[str, Any]
 ) -> None:
-    async with bound(tmp_path, sections={"sleeptime": BY_HAND}) as ann:
+    async with bound(tmp_path, sections={"sleeptime": NEVER}) as ann:
         await ann.say(chat(SAID[0]))
         ann.at.upstream.next(status=status, body=body)
         async with ann.at.call(ann.token, CHAT, chat(SAID[0], "I see", SAID[1])) as response:
@@ -138,7 +142,7 @@ async def test_a_call_that_overflows_its_context_begins_a_pass_at_once(
 async def test_what_passes_made_is_credited_once_for_each_call_that_was_answered_with_it(
     tmp_path: Path, signals: list[Signals]
 ) -> None:
-    async with bound(tmp_path, sections={"sleeptime": BY_HAND}) as ann:
+    async with bound(tmp_path, sections={"sleeptime": NEVER}) as ann:
         history: list[str] = []
         for text in SAID:
             history += [text, f"I see {len(history)}"]

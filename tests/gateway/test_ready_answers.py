@@ -20,6 +20,8 @@ from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, r
 from tests.gateway.readied import ASKED, OTHER, SAID, Readied, question, readied
 from tests.interaction.live import ADMIN
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 
 @pytest.mark.spec("ANS-03")
 async def test_what_is_sure_is_answered_in_the_providers_shape_and_nothing_goes_upstream(tmp_path: Path) -> None:

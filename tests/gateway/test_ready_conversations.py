@@ -11,6 +11,8 @@ from circadia.records.bank import Capture
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat
 from tests.gateway.readied import ASKED, OTHER, SAID, question, readied
 
+pytestmark = pytest.mark.usefixtures("unhurried")
+
 AGREED = (
     "Please answer only in French.",
     "I'm asking about the Berlin shop.",

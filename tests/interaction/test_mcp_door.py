@@ -252,7 +252,7 @@ async def test_wrong_tokens_servers_grants_and_bodies_fail_at_once(tmp_path: Pat
             (token, "", b'"text"', 400),
             (token, "", b"x" * 5_000_000, 413),
         ):
-            async with asyncio.timeout(60), at.tool(given, body, server=server) as response:
+            async with asyncio.timeout(10), at.tool(given, body, server=server) as response:
                 answer = await response.json()
                 assert (response.status, bool(answer["error"]["message"])) == (status, True), answer
         for method in ("GET", "PUT"):
