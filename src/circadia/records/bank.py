@@ -33,7 +33,10 @@ class Trust(StrEnum):
     @property
     def rank(self) -> int:
         """Return 0 for the most trusted … 3 for the least."""
-        return tuple(Trust).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 
 class Capture(StrEnum):
