@@ -8,6 +8,7 @@ import aiohttp
 import pytest
 
 from circadia.errors import EXIT_STATUS, HTTP_STATUS, JSON_RPC_CODE, OperatorError
+from circadia.gateway.paths import Route, resolve
 from circadia.records.agent import AgentPolicy
 from circadia.records.event import EventType
 from tests.house.live_server import live_server
@@ -64,3 +65,12 @@ def test_each_code_that_a_model_call_may_be_refused_with_is_told() -> None:
 def test_each_exit_status_is_told() -> None:
     told = {row[0] for row in rows(below(REFERENCE / "cli.md", "Errors"))}
     assert {str(status) for status in EXIT_STATUS.values()} <= told
+
+
+@pytest.mark.spec("GATE-40", "GATE-41", "GATE-60")
+def test_each_path_that_the_page_of_the_gateway_lists_passes_and_is_held_as_told() -> None:
+    listed = rows(below(REFERENCE / "gateway.md", "Paths"))[1:]
+    told = {code: row[1] == "yes" for row in listed for code in coded(row[0])}
+    found = {code: resolve(code.split()[0], code.split()[1].translate({123: "", 125: ""}).encode()) for code in told}
+    assert {code: route.generates for code, route in found.items() if isinstance(route, Route)} == told
+    assert len(told) == 12
