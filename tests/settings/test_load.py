@@ -169,3 +169,10 @@ def test_a_file_that_names_what_it_does_not_have_is_refused_before_a_server_star
 def test_a_bank_or_template_may_be_called_so(file: Path, name: str) -> None:
     file.write_text(f"banks: {{'{name}': {{}}}}\nagents: {{ann: {{bank: '{name}'}}}}", "utf-8")
     assert load_settings(file).agents["ann"].bank == name
+
+
+def test_a_value_that_is_long_is_not_shown(file: Path) -> None:
+    file.write_text(f"upstreams: {{here: {{base_url: http://a, api: {'x' * 200}}}}}", "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert caught.value.message == "upstreams.here.api: Input should be 'openai' or 'anthropic'"

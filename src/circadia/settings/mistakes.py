@@ -11,6 +11,8 @@ Path = tuple[int | str, ...]
 
 _NO_MAP = ("dict_type", "model_type", "model_attributes_type")
 _OTHERWISE = "Input should be "
+_SHOWN = 100
+"""Characters of what was given that a sentence shows; what is longer is left out."""
 
 
 def mistakes(error: ValidationError, given: object, model: type[BaseModel]) -> Iterator[str]:
@@ -57,8 +59,8 @@ def _told(place: Path, lines: Sequence[Any], given: object, model: type[BaseMode
     said = [_message(each) for each in lines]
     said = [said[0], *(each.removeprefix(_OTHERWISE) for each in said[1:])]
     # Of a whole section that is wrong the message says which part; the rest of it would only hide that.
-    got = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
-    return f"{path}: {', or '.join(said)}{got}"
+    shown = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
+    return f"{path}: {', or '.join(said)}{shown if len(shown) <= _SHOWN else ''}"
 
 
 def _message(line: Any) -> str:
