@@ -106,7 +106,7 @@ def _models(kind: object) -> Iterator[type[BaseModel]]:
 
 def _is_meant(model: type[BaseModel], given: object) -> bool:
     """Return whether each key of one possible value has just that in `given`."""
-    said = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
+    said: Mapping[str, object] = cast("Mapping[str, object]", given) if isinstance(given, Mapping) else {}
     fixed = {name: get_args(each.annotation) for name, each in model.model_fields.items() if _is_fixed(each.annotation)}
     return all(said.get(name) in values for name, values in fixed.items())
 
