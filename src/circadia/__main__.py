@@ -2,7 +2,7 @@
 
 import importlib
 
-from circadia.cli.loading import ended_by_interrupts, quick_imports
+from circadia.loading import ended_by_interrupts, quick_imports
 
 
 def main() -> None:

@@ -12,8 +12,11 @@ from circadia.cli.reference import Session, whole
 from circadia.client import Client
 from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
+from circadia.loading import when_used
 from circadia.records.coordination import KEYS
-from circadia.settings.parsing import parsed
+
+with when_used():
+    from circadia import settings
 
 app = typer.Typer()
 
@@ -76,7 +79,7 @@ def settings_of(words: list[str]) -> dict[str, Any]:
         if not equals or not key:
             raise InvalidRequest(f"{word!r} is no setting; write KEY=VALUE, such as max_wakes_per_day=4")
         try:
-            found[key] = parsed(value)
+            found[key] = settings.parsed(value)
         except ValueError as error:
             raise InvalidRequest(f"{word!r}: the value cannot be read: {' '.join(str(error).split())}") from error
     return found

@@ -14,7 +14,10 @@ from circadia.cli.reference import listed
 from circadia.client import Client
 from circadia.client.answers import SessionMadeAnswer
 from circadia.errors import InvalidRequest
-from circadia.settings.parsing import parsed
+from circadia.loading import when_used
+
+with when_used():
+    from circadia import settings
 
 app = typer.Typer(no_args_is_help=True, help="Groups of agents with their threads.")
 
@@ -83,7 +86,7 @@ def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        graph = parsed(file.read_text("utf-8"))
+        graph = settings.parsed(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"cannot read {str(file)!r}: {error}") from error
     except ValueError as error:
