@@ -1,5 +1,6 @@
 """What is measured over all banks, and when something is wrong with one."""
 
+import asyncio
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -89,3 +90,31 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
     await health.step()
     told = {"ann": "3 passes failed in a row"}
     assert (health.seen.banks, health.seen.failures, health.seen.red) == (0, 3, told), "also if nothing waits"
+
+
+@pytest.mark.spec("SLEEP-60")
+async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well_again(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    first, second = health_of(stand)[0], health_of(stand)[0]
+    await stand.said("one", "two")
+    stand.clock.advance(24 * 3600)
+    for _ in range(2):
+        await asyncio.gather(first.step(), second.step())
+    assert [each["cause"] for each in await alerts(stand)] == ["sleep_time"]
+    third = health_of(stand)[0]  # the first dies, and another is started
+    for each in (second, third):
+        await each.step()
+    async with stand.store.write() as tx:
+        state = await tx.sleep_states.get(stand.bank.id)
+        await tx.sleep_states.put(replace(state, cursor=99))
+    await second.step()
+    assert len(await alerts(stand)) == 1, "by another clock it may be red still"
+    stand.clock.advance(60)
+    for _ in range(2):
+        await asyncio.gather(second.step(), third.step())
+    assert (await alerts(stand))[1:] == [{"cause": "sleep_time_over", "banks": ["ann"], "red": 0}]
+    async with stand.store.write() as tx:
+        await tx.sleep_states.put(replace(state, cursor=99, failures=3))
+    for each in (third, second):
+        await each.step()
+    assert [each["cause"] for each in await alerts(stand)] == ["sleep_time", "sleep_time_over", "sleep_time"]
