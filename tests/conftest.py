@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from hypothesis import HealthCheck, settings
 
-from circadia.loading import quick_imports
+from circadia.cli.loading import quick_imports
 
 pytest_plugins = ["tests.fixtures.leap", "tests.fixtures.postgres"]
 

@@ -190,8 +190,8 @@ async def test_the_stream_is_cut_by_session_agent_and_type(service: Service) -> 
 async def test_all_who_stand_at_the_end_of_the_record_share_each_read_of_it(service: Service) -> None:
     store = Counted(service.parts.store)
     tail = EventTail(replace(service.parts, store=store))
-    await happen(service, 30)
-    last = (await service.events())[-1]["number"]
+    await happen(service, 600)  # more than is kept
+    began = last = (await service.events())[-1]["number"]
     with tail.followed():
         assert await asyncio.gather(*(tail.after(last) for _ in range(50))) == [[]] * 50
         assert store.reads == 1
@@ -203,7 +203,7 @@ async def test_all_who_stand_at_the_end_of_the_record_share_each_read_of_it(serv
             assert told == [[last + 1, last + 2]] * 50
             assert store.reads == 1 + round_
             assert [each.event.number for each in await tail.after(last) or ()] == [last + 1, last + 2], "it is kept"
-            assert await tail.after(last - 40) is None, "so far back it is not"
+            assert await tail.after(began - 1) is None, "so far back it is not"
             last += 2
         assert store.reads == 4
     assert service.clock.sleepers == 0
@@ -212,7 +212,7 @@ async def test_all_who_stand_at_the_end_of_the_record_share_each_read_of_it(serv
 @pytest.mark.spec("GATE-80")
 async def test_a_follower_who_stands_beyond_the_end_or_goes_takes_nothing_from_the_others(service: Service) -> None:
     await happen(service, 3)
-    async with stream(service, "?after=999999") as beyond, stream(service) as live:
+    async with stream(service, "?after=999999"), stream(service) as live:
         async with stream(service):
             await service.clock.until_sleepers(1)
             await happen(service, 1)
@@ -222,10 +222,6 @@ async def test_a_follower_who_stands_beyond_the_end_or_goes_takes_nothing_from_t
             await happen(service, count, agent="ann")
         seen = first + await live.numbers(703)
         assert seen == [event["number"] for event in (await service.ok("GET", "/events?limit=10000"))["events"]][-704:]
-        service.clock.advance(15.0)
-        with pytest.raises(TimeoutError):
-            async with asyncio.timeout(0.1):
-                await beyond.numbers(1)
 
 
 @pytest.mark.spec("GATE-80")

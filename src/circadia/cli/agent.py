@@ -4,6 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
+from circadia import settings
+from circadia.agents import directory
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, note, print_json, setting, since, state, table
@@ -11,12 +13,7 @@ from circadia.cli.reference import DEFAULT_SESSION, Session, parted
 from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
-from circadia.loading import when_used
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
-
-with when_used():
-    from circadia import settings
-    from circadia.agents import directory
 
 app = typer.Typer(no_args_is_help=True, help="Identities, their tokens and policies.")
 

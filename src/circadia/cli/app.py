@@ -8,111 +8,100 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli.later import add_command, add_group
+from circadia.cli import (
+    agent,
+    answers,
+    chain,
+    config,
+    coordination,
+    demo,
+    events,
+    holds,
+    inbox,
+    init,
+    memory,
+    model,
+    pulses,
+    schedule,
+    send,
+    serve,
+    session,
+    sleep,
+    sleeptime,
+    top,
+    usage,
+    wakes,
+)
+from circadia.cli import eval as evaluating
+from circadia.cli.doctor import command as doctor
+from circadia.cli.import_djinnbot import command as import_djinnbot
+from circadia.cli.later import command, group, listing
+from circadia.cli.loading import INTERRUPTED
+from circadia.cli.output import bear_any_text, shown
 from circadia.errors import EXIT_STATUS, CircadiaError
-from circadia.loading import INTERRUPTED, when_used
 
-with when_used():
-    from circadia.cli import (
-        agent,
-        answers,
-        chain,
-        config,
-        coordination,
-        demo,
-        events,
-        holds,
-        inbox,
-        init,
-        memory,
-        model,
-        output,
-        pulses,
-        schedule,
-        send,
-        serve,
-        session,
-        sleep,
-        sleeptime,
-        top,
-        usage,
-        wakes,
-    )
-    from circadia.cli import eval as evaluating
-    from circadia.cli.doctor import command as doctor
-    from circadia.cli.import_djinnbot import command as import_djinnbot
-
-app = typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False)
-add_command(
-    app,
-    "serve",
-    "Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once.",
-    lambda: serve.app,
-)
-add_group(app, "session", "Groups of agents with their threads.", lambda: session.app)
-add_group(app, "agent", "Identities, their tokens and policies.", lambda: agent.app)
-add_command(app, "sleep", "Put agents to sleep: their next calls are held until they wake.", lambda: sleep.app)
-add_command(app, "wake", "Wake agents: their held calls go on, in order of arrival.", lambda: sleep.app)
-add_command(
-    app, "send", "Put a message into an agent's inbox; with --wake, ask to wake the agent for it.", lambda: send.app
-)
-add_command(
-    app,
-    "inbox",
-    "List the messages in an agent's inbox and count them by state; a person's look marks nothing.",
-    lambda: inbox.app,
-)
-add_group(
-    app, "wakes", "List requests to wake agents, the newest first, with what was decided and why.", lambda: wakes.app
-)
-add_command(
-    app,
-    "chain",
-    "Show a chain of messages, wakes and pulses as a tree: each below what caused it.",
-    lambda: chain.app,
-)
-add_group(
-    app, "pulses", "List the pulses of an agent, or of all agents of a session, the newest first.", lambda: pulses.app
-)
-add_command(
-    app,
-    "schedule",
-    "Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone.",
-    lambda: schedule.app,
-)
-add_command(
-    app,
-    "coordination",
-    "Show how an agent may be woken and where each setting was made; or change it, from the next decision on.",
-    lambda: coordination.app,
-)
-add_command(app, "holds", "List the calls that are held now, the longest first.", lambda: holds.app)
-add_group(app, "memory", "What agents remember: banks with episodes, notes and blocks.", lambda: memory.app)
-add_group(app, "sleeptime", "Passes over memory while nobody waits: see, explain, run, undo.", lambda: sleeptime.app)
-add_group(app, "answers", "Questions that are expected next, answered ahead.", lambda: answers.app)
-add_command(
-    app, "events", "Print what happened, oldest first; with --follow and --json one event a line.", lambda: events.app
-)
-add_command(app, "usage", "Sum the ended model calls: tokens, price at list prices, time held.", lambda: usage.app)
-add_command(
-    app, "top", "Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it.", lambda: top.app
-)
-add_group(app, "config", "What the configuration says.", lambda: config.app)
-add_group(app, "init", "Write configuration.", lambda: init.app)
-add_command(
-    app,
-    "doctor",
-    "Check what a server on this machine needs; each finding is ok, warn or fail, with what to do.",
-    lambda: doctor.app,
-)
-add_group(app, "eval", "Measure whether sleep-time compute pays.", lambda: evaluating.app)
-add_group(app, "model", "Weights of small local models.", lambda: model.app)
-add_group(app, "import", "Take over what another system's configuration says.", lambda: import_djinnbot.app)
-add_group(
-    app,
-    "demo",
-    "Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent.",
-    lambda: demo.app,
+app = listing(
+    typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False),
+    command(
+        "serve",
+        "Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once.",
+        lambda: serve.app,
+    ),
+    group("session", "Groups of agents with their threads.", lambda: session.app),
+    group("agent", "Identities, their tokens and policies.", lambda: agent.app),
+    command("sleep", "Put agents to sleep: their next calls are held until they wake.", lambda: sleep.app),
+    command("wake", "Wake agents: their held calls go on, in order of arrival.", lambda: sleep.app),
+    command(
+        "send", "Put a message into an agent's inbox; with --wake, ask to wake the agent for it.", lambda: send.app
+    ),
+    command(
+        "inbox",
+        "List the messages in an agent's inbox and count them by state; a person's look marks nothing.",
+        lambda: inbox.app,
+    ),
+    group("wakes", "List requests to wake agents, the newest first, with what was decided and why.", lambda: wakes.app),
+    command(
+        "chain",
+        "Show a chain of messages, wakes and pulses as a tree: each below what caused it.",
+        lambda: chain.app,
+    ),
+    group(
+        "pulses", "List the pulses of an agent, or of all agents of a session, the newest first.", lambda: pulses.app
+    ),
+    command(
+        "schedule",
+        "Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone.",
+        lambda: schedule.app,
+    ),
+    command(
+        "coordination",
+        "Show how an agent may be woken and where each setting was made; or change it, from the next decision on.",
+        lambda: coordination.app,
+    ),
+    command("holds", "List the calls that are held now, the longest first.", lambda: holds.app),
+    group("memory", "What agents remember: banks with episodes, notes and blocks.", lambda: memory.app),
+    group("sleeptime", "Passes over memory while nobody waits: see, explain, run, undo.", lambda: sleeptime.app),
+    group("answers", "Questions that are expected next, answered ahead.", lambda: answers.app),
+    command(
+        "events", "Print what happened, oldest first; with --follow and --json one event a line.", lambda: events.app
+    ),
+    command("usage", "Sum the ended model calls: tokens, price at list prices, time held.", lambda: usage.app),
+    command("top", "Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it.", lambda: top.app),
+    group("config", "What the configuration says.", lambda: config.app),
+    group("init", "Write configuration.", lambda: init.app),
+    command(
+        "doctor",
+        "Check what a server on this machine needs; each finding is ok, warn or fail, with what to do.",
+        lambda: doctor.app,
+    ),
+    group("eval", "Measure whether sleep-time compute pays.", lambda: evaluating.app),
+    group("model", "Weights of small local models.", lambda: model.app),
+    group("import", "Take over what another system's configuration says.", lambda: import_djinnbot.app),
+    group(
+        "demo",
+        "Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent.",
+        lambda: demo.app,
+    ),
 )
 
 
@@ -133,11 +122,11 @@ def circadia(
 
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line, or the given words; an error is one line on standard error and an exit status."""
-    output.bear_any_text()
+    bear_any_text()
     try:
         sys.exit(app(arguments, prog_name="circadia", standalone_mode=False) or 0)
     except CircadiaError as error:
-        typer.echo(f"error: {output.shown(error.message)}", err=True)
+        typer.echo(f"error: {shown(error.message)}", err=True)
         sys.exit(exit_status(error))
     except typer.TyperException as error:
         _tell_usage(error)
@@ -161,7 +150,7 @@ def _tell_usage(error: typer.TyperException) -> None:
     context: typer.Context | None = getattr(error, "ctx", None)
     if told:
         asked = f"{context.command_path} --help" if context else "circadia --help"
-        typer.echo(f"error: {output.shown(told.rstrip('.'))}; `{asked}` tells more", err=True)
+        typer.echo(f"error: {shown(told.rstrip('.'))}; `{asked}` tells more", err=True)
 
 
 def exit_status(error: CircadiaError) -> int:

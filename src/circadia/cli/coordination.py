@@ -5,6 +5,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.text import Text
 
+from circadia import settings
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, compact, console, local_time, print_json, table
@@ -12,11 +13,7 @@ from circadia.cli.reference import Session, whole
 from circadia.client import Client
 from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
-from circadia.loading import when_used
 from circadia.records.coordination import KEYS
-
-with when_used():
-    from circadia import settings
 
 app = typer.Typer()
 

@@ -12,11 +12,11 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 import typer
 from rich.console import Console
 
+from circadia.cli.loading import INTERRUPTED, quick_imports
 from circadia.cli.output import AsJson, console, note, print_json
 from circadia.cli.serve import Config, config_file
 from circadia.clock import SystemClock
 from circadia.errors import CircadiaError, StartError
-from circadia.loading import INTERRUPTED, quick_imports
 from circadia.settings import load_settings
 
 if TYPE_CHECKING:

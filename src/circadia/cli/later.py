@@ -1,6 +1,7 @@
 """Commands whose modules are loaded when they are called: each costs its own libraries, and a list of them none."""
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cache
 from typing import Any
 
@@ -8,7 +9,7 @@ import typer
 from typer.core import TyperCommand
 from typer.main import get_group
 
-from circadia.loading import ended_by_interrupts, quick_imports
+from circadia.cli.loading import ended_by_interrupts, quick_imports
 
 
 class Later(TyperCommand):
@@ -24,14 +25,33 @@ def whole(command: Any) -> Any:
     return command.callback() if isinstance(command, Later) else command
 
 
-def add_group(app: typer.Typer, name: str, told: str, load: Callable[[], typer.Typer]) -> None:
-    """Add a group of commands that `load` returns; `told` stands in the list."""
-    app.command(name, cls=Later, help=told)(lambda: get_group(_loaded(load)))
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A line in a list of commands."""
+
+    name: str
+    """How it is called."""
+    told: str
+    """What it is for."""
+    real: Callable[[], Any]
+    """Returns what it stands for."""
 
 
-def add_command(app: typer.Typer, name: str, told: str, load: Callable[[], typer.Typer]) -> None:
-    """Add the command of this name of those that `load` returns; `told` stands in the list."""
-    app.command(name, cls=Later, help=told)(lambda: get_group(_loaded(load)).commands[name])
+def group(name: str, told: str, load: Callable[[], typer.Typer]) -> Listed:
+    """Return the line of a group of commands that `load` returns."""
+    return Listed(name=name, told=told, real=lambda: get_group(_loaded(load)))
+
+
+def command(name: str, told: str, load: Callable[[], typer.Typer]) -> Listed:
+    """Return the line of the command of this name, of those that `load` returns."""
+    return Listed(name=name, told=told, real=lambda: get_group(_loaded(load)).commands[name])
+
+
+def listing(app: typer.Typer, *listed: Listed) -> typer.Typer:
+    """Return the group with these lines in its list."""
+    for each in listed:
+        app.command(each.name, cls=Later, help=each.told)(each.real)
+    return app
 
 
 @cache

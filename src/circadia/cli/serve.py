@@ -14,7 +14,7 @@ import uvloop
 
 from circadia.cli.connection import DEFAULT_URL, TOKEN_FILE
 from circadia.cli.folder import DATA_VARIABLE, Data, data_folder
-from circadia.loading import quick_imports
+from circadia.cli.loading import quick_imports
 from circadia.settings import ConfigFile, Settings, load_settings
 
 if TYPE_CHECKING:

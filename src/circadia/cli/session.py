@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from circadia import settings
 from circadia.cli.agent import agent_table
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
@@ -14,10 +15,6 @@ from circadia.cli.reference import listed
 from circadia.client import Client
 from circadia.client.answers import SessionMadeAnswer
 from circadia.errors import InvalidRequest
-from circadia.loading import when_used
-
-with when_used():
-    from circadia import settings
 
 app = typer.Typer(no_args_is_help=True, help="Groups of agents with their threads.")
 

@@ -18,11 +18,8 @@ from circadia.cli.replayed import Recorded, recorded
 from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId
-from circadia.loading import when_used
 from circadia.records.wake import Decision, WakeReason
-
-with when_used():
-    from circadia.wake import replay as replaying
+from circadia.wake import replay as replaying
 
 app = typer.Typer()
 

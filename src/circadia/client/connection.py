@@ -1,4 +1,7 @@
-"""How the client speaks: paths, tokens, errors by their code, and server-sent events."""
+"""How the client speaks: paths, tokens, errors by their code, and server-sent events.
+
+Its annotations name the HTTP library in quotes, so that a program that has it loaded late need not load it for them.
+"""
 
 import io
 import json
@@ -7,6 +10,9 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, Final
 from urllib.parse import quote
+
+import aiohttp
+import yarl
 
 from circadia.clock import Clock
 from circadia.errors import (
@@ -25,11 +31,6 @@ from circadia.errors import (
     Unauthenticated,
     Unreachable,
 )
-from circadia.loading import when_used
-
-with when_used():  # most of what `circadia X --help` would take
-    import aiohttp
-    import yarl
 
 Query = Mapping[str, str | Sequence[str] | None]
 

@@ -15,6 +15,10 @@ from typing import Final
 
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C: 128 and the number of SIGINT."""
+_LATE: Final = frozenset({"aiohttp", "yarl", "circadia.agents.directory", "circadia.settings", "circadia.wake.replay"})
+"""Modules that take long to load, and that many commands, or their help, do without."""
+_COMMANDS: Final = "circadia.cli."
+"""Modules that begin so belong to a command."""
 
 
 @contextmanager
@@ -31,24 +35,20 @@ def quick_imports() -> Generator[None]:
         gc.enable()
 
 
-@contextmanager
-def when_used() -> Generator[None]:
-    """Let modules that are imported in the block be loaded when something of them is first used.
+def load_when_used() -> None:
+    """Have late modules, of those that are imported from now on, loaded when something of them is first used.
 
-    What they import themselves is loaded with them. Take modules in the block, not names out of them: a name is a use.
+    It is for a process that runs one command: threads that use such a module first at the same time are not thought of.
     """
-    finder = _WhenUsed()
-    sys.meta_path.insert(0, finder)
-    try:
-        yield
-    finally:
-        sys.meta_path.remove(finder)
+    sys.meta_path.insert(0, _Late())
 
 
-class _WhenUsed(MetaPathFinder):
+class _Late(MetaPathFinder):
     def find_spec(
         self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
     ) -> ModuleSpec | None:
+        if fullname not in _LATE and not fullname.startswith(_COMMANDS):
+            return None
         spec = PathFinder.find_spec(fullname, path, target)
         if spec is not None and spec.loader is not None:
             spec.loader = LazyLoader(spec.loader)
