@@ -1,7 +1,9 @@
 """What is measured over all banks, and when something is wrong with one."""
 
 import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +17,7 @@ from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
+from circadia.wake.alerts import Alerts
 from tests.sleeptime.full_disk import Full
 from tests.sleeptime.stand import Stand
 
@@ -24,6 +27,10 @@ def health_of(stand: Stand, store: Store | None = None, **stated: Any) -> tuple[
     rows = PassRows(stand.clock, stand.ids, LocalSignals())
     tier = Sleeptime(stand.clock, settings, rows, stand.publisher)
     return SleepHealth(stand.clock, store or stand.store, tier), tier
+
+
+async def _note(posted: list[object], alert: Mapping[str, object]) -> None:
+    posted.append(alert["cause"])
 
 
 async def alerts(stand: Stand) -> list[Any]:
@@ -96,6 +103,10 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
 async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well_again(tmp_path: Path) -> None:
     stand = await Stand.made(tmp_path)
     first, second = health_of(stand)[0], health_of(stand)[0]
+    posted: list[object] = []
+    telling = [Alerts(stand.clock, stand.store, partial(_note, posted)) for _ in range(2)]
+    for each in telling:
+        await each.step()
     await stand.said("one", "two")
     stand.clock.advance(24 * 3600)
     for _ in range(2):
@@ -118,3 +129,7 @@ async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well
     for each in (third, second):
         await each.step()
     assert [each["cause"] for each in await alerts(stand)] == ["sleep_time", "sleep_time_over", "sleep_time"]
+    for each in (*telling, *telling):
+        await each.step()
+        await each.settled()
+    assert posted == ["sleep_time", "sleep_time_over"], "each at most once an hour"

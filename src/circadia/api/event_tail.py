@@ -3,7 +3,7 @@
 import asyncio
 import logging
 from bisect import bisect_right
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -47,6 +47,7 @@ class EventTail:
         self._bell = asyncio.Event()
         self._look: asyncio.Task[None] | None = None
         self._followers = 0
+        self._deaf: Callable[[], None] | None = None
 
     @contextmanager
     def followed(self) -> Generator[None]:
@@ -60,6 +61,7 @@ class EventTail:
         finally:
             self._followers -= 1
             if not self._followers:
+                assert self._deaf is not None
                 self._deaf()
                 if self._look is not None:
                     self._look.cancel()

@@ -28,6 +28,8 @@ CAUSE: Final = "sleep_time"
 """Cause of the alert."""
 OVER: Final = "sleep_time_over"
 """Cause of the all-clear."""
+_RED_BANK: Final = "red_bank"
+"""What is noted, by bank, of banks that are told to be red."""
 SETTLED: Final = timedelta(minutes=1)
 """A bank is told to be well so long after it was told to be red at the earliest: clocks of servers differ."""
 DAY: Final = timedelta(days=1)
@@ -98,7 +100,7 @@ class SleepHealth:
         """Measure once, and tell of banks that have turned red, or are well again."""
         async with self._store.read() as tx:
             self.seen, red = await self._measured(tx)
-            told = await tx.alerts.told(CAUSE)
+            told = await tx.alerts.told(_RED_BANK)
         changed = [BankId(each) for each in {*red} ^ {*told}]
         if any(self._may_tell(told.get(each)) for each in changed):
             async with self._store.write() as tx:
@@ -109,7 +111,7 @@ class SleepHealth:
 
     async def _tell(self, tx: Tx, banks: Sequence[BankId]) -> None:
         """Tell what holds of these banks now, of what is not told: another server may have been first."""
-        told, now = await tx.alerts.told(CAUSE), self._clock.now()
+        told, now = await tx.alerts.told(_RED_BANK), self._clock.now()
         new: dict[str, str] = {}
         over: list[str] = []
         for bank_id in banks:
@@ -117,10 +119,10 @@ class SleepHealth:
             why = "" if bank is None else (await self._stand(tx, bank)).why
             if bank is not None and why and bank_id not in told:
                 new[bank.name] = why
-                await tx.alerts.tell(CAUSE, bank_id, now)
+                await tx.alerts.tell(_RED_BANK, bank_id, now)
             elif not why and bank_id in told and self._may_tell(told[bank_id]):
                 over += [] if bank is None else [bank.name]
-                await tx.alerts.end(CAUSE, bank_id)
+                await tx.alerts.end(_RED_BANK, bank_id)
         data: list[Mapping[str, object]] = []
         if new:
             data.append({"cause": CAUSE, "banks": dict(list(new.items())[:_TOLD]), "red": len(self.seen.red)})
