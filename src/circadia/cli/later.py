@@ -22,7 +22,7 @@ class Later(TyperCommand):
 
 def whole(command: Any) -> Any:
     """Return what a name stands for, or any other command itself."""
-    return command.callback() if isinstance(command, Later) else command
+    return command.callback() if isinstance(command, Later) and command.callback else command
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
