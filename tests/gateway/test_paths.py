@@ -129,6 +129,12 @@ def test_a_path_that_two_servers_could_read_in_two_ways_is_an_invalid_request(pa
     assert isinstance(refused("GET", path).error, InvalidRequest)
 
 
+@pytest.mark.parametrize("path", [b"//v1/models", b"/v1/models/", b"/v1/models/a%2Fb", b"/v1/models/caf\xe9"])
+def test_a_refused_path_is_shown_as_text(path: bytes) -> None:
+    shown = path.decode("ascii", "backslashreplace")
+    assert f"the path {shown!r} has" in refused("GET", path).error.message
+
+
 def test_a_fixed_word_written_with_escapes_is_not_the_listed_path() -> None:
     assert isinstance(refused("POST", "/v1/m%65ssages").error, Forbidden)
 

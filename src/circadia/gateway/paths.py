@@ -115,7 +115,8 @@ def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route |
     """Return what the list says of a request; `raw_path` is the path behind `/llm/{upstream}`, still encoded."""
     wrong = _trick(raw_path)
     if wrong is not None:
-        return Refusal(error=InvalidRequest(f"the path {raw_path[:200]!r} {wrong}; send the plain path of an endpoint"))
+        shown = raw_path[:200].decode("ascii", "backslashreplace")
+        return Refusal(error=InvalidRequest(f"the path {shown!r} {wrong}; send the plain path of an endpoint"))
     path = raw_path.decode("ascii")
     allow: list[str] = []
     for rule in (*_LISTED, *rules):

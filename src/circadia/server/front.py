@@ -43,6 +43,8 @@ class Hosts:
         host = one(headers, b"host")
         name = _split(f"//{host}")[1] if host and "@" not in host else ""
         if not self._any and name not in self._hosts:
+            if host is None:
+                raise Misdirected("the request names no host; send the header Host, such as `localhost`")
             raise Misdirected(f"{host!r} is no host of this server; the operator can add it to server.allowed_hosts")
         origin = one(headers, b"origin")
         if origin is None:
