@@ -5,7 +5,6 @@ from collections import deque
 from typing import Any, Final, cast
 
 import httptools
-from starlette.types import ASGIApp, Message, Receive, Scope, Send
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol, RequestResponseCycle
 
 from circadia.gateway.exchange import DEPARTURE, Departure
@@ -124,29 +123,6 @@ class _Gathered:
             self._transport.write(head)
 
 
-def _unchunked(app: ASGIApp, cycle: RequestResponseCycle) -> ASGIApp:
-    """Return the application for a caller of HTTP/1.0, which knows no chunks (RFC 9112, 6.1).
-
-    An answer that tells no length ends where its connection does, which uvicorn closes behind each such answer.
-    """
-
-    async def served(scope: Scope, receive: Receive, send: Send) -> None:
-        sized = True
-
-        async def sending(message: Message) -> None:
-            nonlocal sized
-            if message["type"] == "http.response.start":
-                sized = any(name.lower() == b"content-length" for name, _ in message["headers"])
-                cycle.chunked_encoding = None if sized else False
-            elif not sized:
-                cycle.expected_content_length = len(message.get("body", b""))  # as if each part were the last one
-            await send(message)
-
-        await app(scope, receive, sending)
-
-    return served
-
-
 class Http(HttpToolsProtocol):
     """Tells the running request that its caller is gone, also when a pipelined one stands behind it.
 
@@ -252,7 +228,7 @@ class Http(HttpToolsProtocol):
         if not cycle.message_event.is_set():  # else the body is there already
             cycle.message_event = cast("asyncio.Event", _SlimEvent())
         cast("dict[str, Any]", cycle.scope)[DEPARTURE] = Departure()
-        super()._start_asgi_task(cycle, _unchunked(app, cycle) if cycle.scope["http_version"] == "1.0" else app)
+        super()._start_asgi_task(cycle, app)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End the running request, and forget those that stand behind it."""
