@@ -118,7 +118,7 @@ class McpDoor:
             if not call.cancelled:
                 raise
             call.task.uncancel()
-            await reply.refuse(StillAsleep("cancelled by its caller"))
+            await reply.end()  # MCP: no response to what was cancelled
         finally:
             running.discard(call)
             if not running:
