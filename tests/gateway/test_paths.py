@@ -144,6 +144,13 @@ def test_an_id_written_with_escapes_is_compared_as_the_provider_reads_it() -> No
     assert opened("GET", "/v1/models/ft%3Agpt-4o%3Aorg").dialect == "plain"
 
 
+@pytest.mark.parametrize("path", ["/v1/v1/messages", "/v1/v1/models"])
+def test_a_prefix_that_stands_twice_is_told_as_such(path: str) -> None:
+    refusal = refused("POST", path)
+    assert isinstance(refusal.error, Forbidden)
+    assert "leave it out of the base URL" in refusal.error.message
+
+
 def test_realtime_is_refused_with_what_to_use_instead() -> None:
     refusal = refused("GET", "/v1/realtime")
     assert isinstance(refusal.error, Forbidden)

@@ -125,7 +125,9 @@ async def test_who_names_no_host_is_told_to_name_one(tmp_path: Path, version: st
             answer = await reader.read()
         writer.close()
     assert answer.startswith(b"HTTP/1.1 421 ")
-    assert b"send the header Host" in answer
+    told = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert "send the header Host" in told["detail"]
+    assert told["error"]["message"] == told["detail"], "where OpenAI's SDKs look"
 
 
 @pytest.mark.spec("GATE-60")
