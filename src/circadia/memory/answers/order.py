@@ -6,7 +6,7 @@ from itertools import combinations
 
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.reading import Reading, Word, stem_of
-from circadia.memory.answers.verbs import base_form
+from circadia.memory.answers.verbs import base_form, past_form
 from circadia.memory.answers.wording import MINIMAL, Wording, against
 
 
@@ -18,7 +18,8 @@ def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
         if one == two or not one or not two:
             continue
         told = one & classes.TOLD_APART, two & classes.TOLD_APART
-        if (all(told) and told[0] != told[1]) or (wording.minimal and any(told) and not one & two):
+        meanwhile = "during" in one | two and not _NOT_DURING.isdisjoint(one | two)
+        if meanwhile or (all(told) and told[0] != told[1]) or (wording.minimal and any(told) and not one & two):
             return against([f"{each} {stem}" for each in sorted(one)], [f"{each} {stem}" for each in sorted(two)])
     if not wording.minimal:
         return None
@@ -28,12 +29,15 @@ def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
             return moved
     if len(wording.more) == len(wording.less) == 1:  # `speaks for the board`, `speaks with the board`
         placed = [classes.PLACED.get(words[0], "") for words in (wording.more, wording.less)]
-        if all(placed) and placed[0] != placed[1] and not (_LOOSE.issuperset(placed) or {*placed} == {"of", "for"}):
+        last = a.words[-1] == wording.more[0] and b.words[-1] == wording.less[0]  # `get on`, `get in`
+        loose = _LOOSE.issuperset(placed) or {*placed} == {"of", "for"}
+        if all(placed) and placed[0] != placed[1] and (last or not loose):
             return against(wording.more, wording.less)
     lost = [[word for word in only if word in _ALWAYS] for only in (wording.more, wording.less)]
     return against(*lost) if any(lost) else None
 
 
+_NOT_DURING = frozenset(("before", "after"))
 _ALWAYS = classes.TOLD_APART - frozenset(("to", "by", "as", "from", "under", "over"))
 """Those that no question has more than another that asks for the same."""
 
@@ -78,6 +82,9 @@ def _roles(reading: Reading) -> Mapping[str, frozenset[str]]:
 
 def order(a: Reading, b: Reading, wording: Wording) -> str | None:
     """Words of both that changed places, where the change is not explained by how the same is said otherwise."""
+    turned = _turned(a, b)
+    if turned is not None:
+        return turned
     if len(wording.more) + len(wording.less) > 2 * MINIMAL + 1:
         return None  # said in other words, so order tells little
     if a.passive != b.passive:
@@ -91,8 +98,8 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
         (one, two), (uno, due) = swapped
         same = (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, b)
         same = same or _put_elsewhere(one, uno, two, due)
-        same = same or _owner(a, one, two, b, uno, due)
-        return None if same else f"{one.word} and {two.word} change places"
+        same = same or _owner(a, one, two, b, uno, due) or _retold(a, one, two, b, uno, due)
+        return None if same and not _other_subject(a, b) else f"{one.word} and {two.word} change places"
     first, second = _once(a), _once(b)
     both = [stem for stem in first if stem in second]
     if sorted(both, key=lambda stem: second[stem].at) == both:
@@ -100,13 +107,43 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
     for one, two in combinations(both[:_MOST], 2):
         if second[one].at < second[two].at:
             continue
-        if not _moved(a, first[one], first[two], b, second[one], second[two]):
+        if _other_subject(a, b) or not _moved(a, first[one], first[two], b, second[one], second[two]):
             return f"{one} and {two} change places"
     return None
 
 
 _MOST = 16
 """Words whose places are compared: of more, others tell enough."""
+
+
+def _turned(a: Reading, b: Reading) -> str | None:
+    """Return whether somebody does in the one what is done to them in the other: `who called me`, `who did I call`."""
+    if not a.persons or not b.persons or a.passive != b.passive:
+        return None
+    acting = [{_ACTING[word] for word in each.words if word in _ACTING} for each in (a, b)]
+    acted_on = [{_ACTED_ON[word] for word in each.words if word in _ACTED_ON} for each in (a, b)]
+    only = [(does - has, has - does) for does, has in zip(acting, acted_on, strict=True)]
+    turned = only[0][0] & only[1][1] | only[0][1] & only[1][0]
+    bases = [{_base(word) for word in each.telling} - _ACTED_ON.keys() for each in (a, b)]
+    return f"{min(turned)} does it, or has it done" if turned and bases[0] == bases[1] else None
+
+
+_ACTING = {"i": "i", "we": "we", "he": "he", "she": "she", "they": "they"}
+_ACTED_ON = {"me": "i", "us": "we", "him": "he", "her": "she", "them": "they"}
+
+
+def _other_subject(a: Reading, b: Reading) -> bool:
+    """Return whether who is asked for does it in the one only: `which team needs Ann`, `which team does Ann need`."""
+    for one, other in ((a, b), (b, a)):
+        doing = next((at for at, word in enumerate(one.words[:_EARLY]) if at and word in _DO), None)
+        if doing is not None and classes.AUXILIARIES.isdisjoint(other.words[: doing + 2]):
+            return True
+    return False
+
+
+_DO = frozenset(("do", "does", "did"))
+_EARLY = 5
+"""Words within which a question has its first verb."""
 
 
 def _done_by(passive: Reading, active: Reading) -> str | None:
@@ -173,9 +210,27 @@ def _moved(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -
         return True
     if (one.role and one.role == uno.role) or (two.role and two.role == due.role):
         return True
+    if _retold(a, one, two, b, uno, due):
+        return True
     close = abs(one.at - two.at) == 1 or abs(uno.at - due.at) == 1
     loose = {one.role, two.role, uno.role, due.role} - {""}
     return bool(close and loose and not loose & classes.TOLD_APART)
+
+
+def _retold(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
+    """Return whether the one has `free seats` or `shed key`, and the other `seats are free` or `key of the shed`."""
+    for this, first, last, that, last_there, first_there in ((a, one, two, b, due, uno), (b, due, uno, a, one, two)):
+        behind = that.words[last_there.at + 1 : first_there.at]
+        said = [word for word in behind if word not in classes.ARTICLES]
+        rest = list(this.words[last.at + 1 :])
+        while said and rest and said[0] == rest[0] and classes.tells(said[0]):
+            said, rest = said[1:], rest[1:]
+        if last.at == first.at + 1 and len(said) == 1 and not past_form(first.word):
+            return said[0] in _JOINING
+    return False
+
+
+_JOINING = frozenset(("is", "are", "was", "were", "of", "for", "in", "on", "at"))
 
 
 def _between(a: Reading, b: Reading) -> bool:
