@@ -145,6 +145,7 @@ def test_a_guard_objects_in_either_order(guard: str, one: str, other: str, words
         ("Which size of pump do we use?", "Which pump size do we use?"),
         ("What is the best oil for a chain?", "What is the best chain oil?"),
         ("At what time does the film start?", "When does the film start?"),
+        ("Does gardening harm backs?", "Does gardening really harm backs?"),
         ("Is €4.50 enough?", "Is €4.5 enough?"),
         ("What is the difference between tea and coffee?", "What are the differences between tea and coffee?"),
     ],
