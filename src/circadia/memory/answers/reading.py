@@ -168,8 +168,8 @@ def _lettered(found: Sequence[Token], at: int) -> bool:
     token = found[at]
     if token.word != "a" or not at:
         return False
-    if before in classes.EMPTY:  # `is A part of B`, but no `Is A Part Of B`
-        return token.capital and not any(each.capital for each in found[at + 1 : at + 2])
+    if before in classes.EMPTY:  # `is A part of B`
+        return token.capital and any(each.capital and len(each.word) == 1 and each.word not in "ai" for each in found)
     after = found[at + 1].word if at + 1 < len(found) else ""
     return (token.capital and not found[at - 1].capital) or not after or after in classes.AUXILIARIES
 
