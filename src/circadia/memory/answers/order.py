@@ -6,7 +6,7 @@ from itertools import combinations
 
 from circadia.memory.answers import word_classes as classes
 from circadia.memory.answers.reading import Reading, Word, stem_of
-from circadia.memory.answers.verbs import base_form, past_form
+from circadia.memory.answers.verbs import base_form
 from circadia.memory.answers.wording import MINIMAL, Wording, against
 
 
@@ -98,7 +98,7 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
         (one, two), (uno, due) = swapped
         same = (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, b)
         same = same or _put_elsewhere(one, uno, two, due)
-        same = same or _owner(a, one, two, b, uno, due) or _retold(a, one, two, b, uno, due)
+        same = same or _owner(a, one, two, b, uno, due)
         return None if same and not _other_subject(a, b) else f"{one.word} and {two.word} change places"
     first, second = _once(a), _once(b)
     both = [stem for stem in first if stem in second]
@@ -210,27 +210,9 @@ def _moved(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -
         return True
     if (one.role and one.role == uno.role) or (two.role and two.role == due.role):
         return True
-    if _retold(a, one, two, b, uno, due):
-        return True
     close = abs(one.at - two.at) == 1 or abs(uno.at - due.at) == 1
     loose = {one.role, two.role, uno.role, due.role} - {""}
     return bool(close and loose and not loose & classes.TOLD_APART)
-
-
-def _retold(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
-    """Return whether the one has `free seats` or `shed key`, and the other `seats are free` or `key of the shed`."""
-    for this, first, last, that, last_there, first_there in ((a, one, two, b, due, uno), (b, due, uno, a, one, two)):
-        behind = that.words[last_there.at + 1 : first_there.at]
-        said = [word for word in behind if word not in classes.ARTICLES]
-        rest = list(this.words[last.at + 1 :])
-        while said and rest and said[0] == rest[0] and classes.tells(said[0]):
-            said, rest = said[1:], rest[1:]
-        if last.at == first.at + 1 and len(said) == 1 and not past_form(first.word):
-            return said[0] in _JOINING
-    return False
-
-
-_JOINING = frozenset(("is", "are", "was", "were", "of", "for", "in", "on", "at"))
 
 
 def _between(a: Reading, b: Reading) -> bool:

@@ -270,8 +270,6 @@ def _english(found: Sequence[Token]) -> bool:
     ]  # fmt: skip
     if any(not token.word.isascii() and any(map(strange_letter, token.word)) for token in found):
         return False
-    if words[:1] and words[0] in _ASKING:
-        return True  # `Does weightlifting damage joints`
     known = [word for word in words if word in classes.ENGLISH]
     ambiguous = sum([word in classes.ABROAD for word in known])
     if words[:1] and words[0] in _LEADING and len(found) > 1 and found[1].capital and any(map(participle, words)):
@@ -286,8 +284,6 @@ _SURELY: Final = 4
 
 
 _LEADING: Final = frozenset(("has", "had", "was"))
-_ASKING: Final = classes.ASKING.keys() | {"does", "did", "could", "would", "should"}
-"""No question of another language begins with one of these."""
 
 
 def strange_letter(letter: str) -> bool:
