@@ -14,7 +14,7 @@ from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from tests.sleeptime.full_disk import Full
+from tests.full_disk import Full
 from tests.sleeptime.stand import Stand
 
 
