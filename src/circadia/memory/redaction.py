@@ -293,24 +293,26 @@ _PATTERNS: Final[
         _card,
     ),
 )
-"""Signs of which any text with such a secret has one, in small letters, its pattern, and what stands in its place.
-
-To look for a sign takes a tenth of what most patterns take; those without are quick.
-"""
+"""Signs of which any text with such a secret has one, in small letters, its pattern, and what stands in its place."""
+_SIGNS: Final = sorted({sign for signs, _, _ in _PATTERNS if not isinstance(signs, re.Pattern) for sign in signs})
+"""All of them: each is looked for once in a text, which takes a tenth of what the patterns would."""
 
 
 def redacted(text: str) -> str:
     """Return the text with `[redacted: kind]` in place of each secret that a pattern finds."""
-    small = _small(text)
+    there = _signs(text)
     for signs, pattern, instead in _PATTERNS:
-        if signs.search(text) if isinstance(signs, re.Pattern) else not signs or any(map(small.__contains__, signs)):
+        if signs.search(text) if isinstance(signs, re.Pattern) else not there.isdisjoint(signs):
             now = pattern.sub(instead, text)
             if now != text:
-                text, small = now, _small(now)
+                text, there = now, _signs(now)
     return text
 
 
-def _small(text: str) -> str:
+def _signs(text: str) -> set[str]:
+    """Return the signs that a text has."""
+    small = text
     for each, letter in () if text.isascii() else _ALIKE:
-        text = text.replace(each, letter)
-    return text.lower()
+        small = small.replace(each, letter)
+    small = small.lower()
+    return {sign for sign in _SIGNS if sign in small}

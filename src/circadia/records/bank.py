@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from circadia.ids import BankId
 
@@ -19,7 +20,10 @@ class Trust(StrEnum):
     @property
     def rank(self) -> int:
         """Return 0 for the most trusted … 3 for the least."""
-        return tuple(Trust).index(self)
+        return _RANKS[self]
+
+
+_RANKS: Final = {trust: rank for rank, trust in enumerate(Trust)}
 
 
 class Capture(StrEnum):

@@ -95,7 +95,7 @@ class Told:
 
 def local(episode: Episode) -> datetime:
     """Return when it was said by the clock of whoever said it, as far as that is known; else as it was stored."""
-    for name in _ZONES:
+    for name in _ZONES if episode.metadata else ():
         zone = _zone(episode.metadata.get(name))
         if zone is not None:
             return episode.at.astimezone(zone)

@@ -145,7 +145,7 @@ def _of_text(text: str) -> Sources:
 
 def names(text: str) -> Iterator[str]:
     """Return what a text calls by name, word by word."""
-    return _names(text, sources(()))
+    return _names(text, _NO_SOURCES)
 
 
 def ungrounded(text: str, known: Sources) -> str:
@@ -267,3 +267,6 @@ def _read(change: Change, rows: Mapping[EpisodeId, Episode]) -> tuple[list[Episo
 
 def _cut(text: str) -> str:
     return text if len(text) <= TOLD else f"{text[:TOLD]}…"
+
+
+_NO_SOURCES: Final = sources(())

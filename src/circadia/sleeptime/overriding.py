@@ -119,6 +119,6 @@ def overriding(text: str) -> str:
         if (found := _ENGLISH.search(each)) is not None:
             return found[0]
     for verbs, pattern in _ABROAD:
-        if any(verb in small for verb in verbs) and (found := pattern.search(small)) is not None:
+        if any(map(small.__contains__, verbs)) and (found := pattern.search(small)) is not None:
             return found[0]
     return ""

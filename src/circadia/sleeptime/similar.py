@@ -49,7 +49,9 @@ def sense(text: str) -> str:
     plain = text.casefold()
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
-    kept = _SILENT.sub(" ", plain).split()
+    kept: list[str] = []
+    for word in plain.split():
+        kept += (word,) if word.isalnum() else _SILENT.sub(" ", word).split()
     while kept and kept[0] in _INTERJECTIONS:
         del kept[0]
     while kept and kept[-1] in _INTERJECTIONS:
