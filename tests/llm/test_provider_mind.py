@@ -211,7 +211,7 @@ async def test_a_provider_that_counts_nothing_leaves_the_price_unknown() -> None
         assert stand.mind.price(used) is None
 
 
-@pytest.mark.parametrize("wrong", [{"prompt_tokens": 2**62}, {"prompt_tokens": -500}, {"completion_tokens": 10**15}])
+@pytest.mark.parametrize("wrong", [{"prompt_tokens": 2**62}, {"completion_tokens": 10**15}])
 async def test_a_count_that_no_call_can_have_is_taken_for_none(wrong: Mapping[str, int]) -> None:
     async with standing("openai") as stand:
         usage = {"prompt_tokens": 50, "completion_tokens": 20, "total_tokens": 70, **wrong}

@@ -263,7 +263,7 @@ async def test_a_pass_that_was_taken_without_a_word_from_the_database_goes_on(st
     await worker.step()
     await tier.asked()
     store.lost = 1
-    await worker.step()
+    await worker._start()  # pyright: ignore[reportPrivateUsage] (nothing else is to write before)
     assert [(run.status, run.owner) for run in await tier.passes()] == [(PassStatus.RUNNING, "exe1")]
     assert worker.running == 0
     stand.clock.advance(1)

@@ -117,6 +117,7 @@ async def test_explain_tells_that_others_wait_for_the_place_that_is_free(narrow:
     assert first.pulse_id is not None
     narrow.launcher.end(first.pulse_id)
     await narrow.until(first.pulse_id)
+    narrow.clock.advance(1)
     ask = Ask(target=await narrow.row(bob), source=WakeSource.PERSON, by="operator", reason="user_request")
     async with narrow.store.read() as tx:
         told = await narrow.tier.requests.explain(tx, ask)

@@ -40,7 +40,7 @@ _FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IG
 _TRIPPED: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What the library raises over an answer that lacks what it takes for granted, such as a choice or the usage."""
 _MOST_TOKENS: Final = 10**12
-"""More than any call can use: who counts more, or fewer than none, has counted wrongly."""
+"""More than any call can use: who counts more has counted wrongly."""
 _CREDENTIALS: Final = ("authorization", "x-api-key", "openai-organization", "openai-project")
 """What an SDK sends from the environment or from its placeholder."""
 _CONNECTIONS: Final = 16
@@ -190,7 +190,7 @@ def _used(usage: RequestUsage) -> Usage | None:
     details = usage.details
     thought = details.get("reasoning_tokens", details.get("thinking_tokens"))
     counted = (usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, thought or 0)
-    if not (0 < usage.input_tokens <= _MOST_TOKENS and all(0 <= each <= _MOST_TOKENS for each in counted)):
+    if not usage.input_tokens or max(usage.input_tokens, *counted) > _MOST_TOKENS:
         return None
     return Usage(
         input_tokens=usage.input_tokens,
