@@ -103,7 +103,7 @@ class _Held:
     writes: int = 0
     """How many versions the blocks had, all together."""
     embedded: int | None = None
-    """How many vectors had been written when no row that waits here had one; none if that is not known."""
+    """How many vectors had been written when no row had one of those that are asked for; none if some may have."""
     searched: bool = False
     """Whether it was searched since it was last kept up by `keep_up`."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -329,7 +329,7 @@ class Retrieval:
                 full, limit = len(page) == limit, PAGE
                 page = await rows.index_entries(bank.id, after=index.last[layer], limit=PAGE) if full else ()
         if searched:  # to less, too: an older transaction may have loaded rows as they were
-            held.embedded = news.embedded if whole else None
+            held.embedded = news.embedded if whole or not any(news.vectors.values()) else None
 
     def _make_room(self) -> None:
         rows = sum(len(held.index) for held in self._held.values())

@@ -1,0 +1,95 @@
+"""Calls whose memory takes too long: none waits for it beyond its time, and nothing false is served meanwhile."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.gateway.ready import Answering
+from circadia.gateway.remember import Exchanges
+from circadia.memory.capture import Capturing
+from circadia.memory.retrieval import Retrieval
+from tests.fixtures.leap import Leap
+from tests.gateway.bound_agent import bound, chat
+from tests.gateway.conftest import PATIENT_SECONDS
+from tests.gateway.readied import ASKED, OTHER, readied
+
+pytestmark = pytest.mark.usefixtures("unhurried")
+
+
+class Stuck:
+    """Holds all who call a method, from now on, until it is free."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, owner: type, method: str) -> None:
+        self.reached = asyncio.Event()
+        self.free = asyncio.Event()
+        real = getattr(owner, method)
+
+        async def waits(*args: Any, **options: Any) -> Any:
+            self.reached.set()
+            await self.free.wait()
+            return await real(*args, **options)
+
+        monkeypatch.setattr(owner, method, waits)
+
+
+@pytest.mark.spec("MEM-08", "MEM-13")
+async def test_a_call_goes_without_a_context_that_takes_too_long_and_the_next_one_has_it_again(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leap: Leap
+) -> None:
+    async with bound(tmp_path) as ann:
+        await ann.make(block="She likes green tea.")
+        stuck = Stuck(monkeypatch, Retrieval, "_keep_up")
+        call = asyncio.create_task(ann.say(chat("What do I like?")))
+        await stuck.reached.wait()
+        leap(PATIENT_SECONDS)
+        await call
+        assert "green tea" not in json.dumps(ann.sent)
+        stuck.free.set()
+        await ann.say(chat("And what do I like now?"))
+        assert "green tea" in json.dumps(ann.sent)
+
+
+@pytest.mark.spec("ANS-05")
+async def test_nothing_is_served_while_what_was_said_before_is_not_written(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leap: Leap
+) -> None:
+    async with readied(tmp_path) as ann:
+        frame = await ann.frame(chat(OTHER))
+        await ann.put(frame)
+        writing = Stuck(monkeypatch, Capturing, "keep")
+        await ann.ask(chat("Where does the ladder hang?"), waits=False)
+        await writing.reached.wait()
+        settling = Stuck(monkeypatch, Exchanges, "flush")
+        sent = ann.sends
+        call = asyncio.create_task(ann.ask(chat(ASKED), waits=False))
+        await settling.reached.wait()
+        leap(PATIENT_SECONDS)
+        assert (await call).outcome == "hint"
+        assert ann.sends == sent + 1
+        writing.free.set()
+        settling.free.set()
+        await ann.at.server.exchanges.flush()
+        await ann.put(frame)  # what was answered in between may have voided the other
+        assert (await ann.ask(chat(ASKED))).outcome == "hit"
+
+
+@pytest.mark.spec("ANS-02", "ANS-05")
+async def test_a_checked_answer_that_cannot_be_looked_at_again_in_time_is_not_served(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leap: Leap
+) -> None:
+    sections = {"answers": {"check": True, "serve_confidence": 0.5}}
+    async with readied(tmp_path, sections=sections) as ann:
+        await ann.put(await ann.frame(chat(OTHER)))
+        checks = Stuck(monkeypatch, Answering, "same")
+        ann.at.upstream.next(text='{"same": true}')
+        call = asyncio.create_task(ann.ask(chat("What does Ann like drinking in the morning?")))
+        await checks.reached.wait()
+        again = Stuck(monkeypatch, Answering, "found")
+        checks.free.set()
+        await again.reached.wait()
+        leap(PATIENT_SECONDS)
+        got = await call
+        assert (got.status, got.outcome) == (200, "hint")
