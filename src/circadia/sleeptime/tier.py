@@ -169,6 +169,7 @@ class Sleeptime:
         again = tuple(replace(each, failures=0) for each in state.leftovers)
         pauses = tuple(replace(each, until=min(each.until, now)) for each in state.pauses)
         await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again, pauses=pauses))
+        await self.rows.hurry(tx, bank)
 
     async def balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
         """Return what each operation has brought and cost lately (SLEEP-42)."""
