@@ -169,3 +169,20 @@ async def test_no_token_is_stored_or_told_in_an_event(service: Service, tmp_path
     for secret in (token, fresh, ADMIN):
         assert secret.encode() not in kept
         assert secret not in str(await service.events())
+
+
+@pytest.mark.spec("MEM-12")
+@pytest.mark.parametrize("key", ["bank", "banks", "read_banks"])
+@pytest.mark.parametrize("name", ["support-{usr}", "for-{ user }", "Team", "*"])
+async def test_a_name_that_no_bank_may_have_is_refused_so_that_no_misspelt_template_is_one_bank_for_all(
+    service: Service, key: str, name: str
+) -> None:
+    await service.ok("POST", AGENTS, {"name": "ann", "policy": {"bank": "team-{user}"}})
+    value = name if key == "bank" else ["team", name]
+    for answer in (
+        await service.call("PATCH", f"{AGENTS}/ann", {"policy": {key: value}}),
+        await service.call("POST", AGENTS, {"name": "bob", key: value}),
+    ):
+        assert (answer.status, answer.code) == (422, "invalid_request")
+        assert repr(name) in answer.body["detail"]
+    assert [each["policy"]["bank"] for each in (await service.ok("GET", AGENTS))["agents"]] == ["team-{user}"]

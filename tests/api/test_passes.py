@@ -391,7 +391,7 @@ async def test_a_bank_states_its_own_passes_and_a_bad_key_is_named(service: Serv
         ({"budget": {"per_day": {"token": 1}}}, "did you mean 'tokens'"),
         ({"idle_seconds": 1e300}, "idle_seconds: Input should be less than"),
         ({"schedules": [{"cron": "nonsense"}]}, "cron"),
-        ({"operations": {"dream": {}}}, "operations"),
+        ({"operations": {"dream": {}}}, "sleeptime: operations.dream: Input should be 'consolidate', "),
         ("often", "sleeptime"),
     )
     for bad, word in mistakes:

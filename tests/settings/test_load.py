@@ -58,3 +58,121 @@ def test_a_value_that_is_refused_is_told_once(file: Path) -> None:
         load_settings(file)
     expected = "upstreams.openai.base_url: must start with http:// or https://, got 'api.openai.com'"
     assert caught.value.message == expected
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "upstreams: {a: {base_url: http://a, retrys: 2}}",
+            "unknown key 'upstreams.a.retrys'; did you mean 'retries'?",
+        ),
+        (
+            "launchers: {run: {kind: subprocess, command: [a], promt: file}}",
+            "unknown key 'launchers.run.promt'; did you mean 'prompt'?",
+        ),
+        (
+            "launchers: {run: {kind: webhook, url: https://a, secret_env: A, tmp_mebibytes: 2}}",
+            "unknown key 'launchers.run.tmp_mebibytes'; known keys: allowed_networks, answer_timeout_seconds, "
+            "connect_timeout_seconds, grace_seconds, kind, retries, retry_max_seconds, secret_env, url",
+        ),
+        (
+            "memory: {previous_embedder: {kind: fastembed, modell: m}}",
+            "unknown key 'memory.previous_embedder.modell'; did you mean 'model'?",
+        ),
+        ("memory: {embedder: {tag: 1}}", "memory.embedder: the key 'kind' is missing"),
+        (
+            "sleeptime: {model: {upstream: a, times: 2}}",
+            "unknown key 'sleeptime.model.times'; did you mean 'timeout_seconds'?",
+        ),
+        (
+            "banks: {team: {sleeptime: {operations: {reflect: {enable: true}}}}}",
+            "unknown key 'banks.team.sleeptime.operations.reflect.enable'; did you mean 'enabled'?",
+        ),
+        (
+            "upstreams: {retries: {base_url: http://a, path: []}}",
+            "unknown key 'upstreams.retries.path'; did you mean 'paths'?",
+        ),
+    ],
+)
+def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_is_known_there(
+    file: Path, text: str, told: str
+) -> None:
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert caught.value.message == told
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        (
+            "answers: {check: perhaps}",
+            "answers.check: Input should be a valid boolean, unable to interpret input, or 'local' (got 'perhaps')",
+        ),
+        ("sleeptime: {model: [a]}", "sleeptime.model: Input should be a map of keys and values, or 'none' (got ['a'])"),
+        ("sleeptime: {model: {name: a}}", "sleeptime.model.upstream: Field required"),
+        ("launchers: {run: {kind: container}}", "launchers.run.image: Field required"),
+        (
+            "launchers: {run: {kind: cron}}",
+            "launchers.run: 'kind' should be one of 'resident', 'subprocess', 'container', 'webhook', 'callable' "
+            "(got 'cron')",
+        ),
+        (
+            "answers: {volatile: [dates, weeks]}",
+            "answers.volatile.1: Input should be 'dates', 'times' or 'ids', or String should match pattern '^/.+/$' "
+            "(got 'weeks')",
+        ),
+        ("sleeptime: {own_operations: {mine: 'a:b'}}", "sleeptime.own_operations.mine: String should match pattern"),
+        ("agents: [ann]", "agents: Input should be a map of keys and values (got ['ann'])"),
+    ],
+)
+def test_a_wrong_value_is_told_with_its_path_in_the_file_and_all_that_it_may_be(
+    file: Path, text: str, told: str
+) -> None:
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert caught.value.message.startswith(told)
+    assert ";" not in caught.value.message
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("agents: {circadia: {}}", "agents.circadia: messages and events call"),
+        (
+            "{launchers: {nightly: {kind: callable, function: 'a:b'}}, "
+            "agents: {ann: {coordination: {launcher: nighty}}}}",
+            "agents.ann.coordination.launcher: there is no launcher 'nighty'; did you mean 'nightly'?",
+        ),
+        (
+            "{upstreams: {here: {base_url: http://a}}, sleeptime: {model: {upstream: there}}}",
+            "sleeptime.model.upstream: there is no upstream 'there'; did you mean 'here'?",
+        ),
+        ("banks: {My notes: {}}", "banks: bank name 'My notes' must match"),
+        ("agents: {ann: {read_banks: [team, 'of-{person}']}}", "agents.ann: bank name 'of-{person}' must match"),
+        ("sleeptime: {model: {upstream: openai}}", "sleeptime.model.upstream: there is no upstream 'openai'"),
+    ],
+)
+def test_a_file_that_names_what_it_does_not_have_is_refused_before_a_server_starts(
+    file: Path, text: str, told: str
+) -> None:
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert caught.value.message.startswith(told)
+
+
+@pytest.mark.parametrize("name", ["team", "support-{user}", "{user}", "{user}.notes", "ann@example.org", "7~b"])
+def test_a_bank_or_template_may_be_called_so(file: Path, name: str) -> None:
+    file.write_text(f"banks: {{'{name}': {{}}}}\nagents: {{ann: {{bank: '{name}'}}}}", "utf-8")
+    assert load_settings(file).agents["ann"].bank == name
+
+
+def test_a_value_that_is_long_is_not_shown(file: Path) -> None:
+    file.write_text(f"upstreams: {{here: {{base_url: http://a, api: {'x' * 200}}}}}", "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    assert caught.value.message == "upstreams.here.api: Input should be 'openai' or 'anthropic'"

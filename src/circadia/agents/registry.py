@@ -8,7 +8,8 @@ from typing import Protocol, cast
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, IdSource, hash_token, new_token
-from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.agent import RESERVED, Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.bank import wrong_bank_name
 from circadia.records.event import Event, EventType
 from circadia.records.session import Session
 from circadia.stores.base import Tx
@@ -16,8 +17,6 @@ from circadia.stores.signals.base import Signals
 
 NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 """What sessions and agents may be called."""
-RESERVED = frozenset({"operator", "circadia"})
-"""What messages and events call people and Circadia itself, so no agent may be called so."""
 
 
 def require_name(name: str, what: str) -> str:
@@ -156,12 +155,21 @@ class Registry:
         self._ended(tx, agent, reason)
 
     def changed_policy(self, policy: AgentPolicy, changes: Mapping[str, object]) -> AgentPolicy:
-        """Return the policy with these keys changed; the values were checked by the entrance."""
+        """Return the policy with these keys changed; the types were checked by the entrance.
+
+        Raises:
+            InvalidRequest: a key that there is not, or a name that no bank may have.
+        """
         known = AgentPolicy.__slots__
         for key in changes:
             if key not in known:
                 raise InvalidRequest(f"no policy {key!r}; there are {', '.join(sorted(known))}")
-        return replace(policy, **{key: _frozen(value) for key, value in changes.items()})
+        changed = replace(policy, **{key: _frozen(value) for key, value in changes.items()})
+        named = {"bank": (changed.bank,), "banks": changed.banks, "read_banks": changed.read_banks}
+        for key in named.keys() & changes.keys():
+            for wrong in filter(None, (wrong_bank_name(each) for each in named[key] if each is not None)):
+                raise InvalidRequest(f"policy {key!r}: {wrong}")
+        return changed
 
     def _ended(self, tx: Tx, agent: Agent, reason: str) -> None:
         told = {"reason": f"agent {agent.reference!r} was {reason}"}

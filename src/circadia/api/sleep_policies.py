@@ -1,13 +1,15 @@
 """What a bank states of its passes, as REST takes it: the keys of the file's section, each checked."""
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, cast, get_args
+from collections.abc import Mapping
+from itertools import islice
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from circadia.agents.directory import nearest
 from circadia.api.policies import MOST_MEASURED
+from circadia.settings.mistakes import mistakes
 from circadia.settings.sleeptime import SleepPolicySettings
 
 
@@ -21,32 +23,12 @@ def stated_policy(given: Mapping[str, Any]) -> dict[str, Any]:
     try:
         found = SleepPolicySettings.model_validate(stated).model_dump(mode="json", exclude_unset=True)
     except ValidationError as error:
-        raise ValueError("; ".join(_told(line) for line in error.errors()[:3])) from None
+        raise ValueError("; ".join(islice(mistakes(error, stated, SleepPolicySettings), 3))) from None
     _require_measured("", found)
     unknown = [name for name in given if name not in SleepPolicySettings.model_fields]
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}{nearest(unknown[0], list(SleepPolicySettings.model_fields))}")
     return {**dict.fromkeys(given), **found}
-
-
-def _told(line: Any) -> str:
-    place: Sequence[int | str] = line["loc"]
-    path = ".".join(map(str, place))
-    if line["type"] != "extra_forbidden":
-        return f"{path}: {str(line['msg']).removeprefix('Value error, ')}"
-    return f"unknown key {path!r}{nearest(str(place[-1]), _known(place[:-1]))}"
-
-
-def _known(place: Sequence[int | str]) -> list[str]:
-    """Return the keys that stand at a place of the policy."""
-    model: type[BaseModel] = SleepPolicySettings
-    for part in place:
-        field = model.model_fields.get(str(part))
-        if field is None:
-            continue
-        kinds = (field.annotation, *get_args(field.annotation))
-        model = next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), model)
-    return list(model.model_fields)
 
 
 def _require_measured(path: str, value: object) -> None:

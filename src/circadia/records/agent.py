@@ -4,10 +4,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
+from typing import Final
 
 from circadia.ids import AgentId, SessionId
 from circadia.records.answer import AnswerMode
 from circadia.records.coordination import DEFAULT, Coordination, Setting
+
+RESERVED: Final = frozenset({"operator", "circadia"})
+"""What messages and events call people and Circadia itself, so no agent may be called so."""
 
 
 class SleepEvent(StrEnum):

@@ -1,5 +1,6 @@
 """A memory bank: a memory with its own walls, of one end user or on purpose of a team (MEM-12)."""
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -7,6 +8,18 @@ from enum import StrEnum
 from typing import Final
 
 from circadia.ids import BankId
+
+_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
+
+
+def wrong_bank_name(name: str) -> str:
+    """Return why no policy may name a bank or a template so; an empty text if it may.
+
+    A template that is misspelt, such as `support-{usr}`, would be one bank for all end users.
+    """
+    if _NAME.fullmatch(name.replace("{user}", "u")):
+        return ""
+    return f"bank name {name!r} must match {_NAME.pattern}; with `{{user}}` in it, it is a template"
 
 
 class Trust(StrEnum):

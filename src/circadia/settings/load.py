@@ -2,17 +2,21 @@
 
 import difflib
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, cast, get_args
+from typing import Any, cast
 
-from pydantic import BaseModel, ValidationError
+from pydantic import ValidationError
 
 from circadia.errors import ConfigError
+from circadia.records.agent import RESERVED
+from circadia.records.bank import wrong_bank_name
 from circadia.settings.agents import PolicySettings
+from circadia.settings.mistakes import mistakes
 from circadia.settings.parsing import parsed
 from circadia.settings.root import Settings
+from circadia.settings.sleeptime import SleepModelSettings
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _NAMED_SECTIONS = ("upstreams", "mcp_servers", "agents")
@@ -63,10 +67,44 @@ def settings_from(raw: Mapping[str, Any]) -> Settings:
         for name in _keys(raw.get(section)):
             if not isinstance(name, str) or not _NAME.fullmatch(name):
                 raise ConfigError(f"{section}.{name}: a name must match [a-z0-9][a-z0-9_-]{{0,62}}; rename {name!r}")
+    filled = _with_defaults(raw)
     try:
-        return Settings.model_validate(_with_defaults(raw))
+        settings = Settings.model_validate(filled)
     except ValidationError as error:
-        raise ConfigError("; ".join(_told(line, raw) for line in error.errors())) from error
+        raise ConfigError("; ".join(mistakes(error, filled, Settings))) from error
+    _require_named(settings)
+    return settings
+
+
+def _require_named(settings: Settings) -> None:
+    """Refuse what names something that the file does not have, as far as the server would refuse to start with it."""
+    launchers = {"resident", *settings.launchers}
+    for name, agent in settings.agents.items():
+        if name in RESERVED:
+            raise ConfigError(
+                f"agents.{name}: messages and events call people `operator` and the server `circadia`; rename it"
+            )
+        launcher = agent.coordination.launcher
+        if launcher not in launchers:
+            raise ConfigError(
+                f"agents.{name}.coordination.launcher: there is no launcher {launcher!r}{_near(launcher, launchers)}"
+            )
+    named = [("banks", each) for each in settings.banks]
+    for where, policy in (("defaults", settings.defaults), *((f"agents.{k}", v) for k, v in settings.agents.items())):
+        named += [(where, each) for each in (policy.bank, *policy.banks, *policy.read_banks) if each is not None]
+    for where, bank in named:
+        if wrong := wrong_bank_name(bank):
+            raise ConfigError(f"{where}: {wrong}")
+    model = settings.sleeptime.model
+    if isinstance(model, SleepModelSettings) and model.upstream not in settings.upstreams:
+        near = _near(model.upstream, settings.upstreams)
+        raise ConfigError(f"sleeptime.model.upstream: there is no upstream {model.upstream!r}{near}")
+
+
+def _near(name: str, known: Iterable[str]) -> str:
+    names = sorted(known)
+    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(map(repr, names))}" if names else ""
 
 
 def _keys(section: object) -> list[object]:
@@ -86,29 +124,3 @@ def _with_defaults(raw: Mapping[str, Any]) -> dict[str, Any]:
             for name, agent in cast("Mapping[str, Any]", agents).items()
         }
     return filled
-
-
-def _told(line: Any, raw: Mapping[str, Any]) -> str:
-    """Return one error of pydantic's as a sentence with the path and, for an unknown key, the nearest known one."""
-    path = ".".join(str(part) for part in line["loc"])
-    if line["type"] != "extra_forbidden":
-        # Of a whole section that is wrong the message says which part; the rest of it would only hide that.
-        got = "" if isinstance(line.get("input", {}), Mapping) else f" (got {line['input']!r})"
-        own = line["type"] == "value_error"  # words of our own say what they got
-        return f"{path}: {line['ctx']['error']}" if own else f"{path}: {line['msg']}{got}"
-    known = _known_keys(line["loc"][:-1])
-    near = difflib.get_close_matches(str(line["loc"][-1]), known, n=1, cutoff=0.5)
-    hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
-    return f"unknown key {path!r}; {hint}"
-
-
-def _known_keys(path: tuple[int | str, ...]) -> list[str]:
-    """Return the keys that the section at `path` knows."""
-    model: type[BaseModel] = Settings
-    for part in path:
-        field = model.model_fields.get(str(part))
-        if field is None:
-            continue
-        kinds = (field.annotation, *get_args(field.annotation))
-        model = next((k for k in kinds if isinstance(k, type) and issubclass(k, BaseModel)), model)
-    return list(model.model_fields)

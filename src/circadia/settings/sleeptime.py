@@ -199,8 +199,8 @@ class SleeptimeSettings(SleepPolicySettings):
 
     model: SleepModelSettings | Literal["none"] | None = Field(
         None,
-        description="The tier's model; without it a cheap one of the first upstream whose provider is known, and "
-        "`none` for passes that ask no model.",
+        description="The tier's model; without it a cheap one of the first upstream that has a `key_env` and whose "
+        "provider is known, and `none` for passes that ask no model.",
     )
     max_concurrent_passes: int = Field(2, ge=1, le=64, description="Passes that one process runs at the same time.")
     fleet_budget: BudgetSettings = Field(
