@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from circadia.errors import StorageUnavailable
 from circadia.stores.base import Store, Tx
 
 
@@ -31,3 +32,16 @@ class Watched:
     def read(self) -> AbstractAsyncContextManager[Tx]:
         """Read."""
         return self._store.read()
+
+
+class Silent(Watched):
+    """A store that is lost once something is on the disk, before it can say so."""
+
+    lost = 0
+    """How many writes are still to be answered so."""
+
+    def after_commit(self) -> None:
+        """Be lost."""
+        if self.lost:
+            self.lost -= 1
+            raise StorageUnavailable("the connection broke off")

@@ -2,14 +2,15 @@
 
 import importlib
 
-from circadia.cli.loading import ended_by_interrupts, quick_imports
+from circadia.cli.loading import ended_by_interrupts, load_when_used, quick_imports
 
 
 def main() -> None:
     """Run the command line."""
+    load_when_used()
     with ended_by_interrupts(), quick_imports():
-        command_line = importlib.import_module("circadia.cli.app")
-    command_line.main()
+        command_line = importlib.import_module("circadia.cli.app").main
+    command_line()
 
 
 if __name__ == "__main__":

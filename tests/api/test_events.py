@@ -4,14 +4,19 @@ import asyncio
 import contextlib
 import json
 from collections.abc import AsyncGenerator
+from contextlib import AbstractAsyncContextManager
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import aiohttp
 import pytest
 
+from circadia.api.event_tail import EventTail
 from circadia.records.event import Event, EventType
+from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service, serving
+from tests.watched_store import Watched
 
 
 class Stream:
@@ -42,6 +47,16 @@ class Stream:
                 assert str(event["number"]) == fields["id"]
                 found.append(event["number"])
         return found
+
+
+class Counted(Watched):
+    """Counts reads."""
+
+    reads = 0
+
+    def read(self) -> AbstractAsyncContextManager[Tx]:
+        self.reads += 1
+        return super().read()
 
 
 @contextlib.asynccontextmanager
@@ -169,6 +184,59 @@ async def test_the_stream_is_cut_by_session_agent_and_type(service: Service) -> 
         await happen(service, 2, session="team", agent="bob")
         wanted = (await service.ok("GET", "/events?session=team&agent=bob"))["events"]
         assert await live.numbers(2) == [event["number"] for event in wanted]
+
+
+@pytest.mark.spec("GATE-80")
+async def test_all_who_stand_at_the_end_of_the_record_share_each_read_of_it(service: Service) -> None:
+    store = Counted(service.parts.store)
+    tail = EventTail(replace(service.parts, store=store))
+    await happen(service, 600)  # more than is kept
+    began = last = (await service.events())[-1]["number"]
+    with tail.followed():
+        assert await asyncio.gather(*(tail.after(last) for _ in range(50))) == [[]] * 50
+        assert store.reads == 1
+        for round_ in range(1, 4):
+            waiting = [asyncio.create_task(tail.after(last)) for _ in range(50)]
+            await service.clock.until_sleepers(1)
+            await happen(service, 2)
+            told = [[each.event.number for each in found or ()] for found in await asyncio.gather(*waiting)]
+            assert told == [[last + 1, last + 2]] * 50
+            assert store.reads == 1 + round_
+            assert [each.event.number for each in await tail.after(last) or ()] == [last + 1, last + 2], "it is kept"
+            assert await tail.after(began - 1) is None, "so far back it is not"
+            last += 2
+        assert store.reads == 4
+    assert service.clock.sleepers == 0
+
+
+@pytest.mark.spec("GATE-80")
+async def test_a_follower_who_stands_beyond_the_end_or_goes_takes_nothing_from_the_others(service: Service) -> None:
+    await happen(service, 3)
+    async with stream(service, "?after=999999"), stream(service) as live:
+        async with stream(service):
+            await service.clock.until_sleepers(1)
+            await happen(service, 1)
+            first = await live.numbers(1)
+        await happen(service, 1, session="team")
+        for count in (1, 700, 1):
+            await happen(service, count, agent="ann")
+        seen = first + await live.numbers(703)
+        assert seen == [event["number"] for event in (await service.ok("GET", "/events?limit=10000"))["events"]][-704:]
+
+
+@pytest.mark.spec("GATE-80")
+async def test_who_reads_slowly_holds_nobody_up_and_misses_nothing(service: Service) -> None:
+    agent = "a" * 10_000
+    async with stream(service) as slow, stream(service, "?session=team") as other, stream(service) as live:
+        seen: list[int] = []
+        for _ in range(12):  # more than a page, and more than a connection holds
+            await happen(service, 100, agent=agent)
+            await happen(service, 1, session="team")
+            seen += await live.numbers(101)
+            await other.numbers(1)
+        assert await slow.numbers(len(seen)) == seen
+        await happen(service, 1)
+        assert await slow.numbers(1) == await live.numbers(1)
 
 
 @pytest.mark.spec("GATE-80")

@@ -6,18 +6,27 @@ import json
 import os
 import signal
 import sys
+from collections.abc import Iterator
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import pytest
+import typer
 
-from circadia.cli.app import exit_status
+from circadia.cli.app import app, exit_status
+from circadia.cli.later import Later, whole
 from circadia.cli.loading import INTERRUPTED
 from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
 from tests.cli.terminal import PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
 from tests.house.tree import REFERENCE, parts
 
+OF_A_SERVER = {
+    "circadia.server.app", "circadia.settings.root", "circadia.stores.base", "circadia.memory.episodes",
+    "circadia.wake.coordination", "fastapi", "numpy", "sqlalchemy", "uvicorn",
+}  # fmt: skip
+"""Modules that take long to load, and what they are for."""
 READING = (
     ("session", "list"),
     ("session", "show", "default"),
@@ -142,7 +151,7 @@ async def test_an_encoding_without_all_letters_is_no_error_and_json_stays_whole(
     assert values["agents.ann.description"] == text
 
 
-@pytest.mark.parametrize("loaded", ["typer", "pydantic.main", "circadia.cli.output"])
+@pytest.mark.parametrize("loaded", ["typer", "circadia.cli.output", "circadia.client.answers"])
 async def test_ctrl_c_while_a_command_is_loaded_ends_it_without_a_traceback(loaded: str) -> None:
     program = (sys.executable, "-X", "importtime", "-m", "circadia", "session", "list")
     process = await asyncio.create_subprocess_exec(
@@ -163,3 +172,40 @@ async def test_it_is_installed_as_circadia() -> None:
     )
     out, _ = await process.communicate()
     assert out.decode() == f"{version('circadia')}\n"
+
+
+@pytest.mark.parametrize(
+    "words",
+    [("--help",), ("agent", "--help"), ("memory", "--help"), ("sleeptime", "status", "--help"), ("wakes", "--help")],
+)
+async def test_help_loads_neither_a_client_nor_what_a_server_is_made_of(words: tuple[str, ...]) -> None:
+    assert not await loaded_by(*words) & {"aiohttp.client", "yaml", *OF_A_SERVER}
+
+
+@pytest.mark.parametrize("words", [("agent", "list"), ("send", "ann", "hello"), ("memory", "banks"), ("wakes",)])
+async def test_a_command_that_asks_a_server_loads_nothing_of_one(home: Path, words: tuple[str, ...]) -> None:
+    found = await loaded_by(*words, "--token", "any", "--url", "http://127.0.0.1:9")
+    assert "aiohttp.client" in found
+    assert not found & OF_A_SERVER
+
+
+def test_a_list_of_commands_says_of_each_what_its_own_help_begins_with() -> None:
+    def below(command: Any) -> Iterator[tuple[Any, Any]]:
+        for inner in getattr(whole(command), "commands", {}).values():
+            yield inner, whole(inner)
+            yield from below(inner)
+
+    pairs = [pair for pair in below(typer.main.get_command(app)) if isinstance(pair[0], Later)]
+    assert len(pairs) > 20
+    for listed, real in pairs:
+        assert listed.help == real.help.split("\n\n")[0].replace("\n", " "), listed.name
+
+
+async def loaded_by(*words: str) -> set[str]:
+    """Return the modules that a command has loaded, whatever it says."""
+    program = (sys.executable, "-X", "importtime", "-m", "circadia")
+    process = await asyncio.create_subprocess_exec(
+        *program, *words, stdout=asyncio.subprocess.DEVNULL, stderr=asyncio.subprocess.PIPE
+    )
+    _, told = await process.communicate()
+    return {line.rpartition("|")[2].strip() for line in told.decode().splitlines() if line.startswith("import time:")}

@@ -15,7 +15,8 @@ from tests.contract.rows import agent, at, message, session, stored, thread
 ANN, BOB, CID, TALK = agent("ann"), agent("bob"), agent("cid"), thread()
 RARE: Final = (
     "Stra\u00dfe", "d\u00e9j\u00e0", "foo_bar", "deployment", "deploy", "7.1", "don't", "x" * 40, "\u0130zmir",
-    "\u90e8\u7f72\u5931\u8d25",
+    "\u90e8\u7f72\u5931\u8d25", "cre\u0300me bru\u0302le\u0301e", "\uff32\uff25\uff36\uff13\uff12", "\ufb02ight",
+    "\u0131\u015f\u0131kl\u0131", "\uff8a\uff9f\uff9d\uff80\uff9e", "GR\u00d6SSE", "MA\u1e9eE", "\u1112\u1161\u11ab",
 )  # fmt: skip
 """Words that stand in a few messages."""
 MESSAGES: Final = 500
@@ -26,6 +27,21 @@ QUERIES: Final[dict[str, Callable[[str], bool]]] = {
     "d\u00c9J": lambda text: "d\u00e9j\u00e0" in text,
     "FOO_BAR": lambda text: "foo_bar" in text,
     "bar": lambda text: False,
+    "deja": lambda text: "d\u00e9j\u00e0" in text,
+    "cr\u00e8me br\u00fbl\u00e9e": lambda text: "cre\u0300me" in text,
+    "CREME": lambda text: "cre\u0300me" in text,
+    "de\u0301ja\u0300": lambda text: "d\u00e9j\u00e0" in text,
+    "rev32": lambda text: "\uff32\uff25\uff36" in text,
+    "\uff44\uff45\uff50\uff4c\uff4f\uff59\uff4d": lambda text: "deployment" in text,
+    "flight": lambda text: "\ufb02ight" in text,
+    "I\u015eIKLI": lambda text: "\u0131\u015f\u0131kl\u0131" in text,
+    "isikli": lambda text: "\u0131\u015f\u0131kl\u0131" in text,
+    "izmir": lambda text: "\u0130zmir" in text,
+    "\u30d1\u30f3\u30c0": lambda text: "\uff8a\uff9f\uff9d\uff80\uff9e" in text,
+    "gr\u00f6\u00dfe": lambda text: "GR\u00d6SSE" in text,
+    "ma\u00dfe": lambda text: "MA\u1e9eE" in text,
+    "masse": lambda text: "MA\u1e9eE" in text,
+    "\ud55c": lambda text: "\u1112\u1161\u11ab" in text,
     "deploy": lambda text: "deploy" in text,
     "deploym": lambda text: "deployment" in text,
     "7 1": lambda text: "7.1" in text,

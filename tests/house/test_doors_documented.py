@@ -8,6 +8,7 @@ import typer.main
 
 from circadia.api.app import openapi_document
 from circadia.cli.app import app
+from circadia.cli.later import whole
 from circadia.mcp_server.tools import TOOLS
 from tests.house.tree import REFERENCE, coded, parts
 
@@ -35,6 +36,7 @@ def commands() -> Iterator[tuple[str, Command]]:
     """Yield each command that is not hidden, by its whole name."""
 
     def below(name: str, command: Command) -> Iterator[tuple[str, Command]]:
+        command = whole(command)
         inner = cast("dict[str, Command]", getattr(command, "commands", {}))
         if not inner:
             yield name, command

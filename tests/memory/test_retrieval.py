@@ -2,13 +2,12 @@
 
 import asyncio
 import threading
-from collections.abc import Awaitable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
-from sqlalchemy import Connection
 
 from circadia.ids import EpisodeId
 from circadia.memory import retrieval
@@ -20,8 +19,7 @@ from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
 from circadia.stores.postgres import open_postgres
-from circadia.stores.sql import banks, news
-from circadia.stores.sql.statement import Statement
+from circadia.stores.sql import banks
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.database_file import put_database
 from tests.memory.world import EMBEDDER, World, vector
@@ -40,57 +38,6 @@ async def test_what_was_remembered_is_found_by_the_next_search_by_words_and_late
     assert await world.texts("feline") == ["the cat sat down"]
     (hit,) = await world.find("feline")
     assert hit.scored.parts == {"meaning": 0.3, "weight": 1.0}
-
-
-@pytest.mark.spec("MEM-02")
-async def test_vectors_come_into_a_loaded_index_from_the_oldest_and_from_the_newest_on(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(retrieval, "WAITING", 2)
-    for at in range(9):
-        await world.remember(f"episode {at}")
-    world.questions.by_question["old"] = {EMBEDDER: vector("0")}
-    world.questions.by_question["new"] = {EMBEDDER: vector("8")}
-    assert len(await world.find("episode", limit=20)) == 9
-    async with world.store.read() as tx:
-        numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
-    await world.embed({numbers[0]: "0", numbers[8]: "8"})
-    assert (await world.texts("old"))[0] == "episode 0"
-    assert (await world.texts("new"))[0] == "episode 8"
-    await world.embed(dict.fromkeys(numbers[1:8], "0"))
-    for _ in range(2):
-        await world.find("old")
-    assert len(await world.find("old", limit=20)) == 8
-
-
-@pytest.mark.spec("MEM-02")
-async def test_rows_without_vectors_are_looked_at_again_only_once_some_have_been_written(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    looked: list[int] = []
-    real = news.vectors
-
-    def counted(
-        connection: Connection, statement: Statement, numbers: Collection[int]
-    ) -> Mapping[int, tuple[bytes, str]]:
-        looked.append(len(numbers))
-        return real(connection, statement, numbers)
-
-    monkeypatch.setattr(news, "vectors", counted)
-    monkeypatch.setattr(retrieval, "WAITING", 2)
-    for at in range(9):
-        await world.remember(f"episode {at}")
-    world.questions.by_question["new"] = {EMBEDDER: vector("8")}
-    for _ in range(3):
-        await world.find("episode")
-    assert looked == []
-    async with world.store.read() as tx:
-        numbers = [each.number for each in await tx.episodes.every(world.bank.id)]
-    await world.embed({numbers[8]: "8"})
-    assert (await world.texts("new"))[0] == "episode 8"
-    for _ in range(3):
-        await world.find("new")
-    assert looked == [4, 4]  # the second finds nothing any more
 
 
 @pytest.mark.spec("MEM-02")

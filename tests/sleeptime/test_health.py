@@ -1,6 +1,9 @@
 """What is measured over all banks, and when something is wrong with one."""
 
+import asyncio
+from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,7 +17,8 @@ from circadia.sleeptime.rows import PassRows
 from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from tests.sleeptime.full_disk import Full
+from circadia.wake.alerts import Alerts
+from tests.full_disk import Full
 from tests.sleeptime.stand import Stand
 
 
@@ -23,6 +27,10 @@ def health_of(stand: Stand, store: Store | None = None, **stated: Any) -> tuple[
     rows = PassRows(stand.clock, stand.ids, LocalSignals())
     tier = Sleeptime(stand.clock, settings, rows, stand.publisher)
     return SleepHealth(stand.clock, store or stand.store, tier), tier
+
+
+async def _note(posted: list[object], alert: Mapping[str, object]) -> None:
+    posted.append(alert["cause"])
 
 
 async def alerts(stand: Stand) -> list[Any]:
@@ -89,3 +97,39 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
     await health.step()
     told = {"ann": "3 passes failed in a row"}
     assert (health.seen.banks, health.seen.failures, health.seen.red) == (0, 3, told), "also if nothing waits"
+
+
+@pytest.mark.spec("SLEEP-60")
+async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well_again(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    first, second = health_of(stand)[0], health_of(stand)[0]
+    posted: list[object] = []
+    telling = [Alerts(stand.clock, stand.store, partial(_note, posted)) for _ in range(2)]
+    for each in telling:
+        await each.step()
+    await stand.said("one", "two")
+    stand.clock.advance(24 * 3600)
+    for _ in range(2):
+        await asyncio.gather(first.step(), second.step())
+    assert [each["cause"] for each in await alerts(stand)] == ["sleep_time"]
+    third = health_of(stand)[0]  # the first dies, and another is started
+    for each in (second, third):
+        await each.step()
+    async with stand.store.write() as tx:
+        state = await tx.sleep_states.get(stand.bank.id)
+        await tx.sleep_states.put(replace(state, cursor=99))
+    await second.step()
+    assert len(await alerts(stand)) == 1, "by another clock it may be red still"
+    stand.clock.advance(60)
+    for _ in range(2):
+        await asyncio.gather(second.step(), third.step())
+    assert (await alerts(stand))[1:] == [{"cause": "sleep_time_over", "banks": ["ann"], "red": 0}]
+    async with stand.store.write() as tx:
+        await tx.sleep_states.put(replace(state, cursor=99, failures=3))
+    for each in (third, second):
+        await each.step()
+    assert [each["cause"] for each in await alerts(stand)] == ["sleep_time", "sleep_time_over", "sleep_time"]
+    for each in (*telling, *telling):
+        await each.step()
+        await each.settled()
+    assert posted == ["sleep_time", "sleep_time_over"], "each at most once an hour"

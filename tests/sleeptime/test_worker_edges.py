@@ -177,7 +177,22 @@ async def test_a_pass_by_hand_over_a_paused_bank_waits_and_asks_nothing(stand: S
     assert mind.asked == []
     async with stand.store.write() as tx:
         await tier.tier.resume(tx, stand.bank)
-    stand.clock.advance(11)
+    await worker.step()
+    assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
+
+
+@pytest.mark.spec("SLEEP-61")
+async def test_a_pass_that_is_due_begins_as_soon_as_its_bank_is_paused_no_more(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading), idle_seconds=0)
+    worker = tier.worker()
+    await stand.said("one", "two")
+    stand.clock.advance(3600)
+    async with stand.store.write() as tx:
+        await tier.tier.pause(tx, stand.bank, by="ann")
+    await worker.step()
+    assert (await tier.passes(), await tier.gate()) == ([], "paused")
+    async with stand.store.write() as tx:
+        await tier.tier.resume(tx, stand.bank)
     await worker.step()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
 

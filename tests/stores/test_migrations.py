@@ -22,7 +22,7 @@ from circadia.stores.sql.memory_tables import metadata
 from circadia.stores.sql.migrate import MIGRATIONS
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.conftest import Database
-from tests.contract.rows import event, tags
+from tests.contract.rows import agent, event, message, session, stored, tags, thread
 from tests.fixtures.postgres import PostgresServer
 from tests.sleeptime.stand import Stand
 
@@ -122,3 +122,32 @@ async def test_who_made_notes_and_blocks_is_taken_over_from_the_records_of_passe
         assert [each.operation for each in await tx.notes.every(stand.bank.id)] == ["reflect"]
         assert [each.operation for each in await tx.blocks.every(stand.bank.id)] == [None, "own_tasks"]
     await store.close()
+
+
+@pytest.mark.spec("WAKE-33")
+async def test_words_that_were_indexed_in_another_spelling_are_found_after_the_upgrade(store: SqlStore) -> None:
+    ann, bob, talk = agent("ann"), agent("bob"), thread()
+    await stored(store, session(), ann, bob, talk)
+    async with store.write() as tx:
+        for number in range(60):
+            content = "fianc\u00e9e" if number >= 55 else "no"  # behind what a search reads one by one
+            await tx.messages.add(message(f"m{number}", to=talk, sender=ann, content=content), [(bob.id, False)])
+        await tx.messages.index(limit=100)
+
+    def spoil(connection: Connection) -> None:
+        connection.execute(text("UPDATE message_words SET words = ''"))
+
+    def upgrade(connection: Connection) -> None:
+        with Operations.context(MigrationContext.configure(connection)):
+            importlib.import_module("circadia.stores.sql.migrations.versions.0016_words").upgrade()
+
+    async def found() -> int:
+        async with store.read() as tx:
+            return len(await tx.deliveries.inbox(bob.id, words="FIANCEE"))
+
+    for work, again, wanted in ((spoil, 0, 0), (upgrade, 60, 5)):
+        async with store.write() as tx:
+            await tx.events.last_number()  # the transaction is open
+            await store.writer.link.run(work)
+            assert await tx.messages.index(limit=100) == again
+        assert await found() == wanted

@@ -1,5 +1,6 @@
 """What people are told, and how often."""
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -92,6 +93,39 @@ async def test_what_happened_before_the_start_is_not_told_again(stand: Stand) ->
     await later.step()
     await stand.alerts.settled()
     assert stand.causes == ["dead_letter"]
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_of_two_servers_one_tells_and_the_other_goes_on_alone_when_it_has_died(stand: Stand) -> None:
+    posted: list[Mapping[str, object]] = []
+
+    async def post(alert: Mapping[str, object]) -> None:
+        posted.append(alert)
+
+    other = Alerts(stand.clock, stand.store, post)
+    await other.step()
+    await stand.happens("dead_letter", pulse="pls_1")
+    await other.step()
+    async with stand.store.write() as tx:
+        events = [
+            Event(type=EventType.ALERT, at=stand.clock.now(), session="default", agent=name, data={"cause": cause})
+            for name, cause in (("bob", "dead_letter"), ("ann", "routine_skipped"))
+        ]
+        await tx.events.add(events)
+    await asyncio.gather(other.step(), stand.alerts.step())
+    stand.clock.advance(HOUR - 1)
+    async with stand.store.write() as tx:
+        await tx.events.add(events)
+    await other.step()  # from here on it is alone
+    stand.clock.advance(1)
+    async with stand.store.write() as tx:
+        await tx.events.add(events)
+    await other.step()
+    await asyncio.gather(other.settled(), stand.alerts.settled())
+    told = [(alert["agent"], alert["cause"]) for alert in (*stand.posted, *posted)]
+    both = [("bob", "dead_letter"), ("ann", "routine_skipped")]
+    assert sorted(map(str, told)) == sorted(map(str, [("ann", "dead_letter"), *both, *both]))
+    assert [(alert["agent"], alert["cause"]) for alert in posted[-2:]] == both
 
 
 @pytest.mark.spec("WAKE-76")

@@ -30,6 +30,7 @@ from circadia.api import (
     wake_stats,
     wakes,
 )
+from circadia.api.event_tail import EventTail
 from circadia.api.guard import Guard
 from circadia.api.parts import ApiParts, HoldList
 from circadia.api.problems import handle_errors
@@ -67,6 +68,7 @@ def create_api(parts: ApiParts) -> FastAPI:
     """Return the application; each request needs a token."""
     api = Api()
     api.state.parts = parts
+    api.state.tail = EventTail(parts)
     api.add_middleware(Guard, identity=parts.identity, max_body_bytes=parts.settings.limits.max_api_body_bytes)
     return api
 

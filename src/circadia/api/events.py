@@ -1,20 +1,18 @@
 """Events: read the record page by page, or follow it as server-sent events without a gap or a double (GATE-80)."""
 
-import asyncio
 import logging
-from collections.abc import AsyncGenerator, Collection, Mapping, Sequence
+from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
-from datetime import datetime
-from typing import Annotated, Any, Final
+from typing import Annotated, Final
 
-import orjson
-from fastapi import Header, Query
-from pydantic import BaseModel, Field
+from fastapi import Depends, Header, Query, Request
 from starlette.responses import StreamingResponse
 from starlette.types import Send
 
 from circadia.agents.access import require_operator
+from circadia.api.event_tail import PAGE, SWEEP_SECONDS, EventTail
+from circadia.api.event_views import EventList, event_block, event_view
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
 from circadia.errors import InvalidRequest, StorageUnavailable
@@ -24,33 +22,11 @@ _logger = logging.getLogger(__name__)
 
 router = noun_router("events")
 
-PAGE: Final = 500
-"""Events that the stream reads at once."""
-SWEEP_SECONDS: Final = 1.0
-"""Time after which the stream looks without a signal: a lost signal costs a second."""
 _MEDIA_TYPE: Final = "text/event-stream"
 
 Session = Annotated[str | None, Query(description="Of this session only.")]
 Agent = Annotated[str | None, Query(description="Of agents of this name only.")]
 Types = Annotated[list[EventType] | None, Query(alias="type", description="Of these kinds only; may be repeated.")]
-
-
-class EventView(BaseModel):
-    """One thing that happened."""
-
-    number: int = Field(description="Its place in the record; ascending, with gaps.")
-    type: EventType = Field(description="What kind of thing.")
-    at: datetime = Field(description="When.")
-    session: str | None = Field(description="Name of the session it happened in.")
-    agent: str | None = Field(description="Name of the agent it happened to.")
-    data: dict[str, Any] = Field(description="The rest.", examples=[{"generation": 4, "cause": "rest"}])
-
-
-class EventList(BaseModel):
-    """A page of the record."""
-
-    events: list[EventView] = Field(description="In order.")
-    after: int = Field(description="What to send as `after` for the next page.")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,17 +37,13 @@ class _Wanted:
     agent: str | None
     types: Collection[EventType] | None
 
-
-def event_view(event: Event) -> EventView:
-    """Return the event as it is shown."""
-    return EventView(
-        number=event.number,
-        type=event.type,
-        at=event.at,
-        session=event.session,
-        agent=event.agent,
-        data=dict(event.data),
-    )
+    def has(self, event: Event) -> bool:
+        """Return whether the event is one of them."""
+        return (
+            self.session in (None, event.session)
+            and self.agent in (None, event.agent)
+            and (self.types is None or event.type in self.types)
+        )
 
 
 @router.get("/events")
@@ -89,6 +61,11 @@ async def list_events(
     async with parts.store.read() as tx:
         found = await tx.events.after(after, limit=limit, session=session, agent=agent, types=types)
     return EventList(events=[event_view(each) for each in found], after=found[-1].number if found else after)
+
+
+async def _tail(request: Request) -> EventTail:
+    tail: EventTail = request.app.state.tail
+    return tail
 
 
 class EventStream(StreamingResponse):
@@ -115,6 +92,7 @@ class EventStream(StreamingResponse):
 async def follow_events(
     who: Who,
     parts: Parts,
+    tail: Annotated[EventTail, Depends(_tail)],
     after: Annotated[
         int | None, Query(ge=0, le=MOST_COUNTED, description="Number of the last event seen; without it, from now on.")
     ] = None,
@@ -137,63 +115,48 @@ async def follow_events(
     if after is None:
         async with parts.store.read() as tx:
             after = await tx.events.last_number()
-    return EventStream(_follow(parts, after, _Wanted(session=session, agent=agent, types=types)))
+    return EventStream(_follow(parts, tail, after, _Wanted(session=session, agent=agent, types=types)))
 
 
-async def _follow(parts: ApiParts, cursor: int, wanted: _Wanted) -> AsyncGenerator[bytes]:
-    """Yield chunks of the stream: events after `cursor`, and comments where there are none for long."""
-    bell = asyncio.Event()
+async def _follow(parts: ApiParts, tail: EventTail, cursor: int, wanted: _Wanted) -> AsyncGenerator[bytes]:
+    """Yield chunks of the stream: events after `cursor`, and comments where there are none for long.
 
-    def ring(session: str, _: Mapping[str, object]) -> None:
-        if wanted.session in (None, session):
-            bell.set()
-
-    deaf = parts.signals.listen("event", ring)
+    Who is behind reads pages of what he wants; at the end of the record the tail reads for all.
+    """
     spoke = parts.clock.monotonic()
-    try:
+    behind = True
+    with tail.followed():
         yield b"retry: 1000\nid: %d\n\n" % cursor  # so that even a caller who saw nothing resumes where it began
         while not parts.presence.stopping:
-            bell.clear()  # before the look, so that nothing is stored unheard in between
-            found, cursor = await _read(parts, cursor, wanted)
-            if found:
-                yield b"".join(map(_chunk, found))
+            if behind:
+                blocks, cursor, behind = await _page(parts, cursor, wanted)
+            elif (told := await tail.after(cursor)) is None:
+                behind = True
+                continue
+            else:
+                blocks = [each.block for each in told if wanted.has(each.event)]
+                cursor = told[-1].event.number if told else cursor
+            if blocks:
+                yield b"".join(blocks)
                 spoke = parts.clock.monotonic()
             elif parts.clock.monotonic() - spoke >= parts.settings.defaults.keep_alive_seconds:
                 yield b": keep-alive\n\n"
                 spoke = parts.clock.monotonic()
-            if len(found) < PAGE:
-                await _rung(parts, bell)
-    finally:
-        deaf()
 
 
-async def _read(parts: ApiParts, cursor: int, wanted: _Wanted) -> tuple[Sequence[Event], int]:
-    """Return the next events, and the number up to which all wanted ones are now read."""
+async def _page(parts: ApiParts, cursor: int, wanted: _Wanted) -> tuple[Sequence[bytes], int, bool]:
+    """Return the next blocks, the number up to which all wanted events are now read, and whether there may be more."""
     try:
         async with parts.store.read() as tx:
             last = await tx.events.last_number()
-            if last <= cursor:
-                return (), cursor
             found = await tx.events.after(
                 cursor, limit=PAGE, session=wanted.session, agent=wanted.agent, types=wanted.types
             )
     except StorageUnavailable as error:
         _logger.warning("cannot read events yet: %s", error)
-        return (), cursor
+        await parts.clock.sleep(SWEEP_SECONDS)
+        return (), cursor, True
+    blocks = [event_block(event) for event in found]
     if len(found) == PAGE:
-        return found, found[-1].number
-    return found, max(last, found[-1].number if found else 0)
-
-
-async def _rung(parts: ApiParts, bell: asyncio.Event) -> None:
-    """Wait for the bell, or for the sweep."""
-    waits = (asyncio.ensure_future(bell.wait()), asyncio.ensure_future(parts.clock.sleep(SWEEP_SECONDS)))
-    try:
-        await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-    finally:
-        for each in waits:
-            each.cancel()
-
-
-def _chunk(event: Event) -> bytes:
-    return b"id: %d\ndata: %s\n\n" % (event.number, orjson.dumps(event_view(event).model_dump(mode="json")))
+        return blocks, found[-1].number, True
+    return blocks, max(cursor, last, found[-1].number if found else 0), False

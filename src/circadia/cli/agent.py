@@ -4,7 +4,8 @@ from typing import Annotated, Any
 
 import typer
 
-from circadia.agents.directory import nearest
+from circadia import settings
+from circadia.agents import directory
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, note, print_json, setting, since, state, table
@@ -13,7 +14,6 @@ from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
-from circadia.settings.parsing import parsed
 
 app = typer.Typer(no_args_is_help=True, help="Identities, their tokens and policies.")
 
@@ -101,7 +101,7 @@ def _events(words: list[str] | None, events: type[SleepEvent] | type[WakeEvent])
     known = [each.value for each in events]
     for word in words:
         if word not in known:
-            raise InvalidRequest(f"no event {word!r}{nearest(word, known)}")
+            raise InvalidRequest(f"no event {word!r}{directory.nearest(word, known)}")
     return words
 
 
@@ -119,7 +119,7 @@ def _policy(words: list[str]) -> dict[str, Any]:
                 f"--set {word!r} is no policy; write KEY=VALUE with one of {', '.join(sorted(AgentPolicy.__slots__))}"
             )
         try:
-            found[key] = parsed(value)
+            found[key] = settings.parsed(value)
         except ValueError as error:
             raise InvalidRequest(f"--set {word!r}: the value cannot be read: {error}") from error
     return found

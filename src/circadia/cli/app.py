@@ -14,10 +14,12 @@ from circadia.cli import (
     chain,
     config,
     coordination,
+    demo,
     events,
     holds,
     inbox,
     init,
+    memory,
     model,
     pulses,
     schedule,
@@ -25,46 +27,82 @@ from circadia.cli import (
     serve,
     session,
     sleep,
+    sleeptime,
     top,
     usage,
     wakes,
 )
-from circadia.cli.demo import app as demo_app
+from circadia.cli import eval as evaluating
 from circadia.cli.doctor import command as doctor
-from circadia.cli.eval import app as eval_app
 from circadia.cli.import_djinnbot import command as import_djinnbot
+from circadia.cli.later import command, group, listing
 from circadia.cli.loading import INTERRUPTED
-from circadia.cli.memory import app as memory_app
 from circadia.cli.output import bear_any_text, shown
-from circadia.cli.sleeptime import app as sleeptime_app
 from circadia.errors import EXIT_STATUS, CircadiaError
 
-app = typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False)
-app.add_typer(serve.app)
-app.add_typer(session.app, name="session")
-app.add_typer(agent.app, name="agent")
-app.add_typer(sleep.app)
-app.add_typer(send.app)
-app.add_typer(inbox.app)
-app.add_typer(wakes.app, name="wakes")
-app.add_typer(chain.app)
-app.add_typer(pulses.app, name="pulses")
-app.add_typer(schedule.app)
-app.add_typer(coordination.app)
-app.add_typer(holds.app)
-app.add_typer(memory_app, name="memory")
-app.add_typer(sleeptime_app, name="sleeptime")
-app.add_typer(answers.app, name="answers")
-app.add_typer(events.app)
-app.add_typer(usage.app)
-app.add_typer(top.app)
-app.add_typer(config.app, name="config")
-app.add_typer(init.app, name="init")
-app.add_typer(doctor.app)
-app.add_typer(eval_app, name="eval")
-app.add_typer(model.app, name="model")
-app.add_typer(import_djinnbot.app, name="import")
-app.add_typer(demo_app, name="demo")
+app = listing(
+    typer.Typer(name="circadia", no_args_is_help=True, pretty_exceptions_enable=False),
+    command(
+        "serve",
+        "Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once.",
+        lambda: serve.app,
+    ),
+    group("session", "Groups of agents with their threads.", lambda: session.app),
+    group("agent", "Identities, their tokens and policies.", lambda: agent.app),
+    command("sleep", "Put agents to sleep: their next calls are held until they wake.", lambda: sleep.app),
+    command("wake", "Wake agents: their held calls go on, in order of arrival.", lambda: sleep.app),
+    command(
+        "send", "Put a message into an agent's inbox; with --wake, ask to wake the agent for it.", lambda: send.app
+    ),
+    command(
+        "inbox",
+        "List the messages in an agent's inbox and count them by state; a person's look marks nothing.",
+        lambda: inbox.app,
+    ),
+    group("wakes", "List requests to wake agents, the newest first, with what was decided and why.", lambda: wakes.app),
+    command(
+        "chain",
+        "Show a chain of messages, wakes and pulses as a tree: each below what caused it.",
+        lambda: chain.app,
+    ),
+    group(
+        "pulses", "List the pulses of an agent, or of all agents of a session, the newest first.", lambda: pulses.app
+    ),
+    command(
+        "schedule",
+        "Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone.",
+        lambda: schedule.app,
+    ),
+    command(
+        "coordination",
+        "Show how an agent may be woken and where each setting was made; or change it, from the next decision on.",
+        lambda: coordination.app,
+    ),
+    command("holds", "List the calls that are held now, the longest first.", lambda: holds.app),
+    group("memory", "What agents remember: banks with episodes, notes and blocks.", lambda: memory.app),
+    group("sleeptime", "Passes over memory while nobody waits: see, explain, run, undo.", lambda: sleeptime.app),
+    group("answers", "Questions that are expected next, answered ahead.", lambda: answers.app),
+    command(
+        "events", "Print what happened, oldest first; with --follow and --json one event a line.", lambda: events.app
+    ),
+    command("usage", "Sum the ended model calls: tokens, price at list prices, time held.", lambda: usage.app),
+    command("top", "Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it.", lambda: top.app),
+    group("config", "What the configuration says.", lambda: config.app),
+    group("init", "Write configuration.", lambda: init.app),
+    command(
+        "doctor",
+        "Check what a server on this machine needs; each finding is ok, warn or fail, with what to do.",
+        lambda: doctor.app,
+    ),
+    group("eval", "Measure whether sleep-time compute pays.", lambda: evaluating.app),
+    group("model", "Weights of small local models.", lambda: model.app),
+    group("import", "Take over what another system's configuration says.", lambda: import_djinnbot.app),
+    group(
+        "demo",
+        "Run a team of five agents for an hour of story, without sleep and with it, and compare what they spent.",
+        lambda: demo.app,
+    ),
+)
 
 
 def _print_version(wanted: bool) -> None:

@@ -5,6 +5,7 @@ from typing import Annotated, Any, cast
 import typer
 from rich.text import Text
 
+from circadia import settings
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, compact, console, local_time, print_json, table
@@ -13,7 +14,6 @@ from circadia.client import Client
 from circadia.client.wake_answers import CoordinationAnswer
 from circadia.errors import InvalidRequest
 from circadia.records.coordination import KEYS
-from circadia.settings.parsing import parsed
 
 app = typer.Typer()
 
@@ -76,7 +76,7 @@ def settings_of(words: list[str]) -> dict[str, Any]:
         if not equals or not key:
             raise InvalidRequest(f"{word!r} is no setting; write KEY=VALUE, such as max_wakes_per_day=4")
         try:
-            found[key] = parsed(value)
+            found[key] = settings.parsed(value)
         except ValueError as error:
             raise InvalidRequest(f"{word!r}: the value cannot be read: {' '.join(str(error).split())}") from error
     return found

@@ -1,14 +1,24 @@
-"""Loading many libraries at once."""
+"""Loading many libraries at once, and none that nobody uses."""
 
 import gc
 import os
 import signal
-from collections.abc import Generator
+import sys
+import threading
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager
+from importlib.abc import MetaPathFinder
+from importlib.machinery import ModuleSpec, PathFinder
+from importlib.util import LazyLoader
+from types import ModuleType
 from typing import Final
 
 INTERRUPTED: Final = 130
 """Exit status after Ctrl-C: 128 and the number of SIGINT."""
+_LATE: Final = frozenset({"aiohttp", "yarl", "circadia.agents.directory", "circadia.settings", "circadia.wake.replay"})
+"""Modules that take long to load, and that many commands, or their help, do without."""
+_COMMANDS: Final = "circadia.cli."
+"""Modules that begin so belong to a command."""
 
 
 @contextmanager
@@ -25,16 +35,41 @@ def quick_imports() -> Generator[None]:
         gc.enable()
 
 
+def load_when_used() -> None:
+    """Have late modules, of those that are imported from now on, loaded when something of them is first used.
+
+    It is for a process that runs one command: threads that use such a module first at the same time are not thought of.
+    """
+    sys.meta_path.insert(0, _Late())
+
+
+class _Late(MetaPathFinder):
+    def find_spec(
+        self, fullname: str, path: Sequence[str] | None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if fullname not in _LATE and not fullname.startswith(_COMMANDS):
+            return None
+        spec = PathFinder.find_spec(fullname, path, target)
+        if spec is not None and spec.loader is not None:
+            spec.loader = LazyLoader(spec.loader)
+        return spec
+
+
 @contextmanager
 def ended_by_interrupts() -> Generator[None]:
     """Let Ctrl-C in the block end the process at once: no traceback of what is only being loaded."""
-    before = signal.getsignal(signal.SIGINT)
-    if before is signal.default_int_handler:  # else who started it has it ignore them
-        signal.signal(signal.SIGINT, _end)
+    if signal.getsignal(signal.SIGINT) is not signal.default_int_handler or not _in_main_thread():
+        yield  # who started it has it ignore them
+        return
+    signal.signal(signal.SIGINT, _end)
     try:
         yield
     finally:
-        signal.signal(signal.SIGINT, before)
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def _in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 def _end(*_: object) -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, Any, cast
 
 import typer
 
+from circadia import settings
 from circadia.cli.agent import agent_table
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
@@ -14,7 +15,6 @@ from circadia.cli.reference import listed
 from circadia.client import Client
 from circadia.client.answers import SessionMadeAnswer
 from circadia.errors import InvalidRequest
-from circadia.settings.parsing import parsed
 
 app = typer.Typer(no_args_is_help=True, help="Groups of agents with their threads.")
 
@@ -83,7 +83,7 @@ def _graph(name: str | None, agents: Sequence[str], sleepers: str | None, file: 
 
 def _read(file: Path) -> dict[str, Any]:
     try:
-        graph = parsed(file.read_text("utf-8"))
+        graph = settings.parsed(file.read_text("utf-8"))
     except (OSError, UnicodeDecodeError) as error:
         raise InvalidRequest(f"cannot read {str(file)!r}: {error}") from error
     except ValueError as error:

@@ -19,7 +19,7 @@ from circadia.client import Client
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId
 from circadia.records.wake import Decision, WakeReason
-from circadia.wake.replay import Outcome, replay, settings_to_replay
+from circadia.wake import replay as replaying
 
 app = typer.Typer()
 
@@ -129,12 +129,12 @@ def replay_wakes(
 ) -> None:
     """Tell which recorded decisions would have been others under other limits."""
     start = _instant(since)
-    changes = settings_to_replay(settings_of(settings or []))
+    changes = replaying.settings_to_replay(settings_of(settings or []))
     found = ask(url, token, data, lambda client: recorded(client, start, limit=limit))
     only = None if agent is None else AgentId(whole(agent, session).removeprefix("default:"))
     outcomes = [
         each
-        for each in replay(found.wakes, changes, found.coordinations, since=start, only=only)
+        for each in replaying.replay(found.wakes, changes, found.coordinations, since=start, only=only)
         if each.wake.at >= start and only in (None, each.wake.agent_id)
     ]
     if as_json:
@@ -212,7 +212,7 @@ def _row(wake: Mapping[str, Any]) -> tuple[object, ...]:
     )
 
 
-def _told(outcomes: Sequence[Outcome], found: Recorded) -> dict[str, Any]:
+def _told(outcomes: Sequence["replaying.Outcome"], found: Recorded) -> dict[str, Any]:
     """Return the replay as a document."""
     return {
         "replayed": len(outcomes),
@@ -231,7 +231,7 @@ def _told(outcomes: Sequence[Outcome], found: Recorded) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _show_replay(outcomes: Sequence[Outcome], found: Recorded) -> None:
+def _show_replay(outcomes: Sequence["replaying.Outcome"], found: Recorded) -> None:
     changed = [each for each in outcomes if each.changed]
     typer.echo(f"{len(changed)} of {len(outcomes)} decisions would be others")
     was, would = (Counter(each) for each in ([o.wake.decision for o in outcomes], [o.decision for o in outcomes]))

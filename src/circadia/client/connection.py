@@ -1,4 +1,7 @@
-"""How the client speaks: paths, tokens, errors by their code, and server-sent events."""
+"""How the client speaks: paths, tokens, errors by their code, and server-sent events.
+
+Its annotations name the HTTP library in quotes, so that a program that has it loaded late need not load it for them.
+"""
 
 import io
 import json
@@ -9,7 +12,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 import aiohttp
-from yarl import URL
+import yarl
 
 from circadia.clock import Clock
 from circadia.errors import (
@@ -134,17 +137,17 @@ class Connection:
         self,
         method: str,
         path: Sequence[str],
-        timeout: aiohttp.ClientTimeout,
+        timeout: "aiohttp.ClientTimeout",
         *,
         content: io.BytesIO | None = None,
         query: Query | None = None,
         headers: Mapping[str, str] | None = None,
-    ) -> AsyncGenerator[aiohttp.ClientResponse]:
+    ) -> "AsyncGenerator[aiohttp.ClientResponse]":
         """Send a request; yield the answer if it is a success."""
         if self._session is None:
             raise RuntimeError("the client is not open; use `async with Client(…) as client`")
         given = {name: value for name, value in (query or {}).items() if value is not None}
-        url = URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
+        url = yarl.URL("/".join((self._base, "api/v1", *(quote(part, safe="") for part in path))), encoded=True)
         try:
             async with self._session.request(
                 method, url.update_query(given), data=content, timeout=timeout, headers=headers
@@ -170,7 +173,7 @@ def _json(body: object) -> io.BytesIO | None:
     return None if body is None else io.BytesIO(json.dumps(body).encode())
 
 
-def _error(response: aiohttp.ClientResponse, text: str) -> CircadiaError:
+def _error(response: "aiohttp.ClientResponse", text: str) -> CircadiaError:
     """Return the error that the server told."""
     try:
         problem: Any = json.loads(text)
@@ -182,7 +185,7 @@ def _error(response: aiohttp.ClientResponse, text: str) -> CircadiaError:
     return kind(detail, retry_after_seconds=float(after) if after.isdigit() else None)
 
 
-async def _server_sent(lines: aiohttp.StreamReader) -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
+async def _server_sent(lines: "aiohttp.StreamReader") -> AsyncIterator[tuple[int, dict[str, Any] | None]]:
     """Yield the number and the data of each event; none for one that tells its number only."""
     number: int | None = None
     data: list[str] = []

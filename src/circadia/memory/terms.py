@@ -1,7 +1,6 @@
 """Words: what a text is found by. Stored texts and questions go through the same function, on both databases."""
 
 import re
-import unicodedata
 import zlib
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -10,6 +9,8 @@ from itertools import pairwise
 from typing import Final, cast
 
 import Stemmer
+
+from circadia.folding import folded
 
 QUESTION: Final = 0
 """Stands among the terms of a text that ends with a question: the next turn answers it, often in other words."""
@@ -24,8 +25,6 @@ STOP_WORDS: Final = frozenset(_ENGLISH.split())
 
 LONGEST: Final = 64
 """Characters of a word that count: what is longer is no word, and stems are remembered."""
-MOST: Final = 200_000
-"""Characters of a text that are looked at; one character may stand for eighteen."""
 
 _WORD: Final = re.compile(
     r"(?:[^\W_]|[\u0900-\u0963\u0966-\u0e4e\u0e80-\u0ece\u0f40-\u0fbc\u1000-\u1049\u1050-\u109f\u1780-\u17d3])+"
@@ -33,12 +32,6 @@ _WORD: Final = re.compile(
 """Letters and digits; from Devanagari to Khmer the signs for vowels too, which `\\w` leaves out."""
 _ASCII_WORD: Final = re.compile("[a-z0-9]+")
 """The same where there are only small letters of ASCII, in a third of the time."""
-_MARKS: Final = re.compile(
-    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670]"
-)
-"""Accents, and the points of Hebrew and Arabic, which most people do not write."""
-_MANY_MARKS: Final = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]+")
-"""More than a letter can carry (Unicode's UAX 15, Stream-Safe Text): the time to sort them grows with their square."""
 _UNSPACED: Final = re.compile(
     "[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff]+"
 )
@@ -53,11 +46,7 @@ def words(text: str, *, asked: bool = False) -> Iterator[str]:
     Where no space parts them, pairs of characters stand for them, and single ones: a question that has pairs is
     `asked` for them alone.
     """
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", _MANY_MARKS.sub(r"\1", text))[:MOST]
-    text = text.casefold()
-    if not text.isascii():
-        text = unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+    text = folded(text)
     if text.isascii():
         yield from [word[:LONGEST] for word in _ASCII_WORD.findall(text)]
         return

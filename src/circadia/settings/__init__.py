@@ -6,6 +6,7 @@ from circadia.settings.launchers import LauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.load import ConfigFile, load_settings, settings_from
 from circadia.settings.memory import BankSettings, MemorySettings
+from circadia.settings.parsing import parsed
 from circadia.settings.root import Settings
 from circadia.settings.server import ServerSettings
 from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
@@ -25,5 +26,6 @@ __all__ = [
     "Settings",
     "UpstreamSettings",
     "load_settings",
+    "parsed",
     "settings_from",
 ]

@@ -62,7 +62,9 @@ class FleetSettings(Section):
 
     max_concurrent_pulses: int | None = Field(None, ge=0, description="Open pulses of all agents.")
     max_wakes_per_day: int | None = Field(None, ge=0, description="Wakes of all agents in a UTC day.")
-    alert_webhook_url: str | None = Field(None, description="Where alert events are posted, besides the log.")
+    alert_webhook_url: str | None = Field(
+        None, description="Where alert events are posted, besides the log; one of several servers does it."
+    )
     drain_seconds: float = Field(
         30.0, ge=0, description="How long pulses may go on after SIGTERM; the rest is interrupted and tried again."
     )

@@ -1,26 +1,37 @@
 """How sleep-time work stands over all banks, measured now and then; a bank that turns red is told in the record.
 
+The servers of one database tell together: what is told stands there, so each condition has one alert and, when it is
+over, one all-clear, whichever of them sees it first and whichever lives on.
+
 Something is wrong with a bank whose oldest turn has waited for twice as long as its policy says, though nobody has
 paused it, and with one whose passes fail in a row (SLEEP-60).
 """
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, time, timedelta
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
+from circadia.ids import BankId
+from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType
 from circadia.sleeptime.tier import Sleeptime, wrong
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 
 _logger = logging.getLogger(__name__)
 
 EVERY_SECONDS: Final = 15.0
 CAUSE: Final = "sleep_time"
 """Cause of the alert."""
+OVER: Final = "sleep_time_over"
+"""Cause of the all-clear."""
+_RED_BANK: Final = "red_bank"
+"""What is noted, by bank, of banks that are told to be red."""
+SETTLED: Final = timedelta(minutes=1)
+"""A bank is told to be well so long after it was told to be red at the earliest: clocks of servers differ."""
 DAY: Final = timedelta(days=1)
 _NANOUSD: Final = 1e9
 _TOLD: Final = 20
@@ -51,6 +62,20 @@ class Seen:
     """What is wrong, by name of the bank."""
 
 
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Stand:
+    """How it stands with one bank."""
+
+    episodes: int
+    """Episodes behind its cursor."""
+    failures: int
+    """Passes that failed in a row."""
+    lag_seconds: float
+    """How long its oldest turn has waited; 0 where passes are off or paused."""
+    why: str
+    """What is wrong; empty if all is well."""
+
+
 class SleepHealth:
     """Measures beside the requests."""
 
@@ -59,8 +84,6 @@ class SleepHealth:
         self._store = store
         self._tier = tier
         self.seen = Seen()
-        self._told: frozenset[str] = frozenset()
-        """Red banks of which that is in the record."""
 
     async def run(self) -> None:
         """Measure until cancelled."""
@@ -74,39 +97,68 @@ class SleepHealth:
             await self._clock.sleep(EVERY_SECONDS)
 
     async def step(self) -> None:
-        """Measure once, and tell of banks that have turned red."""
-        self.seen = await self._measured()
-        new = {name: why for name, why in self.seen.red.items() if name not in self._told}
-        if new:
-            told = dict(list(new.items())[:_TOLD])
-            data = {"cause": CAUSE, "banks": told, "red": len(self.seen.red)}
-            async with self._store.write() as tx:
-                await tx.events.add([Event(type=EventType.ALERT, at=self._clock.now(), data=data)])
-        self._told = frozenset(self.seen.red)
-
-    async def _measured(self) -> Seen:
-        now = self._clock.now()
-        episodes = failures = 0
-        longest = 0.0
-        red: dict[str, str] = {}
+        """Measure once, and tell of banks that have turned red, or are well again."""
         async with self._store.read() as tx:
-            waiting = await tx.sleep_states.waiting()
-            for bank_id in dict.fromkeys((*waiting, *await tx.sleep_states.failing())):
-                bank = await tx.banks.get(bank_id)
-                if bank is None:
-                    continue
-                policy, state = self._tier.policy(bank), await tx.sleep_states.get(bank_id)
-                backlog = await tx.sleep_states.backlog(bank_id, state.cursor)
-                lag = 0.0 if backlog.oldest_at is None else max(0.0, (now - backlog.oldest_at).total_seconds())
-                episodes, failures = episodes + backlog.episodes, max(failures, state.failures)
-                if policy.enabled and state.paused_by is None:
-                    longest = max(longest, lag)
-                if why := wrong(policy, state, lag):
-                    red[bank.name] = why
-            spent = await tx.sleep_calls.spent(since=now - DAY)
-            today = await tx.sleep_calls.spent(since=datetime.combine(now.date(), time.min, UTC))
-            saved = await tx.benefits.tokens(since=now.date())
-        return Seen(
-            banks=len(waiting), episodes=episodes, lag_seconds=longest, failures=failures, tokens=spent.tokens,
-            usd=spent.nanousd / _NANOUSD, spent_today=today.tokens, saved_today=saved, red=red,
+            self.seen, red = await self._measured(tx)
+            told = await tx.alerts.told(_RED_BANK)
+        changed = [BankId(each) for each in {*red} ^ {*told}]
+        if any(self._may_tell(told.get(each)) for each in changed):
+            async with self._store.write() as tx:
+                await self._tell(tx, changed)
+
+    def _may_tell(self, told_at: datetime | None) -> bool:
+        return told_at is None or abs(self._clock.now() - told_at) >= SETTLED
+
+    async def _tell(self, tx: Tx, banks: Sequence[BankId]) -> None:
+        """Tell what holds of these banks now, of what is not told: another server may have been first."""
+        told, now = await tx.alerts.told(_RED_BANK), self._clock.now()
+        new: dict[str, str] = {}
+        over: list[str] = []
+        for bank_id in banks:
+            bank = await tx.banks.get(bank_id)
+            why = "" if bank is None else (await self._stand(tx, bank)).why
+            if bank is not None and why and bank_id not in told:
+                new[bank.name] = why
+                await tx.alerts.tell(_RED_BANK, bank_id, now)
+            elif not why and bank_id in told and self._may_tell(told[bank_id]):
+                over += [] if bank is None else [bank.name]
+                await tx.alerts.end(_RED_BANK, bank_id)
+        data: list[Mapping[str, object]] = []
+        if new:
+            data.append({"cause": CAUSE, "banks": dict(list(new.items())[:_TOLD]), "red": len(self.seen.red)})
+        if over:
+            data.append({"cause": OVER, "banks": over[:_TOLD], "red": len(self.seen.red)})
+        await tx.events.add([Event(type=EventType.ALERT, at=now, data=each) for each in data])
+
+    async def _stand(self, tx: Tx, bank: Bank) -> _Stand:
+        policy, state = self._tier.policy(bank), await tx.sleep_states.get(bank.id)
+        backlog = await tx.sleep_states.backlog(bank.id, state.cursor)
+        oldest = backlog.oldest_at
+        lag = 0.0 if oldest is None else max(0.0, (self._clock.now() - oldest).total_seconds())
+        return _Stand(
+            episodes=backlog.episodes, failures=state.failures, why=wrong(policy, state, lag),
+            lag_seconds=lag if policy.enabled and state.paused_by is None else 0.0,
         )  # fmt: skip
+
+    async def _measured(self, tx: Tx) -> tuple[Seen, Mapping[BankId, str]]:
+        """Return how all banks stand, and what is wrong with which."""
+        now = self._clock.now()
+        stands: dict[BankId, _Stand] = {}
+        names: dict[BankId, str] = {}
+        waiting = await tx.sleep_states.waiting()
+        for bank_id in dict.fromkeys((*waiting, *await tx.sleep_states.failing())):
+            bank = await tx.banks.get(bank_id)
+            if bank is not None:
+                stands[bank_id], names[bank_id] = await self._stand(tx, bank), bank.name
+        spent = await tx.sleep_calls.spent(since=now - DAY)
+        today = await tx.sleep_calls.spent(since=datetime.combine(now.date(), time.min, UTC))
+        saved = await tx.benefits.tokens(since=now.date())
+        red = {bank_id: each.why for bank_id, each in stands.items() if each.why}
+        seen = Seen(
+            banks=len(waiting), episodes=sum(each.episodes for each in stands.values()),
+            lag_seconds=max((each.lag_seconds for each in stands.values()), default=0.0),
+            failures=max((each.failures for each in stands.values()), default=0), tokens=spent.tokens,
+            usd=spent.nanousd / _NANOUSD, spent_today=today.tokens, saved_today=saved,
+            red={names[bank_id]: why for bank_id, why in red.items()},
+        )  # fmt: skip
+        return seen, red

@@ -14,6 +14,7 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
+from circadia.memory.episodes import TOPIC as REMEMBERED
 from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
@@ -111,6 +112,13 @@ class PassRows:
         """Let a pending pass wait: what it was asked for does not hold any more, or something forbids it for now."""
         later = replace(run, not_before=self._clock.now() + timedelta(seconds=seconds), detail=why)
         await tx.passes.save(later, origin=run)
+
+    async def hurry(self, tx: Tx, bank: Bank) -> None:
+        """Let a pending pass wait no longer, and have the bank looked at soon, as if something was remembered in it."""
+        run = await tx.passes.open_of(bank.id)
+        if run is not None and run.status is PassStatus.PENDING:
+            await tx.passes.save(replace(run, not_before=None), origin=run)
+        tx.after_commit(lambda: self._signals.publish(REMEMBERED, bank.id))
 
     async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         """End a pass; after failures in a row the bank's next one waits, longer each time.

@@ -15,7 +15,7 @@ from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
 from circadia.stores.answers import Answers
-from circadia.stores.ledger import Calls, Conversations, ProviderIds
+from circadia.stores.ledger import Alerts, Calls, Conversations, ProviderIds
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Benefits, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
@@ -298,6 +298,9 @@ class Tx(Protocol):
 
     @property
     def provider_ids(self) -> ProviderIds: ...
+
+    @property
+    def alerts(self) -> Alerts: ...
 
     @property
     def conversations(self) -> Conversations: ...

@@ -1,6 +1,6 @@
 """What the program asks of a database for the usage ledger and what is known of calls. `base.py` has the rest."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -49,6 +49,22 @@ class ProviderIds(Protocol):
         ...
 
     async def owner(self, upstream: str, provider_id: str) -> AgentId | None: ...
+
+
+class Alerts(Protocol):
+    """What people have been alerted of, once for all processes."""
+
+    async def told(self, cause: str) -> Mapping[str, datetime]:
+        """Return when each subject was last told of for this cause."""
+        ...
+
+    async def tell(self, cause: str, subject: str, at: datetime) -> None:
+        """Note that it is told now."""
+        ...
+
+    async def end(self, cause: str, subject: str) -> None:
+        """Forget it."""
+        ...
 
 
 class Conversations(Protocol):

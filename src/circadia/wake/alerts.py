@@ -1,7 +1,7 @@
 """Tells people what they should know: to the log, and to the webhook that the fleet names (WAKE-76).
 
 It reads the record as others do, so that whatever writes an event needs to know nothing of alerts. The same cause is
-told at most once an hour for each agent.
+told at most once an hour for each agent, by one of the servers on a database: the one that notes it first.
 """
 
 import asyncio
@@ -60,6 +60,11 @@ class Alert:
     detail: Mapping[str, object]
     """What else is known."""
 
+    @property
+    def subject(self) -> str:
+        """Of whom or what it is, as people read it; empty if of no session."""
+        return ":".join(each for each in (self.session, self.agent) if each)
+
 
 class Alerts:
     """Follows the record from the moment at which it starts."""
@@ -68,7 +73,6 @@ class Alerts:
         self._clock = clock
         self._store = store
         self._post = post
-        self._told: dict[tuple[str, str | None, str | None], datetime] = {}
         self._posting: set[asyncio.Task[None]] = set()
         self._backlog_at = 0.0
         self._read_up_to: int | None = None
@@ -92,9 +96,26 @@ class Alerts:
             found = await tx.events.after(self._read_up_to, limit=_AT_ONCE, types=_READ)
             alerts = [alert for event in _first_of_each(found) if (alert := await self._alert(tx, event)) is not None]
             alerts += await self._old_backlog(tx)
-            self._read_up_to = found[-1].number if found else self._read_up_to
-        for alert in alerts:
+            fresh = await self._fresh(tx, alerts)
+        if fresh:
+            async with self._store.write() as tx:
+                fresh = await self._fresh(tx, fresh)  # another server may have been first
+                for alert in fresh:
+                    await tx.alerts.tell(alert.cause, alert.subject, self._clock.now())
+        self._read_up_to = found[-1].number if found else self._read_up_to
+        for alert in fresh:
             self._tell(alert)
+
+    async def _fresh(self, tx: Tx, alerts: Sequence[Alert]) -> list[Alert]:
+        """Return those that nobody has told within the hour, of the same cause and subject one."""
+        told = {cause: await tx.alerts.told(cause) for cause in {each.cause for each in alerts}}
+        now = self._clock.now()
+        found: dict[tuple[str, str], Alert] = {}
+        for each in alerts:
+            last = told[each.cause].get(each.subject)
+            if last is None or abs(now - last) >= QUIET:  # clocks of servers differ, and may be set
+                found.setdefault((each.cause, each.subject), each)
+        return list(found.values())
 
     async def settled(self) -> None:
         """Wait until all is posted, or has failed to be."""
@@ -150,13 +171,7 @@ class Alerts:
         return Alert(cause=cause, session=event.session, agent=event.agent, at=event.at, detail=detail)
 
     def _tell(self, alert: Alert) -> None:
-        key, now = (alert.cause, alert.session, alert.agent), self._clock.now()
-        last = self._told.get(key)
-        if last is not None and timedelta() <= now - last < QUIET:
-            return
-        self._told = {each: at for each, at in self._told.items() if now - at < QUIET} | {key: now}
-        where = f"{alert.session}:{alert.agent}" if alert.agent else alert.session
-        _logger.warning("alert %s of %s: %s", alert.cause, where, dict(alert.detail))
+        _logger.warning("alert %s of %s: %s", alert.cause, alert.subject or "the fleet", dict(alert.detail))
         if self._post is not None:
             posting = asyncio.create_task(self._posted(alert, self._post))
             self._posting.add(posting)

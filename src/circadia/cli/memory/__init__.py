@@ -2,13 +2,23 @@
 
 import typer
 
+from circadia.cli.later import command, listing
 from circadia.cli.memory import banks, blocks, episodes, transfer
 
-app = typer.Typer(no_args_is_help=True, help="What agents remember: banks with episodes, notes and blocks.")
+app = listing(
+    typer.Typer(no_args_is_help=True, help="What agents remember: banks with episodes, notes and blocks."),
+    command(
+        "export", "Write a bank as JSON Lines: its episodes, notes and blocks with all versions.", lambda: transfer.app
+    ),
+    command(
+        "import",
+        "Bring episodes, notes and blocks into a bank, which is made if there is none; nothing is doubled.",
+        lambda: transfer.app,
+    ),
+)
 app.add_typer(banks.app)
 app.add_typer(episodes.app)
 app.add_typer(blocks.app)
-app.add_typer(transfer.app)
 
 
 @app.callback()

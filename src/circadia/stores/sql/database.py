@@ -7,6 +7,7 @@ from sqlalchemy import Connection, text
 
 from circadia.stores.base import (
     Agents,
+    Alerts,
     Answers,
     Banks,
     Benefits,
@@ -31,6 +32,7 @@ from circadia.stores.base import (
     Wakes,
 )
 from circadia.stores.sql.agents import SqlAgents
+from circadia.stores.sql.alerts import SqlAlerts
 from circadia.stores.sql.answers import SqlAnswers
 from circadia.stores.sql.banks import SqlBanks
 from circadia.stores.sql.benefits import SqlBenefits
@@ -69,6 +71,7 @@ class SqlTx:
         self.events: Events = SqlEvents(runner)
         self.calls: Calls = SqlCalls(runner)
         self.provider_ids: ProviderIds = SqlProviderIds(runner)
+        self.alerts: Alerts = SqlAlerts(runner)
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)
         self.pulses: Pulses = SqlPulses(runner)

@@ -1,8 +1,9 @@
 """Words of messages, and the index over them: in SQLite a table of FTS5, in PostgreSQL a column of type tsvector.
 
 What a word is stands here and not in the databases, so that both find the same. A word is a run of letters and digits,
-whatever its case, or one character of a script that has no spaces. In the index it stands in hexadecimal, which the
-databases take as one word; so does the reader of the message, so that a search reads nothing of other inboxes.
+whatever its case, accents, width and form in Unicode, or one character of a script that has no spaces. In the index it
+stands in hexadecimal, which the databases take as one word; so does the reader of the message, so that a search reads
+nothing of other inboxes.
 """
 
 import re
@@ -28,6 +29,7 @@ from sqlalchemy import (
 )
 from sqlalchemy.dialects.postgresql import TSQUERY, TSVECTOR
 
+from circadia.folding import folded
 from circadia.ids import AgentId
 from circadia.stores.sql.schema import deliveries, messages
 from circadia.stores.sql.statement import Statement
@@ -52,13 +54,13 @@ class Words:
     @staticmethod
     def of(text: str) -> "Words":
         """Return the words of a text."""
-        found = (word[:LONGEST_WORD] for word in _WORD.findall(text.casefold()))
+        found = (word[:LONGEST_WORD] for word in _WORD.findall(_folded(text)))
         return Words(words=tuple(dict.fromkeys(found)))
 
     def stand_in(self, text: str) -> bool:
         """Return whether the text has them, as the index would say."""
-        folded = text.casefold()
-        return all(_begins(word, folded) for word in self.words)
+        spelling = _folded(text)
+        return all(_begins(word, spelling) for word in self.words)
 
     def query(self, reader: AgentId, dialect: str) -> str:
         """Return what asks the index for messages to this reader that have them."""
@@ -174,7 +176,11 @@ def _reader(agent_id: AgentId) -> str:
     return _written(f"@{agent_id}")  # no word begins so
 
 
-def _begins(word: str, folded: str) -> bool:
-    if word not in folded:
+def _begins(word: str, spelling: str) -> bool:
+    if word not in spelling:
         return False
-    return _ALONE.match(word) is not None or re.search(_BEFORE + re.escape(word), folded) is not None
+    return _ALONE.match(word) is not None or re.search(_BEFORE + re.escape(word), spelling) is not None
+
+
+def _folded(text: str) -> str:
+    return folded(text).replace("\u0131", "i")  # in Turkish, I is the capital of another letter than i

@@ -1,0 +1,60 @@
+"""Commands whose modules are loaded when they are called: each costs its own libraries, and a list of them none."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import typer
+from typer.core import TyperCommand
+from typer.main import get_group
+
+from circadia.cli.loading import ended_by_interrupts, quick_imports
+
+
+class Later(TyperCommand):
+    """A name with a line of help, which stands for a command or a group of commands until that is needed."""
+
+    def make_context(self, info_name: str | None, args: list[str], parent: Any = None, **extra: Any) -> Any:
+        """Return the context of what it stands for, which then is the command that is called."""
+        return whole(self).make_context(info_name, args, parent, **extra)
+
+
+def whole(command: Any) -> Any:
+    """Return what a name stands for, or any other command itself."""
+    return command.callback() if isinstance(command, Later) and command.callback else command
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Listed:
+    """A line in a list of commands."""
+
+    name: str
+    """How it is called."""
+    told: str
+    """What it is for."""
+    real: Callable[[], Any]
+    """Returns what it stands for."""
+
+
+def group(name: str, told: str, load: Callable[[], typer.Typer]) -> Listed:
+    """Return the line of a group of commands that `load` returns."""
+    return Listed(name=name, told=told, real=lambda: get_group(_loaded(load)))
+
+
+def command(name: str, told: str, load: Callable[[], typer.Typer]) -> Listed:
+    """Return the line of the command of this name, of those that `load` returns."""
+    return Listed(name=name, told=told, real=lambda: get_group(_loaded(load)).commands[name])
+
+
+def listing(app: typer.Typer, *listed: Listed) -> typer.Typer:
+    """Return the group with these lines in its list."""
+    for each in listed:
+        app.command(each.name, cls=Later, help=each.told)(each.real)
+    return app
+
+
+@cache
+def _loaded(load: Callable[[], typer.Typer]) -> typer.Typer:
+    with ended_by_interrupts(), quick_imports():
+        return load()

@@ -1,0 +1,24 @@
+"""Folding: the one spelling that words are compared in, however they were written."""
+
+import re
+import unicodedata
+from typing import Final
+
+MOST: Final = 200_000
+"""Characters of a text that are looked at; one character may stand for eighteen."""
+_MARKS: Final = re.compile(
+    "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670]"
+)
+"""Accents, and the points of Hebrew and Arabic, which most people do not write."""
+_MANY_MARKS: Final = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]+")
+"""More than a letter can carry (Unicode's UAX 15, Stream-Safe Text): the time to sort them grows with their square."""
+
+
+def folded(text: str) -> str:
+    """Return a text in lower case, without accents, in Unicode's compatible composed form (NFKC)."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _MANY_MARKS.sub(r"\1", text))[:MOST]
+    text = text.casefold()
+    if not text.isascii():
+        text = unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
+    return text
