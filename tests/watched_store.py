@@ -13,6 +13,7 @@ class Watched:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.ping = store.ping
+        self.glance = store.glance
         self.close = store.close
 
     def before_commit(self) -> None:
