@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from circadia.agents.directory import agent_by_reference, nearest
 from circadia.agents.sleep import Happenings
@@ -109,6 +110,7 @@ class Threads:
             raise Conflict(f"thread {thread.name!r} is closed already")
         await self._record(tx, EventType.THREAD_CLOSED, session, thread, {"by": by})
         for participant in await tx.threads.participants(thread.id):
+            tx.after_commit(partial(self._signals.publish, "conversation", participant.agent_id))
             agent = await tx.agents.get(participant.agent_id)
             if agent is not None and await tx.threads.open_count(agent.id) == 0:
                 await self._happenings.happened(tx, agent, SleepEvent.LAST_THREAD_CLOSED, by=by)

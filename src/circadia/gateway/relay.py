@@ -79,10 +79,23 @@ class Relay:
             body = (await self._tier.before(call, turn, body)).body
         streamed = call.request.streamed or _asks_for_stream(call)
         meter = call.dialect.meter(streamed=streamed, take_usage_out=False, chain=())
-        await self._pass_on(call, body, reply, meter, None)
+        status = await self._pass_on(call, body, reply, meter, None)
+        if call.method == "DELETE" and status < 300:
+            self._deleted(call)
         said = meter.said()
         if said is not None and said.handle is not None:
             self._tier.fetched(call, said.handle, said)
+
+    def _deleted(self, call: ModelCall) -> None:
+        """Tell it if no call can go on with a conversation any more: it is deleted at the provider, or its end is."""
+        place, _, name = call.target.partition("?")[0].rpartition("/")
+        if name not in call.route.owned_ids:
+            return
+        if place.endswith("/conversations"):
+            found = self._turns.known(call.agent, name)
+            self._tier.over(call, None if found is None else found.end_user)
+        elif place.endswith("/responses") and (found := self._turns.chain_to(call.agent, name)) is not None:
+            self._tier.over(call, found.end_user)
 
     async def generate(self, call: ModelCall, body: bytes, passage: Passage, reply: Reply) -> None:
         """Send the call, changed as declared, and pass the answer on; write down its usage whatever happens."""
@@ -136,7 +149,7 @@ class Relay:
 
     async def _pass_on(
         self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None, told: Headers = (),
-    ) -> None:  # fmt: skip
+    ) -> int:  # fmt: skip
         headers = crossing.to_upstream(call.headers)
         again = call.route.dialect != "plain" or call.method == "GET"
         answer: Answer | None = None
@@ -155,6 +168,7 @@ class Relay:
                 await self._pass_stream(call, answer, reply, meter, told)
             else:
                 await self._pass_whole(call, answer, whole, reply, meter, told)
+            return answer.status
         except UpstreamFailed as error:
             self._error_event(call, None, error.message)
             raise

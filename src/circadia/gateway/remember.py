@@ -39,6 +39,8 @@ _logger = logging.getLogger(__name__)
 
 TURN: Final = "turn"
 """The signal that somebody waits for an answer; its key is the agent's bank, or template."""
+CONVERSATION: Final = "conversation"
+"""The signal that a conversation has ended; its key is the agent."""
 LOOK_UP_SECONDS: Final = 2.0
 """How long a call waits for its context at most; then it goes without."""
 SETTLE_SECONDS: Final = 0.25
@@ -193,6 +195,12 @@ class Remembering:
             session, user = self._awaited.get((call.agent.id, handle), (handle, None))
             answer = self._answered(call, said, _digest(call.agent.id, handle), unique=True, whole=True)
             self._keep(call, session, user, answer)
+
+    def over(self, call: ModelCall, user: str | None) -> None:
+        """Tell that a conversation has ended; where each end user has a bank, only if it is known whose it was."""
+        bank = call.agent.policy.bank
+        if bank is not None and (user or USER not in bank):
+            self._signals.publish(CONVERSATION, call.agent.id, {"user": user or None})
 
     def _note(self, lookup: Lookup, hashes: Sequence[str]) -> None:
         try:

@@ -114,6 +114,10 @@ class SleepTier(Protocol):
         """Learn what an answer says that is made in the background; perhaps nothing yet, perhaps nothing new."""
         ...
 
+    def over(self, call: ModelCall, user: str | None) -> None:
+        """Learn that the call has ended a conversation of its agent, with this end user where he is known."""
+        ...
+
 
 class Turns:
     """Finds the conversation of a call and moves its counters."""
@@ -126,6 +130,8 @@ class Turns:
         self._by_id: dict[tuple[str, str], Conversation] = {}
         self._by_head: dict[tuple[str, str], str] = {}
         self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
+        self._chained_by_id: set[tuple[str, str]] = set()
+        """Those of them that a call went on with by the id of the answer before."""
 
     async def load(self) -> None:
         """Remember the conversations that went on before this process began."""
@@ -160,6 +166,8 @@ class Turns:
         if not answered:
             return
         latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
+        key = (latest.agent_id, latest.id)
+        by_id = key in self._chained_by_id or self._by_head.get((latest.agent_id, request.conversation or "")) == latest.id
         heads = [handle] if handle else []
         heads += [each for each in (answer[::-1] or request.chain[-1:]) if each]
         moved = Conversation(
@@ -172,10 +180,24 @@ class Turns:
             at=self._clock.now(),
         )
         self._keep(moved, heads)
+        if by_id:
+            self._chained_by_id.add(key)
         self._journal.put(moved)
 
+    def known(self, agent: Agent, name: str) -> Conversation | None:
+        """Return the agent's conversation of this name, if this process remembers it."""
+        return self._by_id.get((agent.id, name))
+
+    def chain_to(self, agent: Agent, handle: str) -> Conversation | None:
+        """Return the agent's conversation whose newest answer this is, if its calls go on by the id of the one before.
+
+        A client that sends all messages anew with each call can go on without what the provider keeps of it.
+        """
+        key = (agent.id, self._by_head.get((agent.id, handle), ""))
+        return self._by_id[key] if key in self._chained_by_id else None
+
     async def _named(self, agent: Agent, name: str) -> Conversation | None:
-        known = self._by_id.get((agent.id, name))
+        known = self.known(agent, name)
         if known is not None:
             return known
         async with self._store.read() as tx:
@@ -203,6 +225,7 @@ class Turns:
 
     def _forget(self, key: tuple[str, str]) -> None:
         self._by_id.pop(key, None)
+        self._chained_by_id.discard(key)
         for head in self._heads.pop(key, ()):
             if self._by_head.get((key[0], head)) == key[1]:
                 del self._by_head[(key[0], head)]

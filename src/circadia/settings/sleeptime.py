@@ -143,7 +143,9 @@ class SleepPolicySettings(Section):
     documents: bool = Field(
         True, description="Whether a block that a person, a program or an agent has written makes a pass due."
     )
-    at_end: bool = Field(True, description="Whether the end of a pulse of the bank's agents makes a pass due.")
+    at_end: bool = Field(
+        True, description="Whether the end of a conversation or a pulse of the bank's agents makes a pass due."
+    )
     schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Hours at which a pass begins anyway.")
     passes_per_hour: int = Field(12, ge=0, description="Passes that may begin within an hour.")
     review: bool = Field(False, description="What passes propose waits for a person.")

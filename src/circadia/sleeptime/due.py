@@ -7,7 +7,7 @@ nothing is counted beside the rows: what waits is counted from the episodes behi
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
-from typing import Final
+from typing import Final, Literal
 
 from circadia.records.sleep_pass import FARTHEST, Trigger
 from circadia.records.sleep_state import Backlog, SleepState
@@ -18,6 +18,8 @@ FREQUENCY_TURNS: Final = 5
 """SLEEP-01."""
 LONGEST_REPLY_SECONDS: Final = 600.0
 """An answer that is under way for longer holds nothing back: its end was not seen."""
+LATE_SECONDS: Final = 10.0
+"""What was said before a conversation or a pulse ended is written within so long after it."""
 PASSES_AN_HOUR: Final = 12
 """SLEEP-40."""
 
@@ -66,6 +68,16 @@ class Rules:
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class End:
+    """The end of something that an agent of the bank took part in."""
+
+    of: Literal["conversation", "pulse"]
+    """What ended."""
+    at: datetime
+    """When it did."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class Known:
     """What is known of a bank at one instant."""
 
@@ -87,8 +99,9 @@ class Known:
     """When the last turn began, as far as this process has seen."""
     replying_since: datetime | None = None
     """Since when an answer is under way, as far as this process has seen; none if none is."""
-    ended: bool = False
-    """Whether a pulse of one of its agents has ended since it was last looked at."""
+    ended: End | None = None
+    """The last end of a conversation or a pulse of one of its agents, as far as this process has seen; none if none
+    was since a pass was begun."""
     filled: float = 0.0
     """The largest share of a model's context that a call of its agents has filled since the last pass began, as far as
     this process has seen; 1 if one was refused as too long."""
@@ -176,7 +189,7 @@ def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, n
     fired = [
         (Trigger.ASLEEP, known.asleep_since is not None, "all its agents sleep"),
         (Trigger.LAG, now >= lag_at, f"the oldest turn has waited for {rules.max_lag_seconds:g} s"),
-        (Trigger.ENDED, known.ended, "a pulse of one of its agents has ended"),
+        (Trigger.ENDED, *_ended(known.ended, oldest)),
         (Trigger.OVERFLOW, 0 < rules.overflow_share <= known.filled, f"a call {full}"),
         (Trigger.IDLE, now >= idle_at, f"nothing was said for {rules.idle_seconds:g} s"),
         (Trigger.CADENCE, 0 < rules.frequency_turns <= backlog.turns, f"{backlog.turns} turns were completed"),
@@ -199,6 +212,13 @@ def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, n
         f"{backlog.episodes} episodes wait; {backlog.turns} of {rules.frequency_turns} turns are completed",
         min(idle_at, lag_at, known.next_at or lag_at),
     )
+
+
+def _ended(end: End | None, oldest: datetime) -> tuple[bool, str]:
+    """Return whether what waits was said before that end, and what it was the end of."""
+    if end is None:
+        return False, ""
+    return oldest <= end.at + timedelta(seconds=LATE_SECONDS), f"a {end.of} of one of its agents has ended"
 
 
 def _stale(known: Known) -> str:

@@ -23,7 +23,7 @@ from circadia.records.sleep_state import Backlog, OperationPause, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.ask import Limit, Scope, Unit
 from circadia.sleeptime.benefit import Balance, Standing, balances, paused, window_of
-from circadia.sleeptime.due import Known, Rules, Verdict, due
+from circadia.sleeptime.due import End, Known, Rules, Verdict, due
 from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
 from circadia.stores.base import Tx
@@ -89,8 +89,8 @@ class Sleeptime:
         """When a turn last began at this process' gateway, by bank; a hint."""
         self.replying: dict[BankId, datetime] = {}
         """Since when an answer is under way at this process' gateway, by bank; a hint."""
-        self.ended: set[BankId] = set()
-        """Banks of whose agents a pulse has ended since they were looked at; a hint."""
+        self.ended: dict[BankId, End] = {}
+        """What of a bank's agents has ended last since a pass over it was begun, by bank; a hint."""
         self.filled: dict[tuple[str, str | None], float] = {}
         """Largest share of a model's context that a call has filled since the last pass, by what the bank is bound by
         (`bound_by`); a hint."""
@@ -271,7 +271,7 @@ class Sleeptime:
             fleet_begun=0 if again else await tx.passes.begun_since(None, *hour),
             turn_at=self.turns.get(bank.id),
             replying_since=self.replying.get(bank.id),
-            ended=bank.id in self.ended and policy.at_end,
+            ended=self.ended.get(bank.id) if policy.at_end else None,
             filled=self.filled.get(bound_by(bank), 0.0),
             stale=await _gone_stale(tx, bank, state, policy.stale_share),
             edited_at=bank.edited_at if policy.documents and bank.edited_at != state.edited_at else None,

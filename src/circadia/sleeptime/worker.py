@@ -6,7 +6,7 @@ this process has taken is its own until its lease runs out; whoever writes with 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -22,7 +22,7 @@ from circadia.records.bank import Bank
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.answers.hygiene import forget_expired
-from circadia.sleeptime.due import Gate, Verdict
+from circadia.sleeptime.due import End, Gate, Verdict
 from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
 from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
@@ -65,8 +65,8 @@ class SleepWorker:
         self._look_at: dict[BankId, float] = {}
         self._names: dict[str, set[BankId]] = {}
         self._bound: dict[tuple[str, str | None], BankId] = {}
-        self._moved: set[AgentId] = set()
-        self._ended: set[AgentId] = set()
+        self._heard: dict[tuple[AgentId, str | None], End | None] = {}
+        """Agents, and end users of conversations, of which signals spoke since the last look, with what has ended."""
         self._schedules_at = self._moved_at = 0.0
         self._forget_at = 0.0
         self._askings_at = 0.0
@@ -76,7 +76,7 @@ class SleepWorker:
         self._draining = False
         for topic, heard in (
             ("memory", self._remembered), ("turn", self._turn_began), ("sleep", self._agent_moved),
-            ("pulse", self._pulse_moved), (TOPIC, self._pass_moved),
+            ("pulse", self._pulse_moved), ("conversation", self._conversation_ended), (TOPIC, self._pass_moved),
         ):  # fmt: skip
             parts.signals.listen(topic, heard)
 
@@ -162,13 +162,17 @@ class SleepWorker:
                 each.disturb()
 
     def _agent_moved(self, key: str, data: Mapping[str, object]) -> None:
-        self._moved.add(AgentId(key))
+        self._heard.setdefault((AgentId(key), None), None)
         if self._running and not data["asleep"]:  # a pass may have to yield
             self._bell.set()
 
     def _pulse_moved(self, _: str, data: Mapping[str, object]) -> None:
         if not PULSE_MOVES[PulseStatus(str(data["status"]))]:
-            self._ended.add(AgentId(str(data["agent"])))
+            self._heard[AgentId(str(data["agent"])), None] = End(of="pulse", at=self._clock.now())
+
+    def _conversation_ended(self, key: str, data: Mapping[str, object]) -> None:
+        end = End(of="conversation", at=self._clock.now())
+        self._heard[AgentId(key), cast("str | None", data.get("user"))] = end
 
     async def _recover(self) -> None:
         """Put back what dead processes had taken: of who works alone on the database, all others."""
@@ -240,18 +244,27 @@ class SleepWorker:
             self._bell.set()
 
     async def _hear_agents(self) -> None:
-        moved, self._moved = self._moved, set()
-        ended, self._ended = self._ended, set()
-        for agent_id in moved | ended:
-            async with self._parts.store.read() as tx:
-                agent = await tx.agents.get(agent_id)
-            if agent is None or agent.policy.bank is None:
-                continue
-            banks = self._names.get(agent.policy.bank, set())
-            if agent_id in ended:
-                self._tier.ended |= banks
-            for bank_id in banks:
+        for heard, end in tuple(self._heard.items()):
+            for bank_id in await self._banks_of(*heard):
+                if end is not None:
+                    self._tier.ended[bank_id] = end
                 self._look_at.pop(bank_id, None)
+            if self._heard[heard] is end:  # else more was heard meanwhile
+                del self._heard[heard]
+
+    async def _banks_of(self, agent_id: AgentId, user: str | None) -> Collection[BankId]:
+        """Return the banks that the agent is bound to; only the end user's where each has one."""
+        async with self._parts.store.read() as tx:
+            agent = await tx.agents.get(agent_id)
+            name = None if agent is None else agent.policy.bank
+            if name is None:
+                return ()
+            if USER in name and user is not None:
+                bank = await tx.banks.of_user(name, user)
+                return () if bank is None else (bank.id,)
+            if name not in self._names and (bank := await tx.banks.by_name(name)) is not None:
+                self._register(bank)
+        return self._names.get(name, ())
 
     async def _decide_bank(self, bank_id: BankId) -> None:
         async with self._parts.store.read() as tx:
@@ -262,15 +275,13 @@ class SleepWorker:
             state = await tx.sleep_states.get(bank.id)
         self._register(bank)
         if verdict.trigger is not None:
-            self._tier.ended.discard(bank.id)
+            self._tier.ended.pop(bank.id, None)
             self._tier.filled.pop(bound_by(bank), None)
             with suppress(Conflict):
                 async with self._parts.store.write() as tx:
                     new = NewPass(trigger=verdict.trigger, by="circadia", full=verdict.full)
                     await self._tier.ask(tx, bank, new)
         else:
-            if verdict.gate is Gate.EMPTY:
-                self._tier.ended.discard(bank.id)
             self._look_at[bank_id] = self._clock.monotonic() + self._until(verdict)
             if verdict.gate is not None and state.gate != verdict.gate.value:
                 await self._note(bank, verdict.gate, verdict.detail)
