@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from circadia.ids import BankId
 from circadia.records.sleep_pass import Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
-from circadia.sleeptime.due import Gate, Known, Rules, due
+from circadia.sleeptime.due import LATE_SECONDS, End, Gate, Known, Rules, due
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 RULES = Rules()
@@ -54,6 +54,10 @@ def with_state(**more: Any) -> Known:
         (with_backlog(importance=5.0), 11, Trigger.IMPORTANCE),
         (known(filled=0.79), 11, None),
         (known(filled=0.8), 11, Trigger.OVERFLOW),
+        (known(ended=End(of="conversation", at=at(11))), 11, Trigger.ENDED),
+        (known(ended=End(of="pulse", at=at(11))), 11, Trigger.ENDED),
+        (known(ended=End(of="conversation", at=at(-LATE_SECONDS))), 11, Trigger.ENDED),
+        (known(ended=End(of="conversation", at=at(-LATE_SECONDS - 0.1))), 11, None),
         (known(stale=0.19), 11, None),
         (known(stale=0.2), 11, Trigger.STALE),
         (known(edited_at=at(30)), 69.9, None),
@@ -119,7 +123,8 @@ def test_a_trigger_can_be_switched_off() -> None:
 
 @pytest.mark.spec("SLEEP-01", "SLEEP-02")
 def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_too_long() -> None:
-    full = known(filled=1.0, stale=1.0, edited_at=at(0), replying_since=at(100))
+    end = End(of="conversation", at=at(50))
+    full = known(filled=1.0, stale=1.0, edited_at=at(0), ended=end, replying_since=at(100))
     assert due(RULES, full, at(101)).gate is Gate.NOBODY_DUE
     assert due(RULES, replace(full, backlog=Backlog()), at(101)).gate is Gate.NOBODY_DUE
     assert due(RULES, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
@@ -129,13 +134,15 @@ def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_
 def test_each_trigger_says_in_words_what_it_was() -> None:
     found = [due(RULES, seen, at(90)).detail for seen in (
         known(filled=1.0, turn_at=at(80)), known(filled=0.856, turn_at=at(80)), nothing(stale=0.25),
-        nothing(edited_at=at(0)), nothing(edited_at=at(40)), nothing(),
+        nothing(edited_at=at(0)), nothing(edited_at=at(40)), nothing(), known(ended=End(of="pulse", at=at(80))),
+        known(ended=End(of="conversation", at=at(80))), nothing(ended=End(of="conversation", at=at(80))),
     )]  # fmt: skip
     assert found == [
         "a call was too long for its model", "a call filled 86% of its model's context",
         "25% of the bank has gone stale since the last pass", "a block was written by somebody else",
         "nothing was said since the last pass; a block was written by somebody else",
-        "nothing was said since the last pass",
+        "nothing was said since the last pass", "a pulse of one of its agents has ended",
+        "a conversation of one of its agents has ended", "nothing was said since the last pass",
     ]  # fmt: skip
 
 

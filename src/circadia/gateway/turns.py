@@ -167,7 +167,9 @@ class Turns:
             return
         latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
         key = (latest.agent_id, latest.id)
-        by_id = key in self._chained_by_id or self._by_head.get((latest.agent_id, request.conversation or "")) == latest.id
+        by_id = (
+            key in self._chained_by_id or self._by_head.get((latest.agent_id, request.conversation or "")) == latest.id
+        )
         heads = [handle] if handle else []
         heads += [each for each in (answer[::-1] or request.chain[-1:]) if each]
         moved = Conversation(

@@ -1,0 +1,156 @@
+"""The end of a conversation, seen at a whole server, begins a pass over what was said in it (SLEEP-02)."""
+
+import asyncio
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.stores.signals.local import LocalSignals
+from tests.gateway.bound_agent import RESPONSES, Bound, bound, chat
+from tests.interaction.live import Live, live
+
+NEVER: dict[str, Any] = {"idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none"}
+SAID = chat("My flat in Porto is near the river.")
+TALKS = ["POST /v1/conversations", "DELETE /v1/conversations/{own}", "DELETE /v1/conversations/{own}/items/{id}"]
+pytestmark = pytest.mark.spec("SLEEP-02")
+
+
+class Overheard(LocalSignals):
+    """Shows who was told of the end of a conversation, and with which end user."""
+
+    ends: list[tuple[str, object]]
+
+    def publish(self, topic: str, key: str, data: Mapping[str, object] | None = None) -> None:
+        if topic == "conversation":
+            self.ends.append((key, (data or {}).get("user")))
+        super().publish(topic, key, data)
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, object]]:
+    """Return a list that fills with the ends of conversations of which the test's servers are told."""
+    monkeypatch.setattr(Overheard, "ends", [], raising=False)
+    monkeypatch.setattr("circadia.server.wiring.LocalSignals", Overheard)
+    return Overheard.ends
+
+
+async def begun(at: Live, bank: str = "memory") -> str:
+    """Return what the bank's first pass was begun for, once there is one."""
+    async with asyncio.timeout(60):
+        while True:
+            status, found = await at.rest("GET", f"/banks/{bank}/passes")
+            assert status == 200, found
+            if found["passes"]:
+                return found["passes"][0]["trigger"]
+            await asyncio.sleep(0.05)  # it begins in the server, which tells nobody here
+
+
+async def thread(at: Live, session: str, *names: str) -> str:
+    status, made = await at.rest("POST", f"/sessions/{session}/threads", {"name": "flat", "participants": names})
+    assert status == 201, made
+    return f"/sessions/{session}/threads/{made['id']}"
+
+
+async def told(ann: Bound, text: object, **more: object) -> str:
+    """Say something, which the provider keeps; return the id of its answer."""
+    async with ann.at.call(ann.token, RESPONSES, {"model": "mock-1", "input": text, **more}) as response:
+        answer = await response.json()
+        assert response.status == 200, answer
+    await ann.at.server.exchanges.flush()
+    return answer["id"]
+
+
+async def deleted(ann: Bound, path: str) -> None:
+    async with ann.at.call(ann.token, path, None, method="DELETE") as response:
+        assert response.status == 200, await response.read()
+
+
+async def test_a_thread_that_is_closed_begins_a_pass_over_the_banks_of_those_who_took_part(tmp_path: Path) -> None:
+    others = {"bob": {"bank": "plans"}, "cid": {"bank": "others"}}
+    async with bound(tmp_path, others=others, sections={"sleeptime": NEVER}) as ann:
+        place = await thread(ann.at, "default", "ann", "bob")
+        for bank in ("memory", "plans", "others"):
+            await ann.at.rest("POST", "/banks", {"name": bank})
+            assert (await ann.at.rest("POST", f"/banks/{bank}/episodes", {"text": "The roof leaks."}))[0] == 201
+        assert (await ann.at.rest("POST", f"{place}/close", {}))[0] == 200
+        assert [await begun(ann.at, "memory"), await begun(ann.at, "plans")] == ["ended", "ended"]
+        assert (await ann.at.rest("GET", "/banks/others/passes"))[1]["passes"] == []
+
+
+async def test_a_session_that_is_closed_ends_the_conversations_of_its_agents(tmp_path: Path) -> None:
+    async with live(tmp_path, sleeptime=NEVER) as at:
+        graph = {"name": "night", "agents": [{"name": "dora", "policy": {"bank": "memory"}}],
+                 "threads": [{"name": "roof", "participants": ["dora"]}]}  # fmt: skip
+        assert (await at.rest("POST", "/sessions", graph))[0] == 201
+        await at.rest("POST", "/banks", {"name": "memory"})
+        assert (await at.rest("POST", "/banks/memory/episodes", {"text": "The roof leaks."}))[0] == 201
+        assert (await at.rest("DELETE", "/sessions/night"))[0] < 300
+        assert await begun(at) == "ended"
+
+
+async def test_a_thread_closed_at_one_server_begins_a_pass_over_what_was_said_at_another(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    sections: dict[str, Any] = {"server": {"database_url": postgres_url}, "sleeptime": NEVER}
+    async with live(tmp_path / "here", **sections) as here, live(tmp_path / "there", **sections) as there:
+        token = await here.agent(bank="memory")
+        place = await thread(here, "default", "ann")
+        async with there.call(token, body=SAID) as response:
+            assert response.status == 200
+            await response.read()
+        await there.server.exchanges.flush()
+        assert (await here.rest("POST", f"{place}/close", {}))[0] == 200
+        assert await begun(there) == "ended"
+
+
+async def test_a_chain_of_stored_answers_that_is_deleted_to_its_end_begins_a_pass(
+    tmp_path: Path, ends: list[tuple[str, object]]
+) -> None:
+    async with bound(tmp_path, sections={"sleeptime": NEVER}) as ann:
+        first = await told(ann, "My flat in Porto is near the river.")
+        second = await told(ann, "Its cellar is wet.", previous_response_id=first)
+        await deleted(ann, f"/v1/responses/{first}")
+        assert ends == [], "the chain goes on from its newest answer"
+        await deleted(ann, f"/v1/responses/{second}")
+        assert len(ends) == 1
+        assert await begun(ann.at) == "ended"
+
+
+async def test_answers_that_a_client_never_went_on_from_end_no_conversation(
+    tmp_path: Path, ends: list[tuple[str, object]]
+) -> None:
+    async with bound(tmp_path, sections={"sleeptime": NEVER}) as ann:
+        said: list[dict[str, str]] = []
+        for text in ("My flat is in Porto.", "Its cellar is wet.", "Its roof leaks."):
+            said.append({"role": "user", "content": text})
+            ann.at.upstream.next(text="I see.")
+            name = await told(ann, said)  # all that was said, anew
+            said.append({"role": "assistant", "content": "I see."})
+            await deleted(ann, f"/v1/responses/{name}")
+    assert ends == []
+
+
+@pytest.mark.parametrize(("bank", "user"), [("memory", None), ("of-{user}", "cid")])
+async def test_a_conversation_that_is_deleted_at_the_provider_begins_a_pass_over_the_bank_of_its_end_user(
+    tmp_path: Path, ends: list[tuple[str, object]], bank: str, user: str | None
+) -> None:
+    sections = {"sleeptime": NEVER, "upstream": {"paths": TALKS}}
+    async with bound(tmp_path, bank=bank, sections=sections) as ann:
+        ann.at.upstream.next(path="/v1/conversations", status=200, body={"id": "conv_7", "object": "conversation"})
+        async with ann.at.call(ann.token, "/v1/conversations", {}) as response:
+            assert response.status == 200
+        await told(ann, "My flat in Porto is near the river.", user="dan")
+        await told(ann, "Its cellar is wet.", conversation="conv_7", user=user)
+        ann.at.upstream.next(path="/v1/conversations/conv_7/items/msg_1", status=200, body={"id": "conv_7"})
+        await deleted(ann, "/v1/conversations/conv_7/items/msg_1")
+        async with ann.at.call(ann.token, "/v1/conversations/conv_8", None, method="DELETE") as response:
+            assert response.status == 404, "of somebody else"
+        assert ends == [], "it goes on without the item"
+        ann.at.upstream.next(path="/v1/conversations/conv_7", status=200, body={"id": "conv_7", "deleted": True})
+        await deleted(ann, "/v1/conversations/conv_7")
+        assert [each for _, each in ends] == [user]
+        assert await begun(ann.at, bank.replace("{user}", user or "")) == "ended"
+        if user:
+            assert (await ann.at.rest("GET", "/banks/of-dan/passes"))[1]["passes"] == []
