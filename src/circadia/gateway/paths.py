@@ -145,12 +145,12 @@ def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
     if allow:
         message = f"{method} is not possible on {path!r}; use {' or '.join(allow)}"
         return Refusal(error=MethodNotAllowed(message), allow=allow)
-    if path.startswith("/v1/v1/"):
-        message = f"{path!r} has /v1 twice; this SDK adds it by itself, so leave it out of the base URL"
-    elif "realtime" in path.split("/"):
+    if "realtime" in path.split("/"):
         message = "realtime sessions and WebSockets do not pass the gateway; use responses or chat completions"
     else:
         message = f"{path!r} is not open here; the operator can list it in the upstream's `paths` as `{method} …`"
+        if path.startswith("/v1/v1/"):
+            message += "; an SDK that adds /v1 by itself needs none: leave it out of the base URL"
     return Refusal(error=Forbidden(message))
 
 
