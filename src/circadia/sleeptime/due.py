@@ -108,9 +108,10 @@ class Known:
     stale: float = 0.0
     """The share of the bank that has gone stale since the last pass: episodes that somebody other than a pass has
     demoted, and notes that he has retired, if that still stands, of all its episodes and notes. What passes themselves
-    demote, or take back, does not count, since they have looked at what follows from it. Vectors that are missing or
-    of another embedder do not count either: `memory/embedding/background.py` makes them anew beside the passes, and
-    these derive notes and blocks without them. 0 where it is less than the share that makes a pass due, so that counting stops there."""
+    demote, or take back, does not count, since they have looked at what follows from it. Vectors that are missing or of
+    another embedder do not count either: `memory/embedding/background.py` makes them anew beside the passes, and these
+    derive notes and blocks without them. 0 where it is less than the share that makes a pass due, so that counting
+    stops there."""
     edited_at: datetime | None = None
     """When somebody other than the sleep tier last wrote a block that no pass has seen; none if there is none."""
     scheduled_at: datetime | None = None
