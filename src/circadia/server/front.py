@@ -25,8 +25,8 @@ from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
-_STRAY = re.compile(r"(?!/api/).*/(?:(?:chat/)?completions|embeddings|messages|models|responses)")
-"""What a provider's SDK asks for whose base URL does not lead to the model door."""
+_STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
+"""Ends of what a provider's SDK asks for whose base URL does not lead to the model door."""
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _ONCE = frozenset(
     {
@@ -133,7 +133,7 @@ class Front:
             if principal.agent is not None:
                 raise Forbidden("/metrics takes the operator's token, or the one of server.metrics_token_env")
             await _answer(send, 200, self._metrics.text(), CONTENT_TYPE.encode())
-        elif _STRAY.fullmatch(path) is not None:
+        elif path.endswith(_STRAY) and not path.startswith("/api/"):
             await self._identity.of(bearer(scope["headers"]))
             raise NotFound(
                 f"no path {path!r}; model calls go to an upstream, with a base URL that ends in /llm/NAME/v1"
