@@ -1,7 +1,6 @@
 """The outermost ASGI application: which host and origin may ask, and which door a path leads to (GATE-35)."""
 
 import asyncio
-import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
