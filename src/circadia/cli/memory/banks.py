@@ -62,13 +62,13 @@ def banks(
             each["end_user"],
             each["policy"]["capture"],
             "yes" if each["policy"]["hot_edits"] else "no",
-            sum(each["skipped"].values()),
+            ", ".join(f"{number} {why}" for why, number in sorted(each["skipped"].items())) or "0",
             "never" if each["written_at"] is None else f"{since(each['written_at'], now)} ago",
             each["description"],
         )
         for each in rows
     ]
-    console().print(table(columns, lines, numbers=("episodes", "skipped")))
+    console().print(table(columns, lines, numbers=("episodes",)))
     if found["after"] is not None:
         note(f"more than {limit}; --limit shows them")
 
