@@ -3,6 +3,7 @@
 from collections.abc import AsyncGenerator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 
+from circadia.errors import StorageUnavailable
 from circadia.stores.base import Store, Tx
 
 
@@ -12,6 +13,7 @@ class Watched:
     def __init__(self, store: Store) -> None:
         self._store = store
         self.ping = store.ping
+        self.glance = store.glance
         self.close = store.close
 
     def before_commit(self) -> None:
@@ -31,3 +33,16 @@ class Watched:
     def read(self) -> AbstractAsyncContextManager[Tx]:
         """Read."""
         return self._store.read()
+
+
+class Silent(Watched):
+    """A store that is lost once something is on the disk, before it can say so."""
+
+    lost = 0
+    """How many writes are still to be answered so."""
+
+    def after_commit(self) -> None:
+        """Be lost."""
+        if self.lost:
+            self.lost -= 1
+            raise StorageUnavailable("the connection broke off")

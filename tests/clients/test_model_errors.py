@@ -65,6 +65,19 @@ async def test_an_upstream_that_is_not_granted_is_a_permission_error_at_once(cli
     assert stage.upstream.requests == []
 
 
+@pytest.mark.spec("GATE-60")
+@pytest.mark.parametrize("client", PLAIN)
+async def test_a_base_url_beside_the_model_door_is_told_with_the_right_one(client: ModelClient, stage: Stage) -> None:
+    agent = await stage.agent(asleep=False)
+    classes, status, message = await failure(client, f"{stage.server.url}/away", agent.token)
+    assert (classes[0], status) == ("NotFoundError", 404)
+    assert "a base URL that ends in /llm/NAME/v1" in message
+    classes, status, message = await failure(client, f"{stage.server.url}/away", "wrong")
+    assert (classes[0], status) == ("AuthenticationError", 401)
+    assert "this token opens nothing" in message
+    assert stage.upstream.requests == []
+
+
 @pytest.mark.spec("GATE-50")
 @pytest.mark.parametrize("client", STREAMED)
 async def test_an_error_after_the_stream_was_opened_is_an_api_error_and_not_retried(

@@ -116,9 +116,10 @@ async def test_the_bank_that_was_served_longest_ago_comes_first(store: Store) ->
         assert [each.id for each in await tx.passes.every(limit=2)] == ["p6", "p5"]
         assert [each.id for each in await tx.passes.every(bank_id=old, before=PassId("p4"))] == ["p1"]
         assert [each.id for each in await tx.passes.every(status=PassStatus.SUCCEEDED)] == ["p2", "p1"]
-        assert await tx.passes.begun_since(None, at(1)) == 2
-        assert await tx.passes.begun_since(fresh, at(1)) == 1
-        assert await tx.passes.begun_since(None, at(6)) == 0
+        assert await tx.passes.begun_since(None, at(1), at(9)) == 2
+        assert await tx.passes.begun_since(fresh, at(1), at(9)) == 1
+        assert await tx.passes.begun_since(None, at(6), at(9)) == 0
+        assert await tx.passes.begun_since(None, at(1), at(5)) == 1
 
 
 @pytest.mark.spec("SLEEP-32", "SLEEP-60")

@@ -81,3 +81,5 @@ async def test_what_is_due_comes_the_longest_due_first_and_never_if_it_is_off(st
         assert [each.name for each in await tx.routines.due(at(-1), limit=9)] == []
         assert [await tx.routines.next_after(at(seconds)) for seconds in (-1, 0, 1)] == [at(0), at(1), at(1.000001)]
         assert await tx.routines.next_after(at(2)) is None
+        for seconds, later in ((-1, "future late later"), (0, "future late"), (1, "future"), (2, "")):
+            assert sorted(each.name for each in await tx.routines.due_after(at(seconds))) == later.split()

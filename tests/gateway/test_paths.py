@@ -129,6 +129,12 @@ def test_a_path_that_two_servers_could_read_in_two_ways_is_an_invalid_request(pa
     assert isinstance(refused("GET", path).error, InvalidRequest)
 
 
+@pytest.mark.parametrize("path", [b"//v1/models", b"/v1/models/", b"/v1/models/a%2Fb", b"/v1/models/caf\xe9"])
+def test_a_refused_path_is_shown_as_text(path: bytes) -> None:
+    shown = path.decode("ascii", "backslashreplace")
+    assert f"the path {shown!r} has" in refused("GET", path).error.message
+
+
 def test_a_fixed_word_written_with_escapes_is_not_the_listed_path() -> None:
     assert isinstance(refused("POST", "/v1/m%65ssages").error, Forbidden)
 
@@ -136,6 +142,13 @@ def test_a_fixed_word_written_with_escapes_is_not_the_listed_path() -> None:
 def test_an_id_written_with_escapes_is_compared_as_the_provider_reads_it() -> None:
     assert opened("GET", "/v1/responses/resp%5F1").owned_ids == ("resp_1",)
     assert opened("GET", "/v1/models/ft%3Agpt-4o%3Aorg").dialect == "plain"
+
+
+@pytest.mark.parametrize("path", ["/v1/v1/messages", "/v1/v1/models"])
+def test_a_prefix_that_stands_twice_is_told_as_such(path: str) -> None:
+    refusal = refused("POST", path)
+    assert isinstance(refusal.error, Forbidden)
+    assert "leave it out of the base URL" in refusal.error.message
 
 
 def test_realtime_is_refused_with_what_to_use_instead() -> None:

@@ -115,6 +115,21 @@ async def test_addresses_that_are_none_are_refused_and_not_a_failure(tmp_path: P
         assert await status_of(at, raw(at, token, **given)) in (403, 421)
 
 
+@pytest.mark.spec("GATE-35")
+@pytest.mark.parametrize("version", ["1.0", "1.1"])
+async def test_who_names_no_host_is_told_to_name_one(tmp_path: Path, version: str) -> None:
+    async with live(tmp_path) as at:
+        reader, writer = await connect(at)
+        writer.write(f"GET /healthz HTTP/{version}\r\nconnection: close\r\n\r\n".encode())
+        async with asyncio.timeout(60):
+            answer = await reader.read()
+        writer.close()
+    assert answer.startswith(b"HTTP/1.1 421 ")
+    told = json.loads(answer.partition(b"\r\n\r\n")[2])
+    assert "send the header Host" in told["detail"]
+    assert told["error"]["message"] == told["detail"], "where OpenAI's SDKs look"
+
+
 @pytest.mark.spec("GATE-60")
 async def test_odd_numbers_ids_and_paths_are_borne(tmp_path: Path) -> None:
     async with live(tmp_path) as at:

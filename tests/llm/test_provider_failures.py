@@ -139,8 +139,12 @@ async def test_an_account_without_credit_is_not_told_as_too_many_requests() -> N
 
 @pytest.mark.spec("SLEEP-13")
 @pytest.mark.parametrize(
-    "script", [{"garbage": True}, {"body": b'{"half": '}, {"body": b"{}"}, {"body": b"[]"}, {"body": b""}],
-    ids=["html", "half", "no fields", "no object", "nothing"],
+    "script",
+    [
+        {"garbage": True}, {"body": b'{"half": '}, {"body": b"{}"}, {"body": b"[]"}, {"body": b""},
+        {"body": b"[" * 200_000 + b"]" * 200_000},
+    ],
+    ids=["html", "half", "no fields", "no object", "nothing", "a deep nest"],
 )  # fmt: skip
 async def test_a_body_that_is_none_of_the_api_is_the_providers_fault(stand: Stand, script: dict[str, Any]) -> None:
     stand.up.next(**script)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import subprocess
 import sys
-from collections.abc import AsyncGenerator
+from collections.abc import AsyncGenerator, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
@@ -29,6 +29,7 @@ from tests.llm.provider_stand import (
     Stand,
     Word,
     answering,
+    completion,
     counts,
     message,
     provided,
@@ -208,6 +209,15 @@ async def test_a_provider_that_counts_nothing_leaves_the_price_unknown() -> None
         _, used = await stand.ask()
         assert used == Usage()
         assert stand.mind.price(used) is None
+
+
+@pytest.mark.parametrize("wrong", [{"prompt_tokens": 2**62}, {"completion_tokens": 10**15}])
+async def test_a_count_that_no_call_can_have_is_taken_for_none(wrong: Mapping[str, int]) -> None:
+    async with standing("openai") as stand:
+        usage = {"prompt_tokens": 50, "completion_tokens": 20, "total_tokens": 70, **wrong}
+        stand.up.next(body=completion({"content": GOOD}, usage=usage))
+        word, used = await stand.ask()
+        assert (word.word, used) == ("one", Usage())
 
 
 def test_what_speaks_to_providers_is_not_loaded_before_there_is_a_model() -> None:

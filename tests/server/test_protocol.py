@@ -5,7 +5,7 @@ from typing import Any, cast
 
 import pytest
 import uvicorn
-from starlette.types import Receive, Scope, Send
+from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.server import ServerState
 
 from circadia.server.protocol import Http
@@ -67,11 +67,12 @@ def body(data: bytes, *, more: bool = False, **how: Any) -> dict[str, Any]:
     return {"type": "http.response.body", "body": data, "more_body": more, **how}
 
 
-def connected(app: App) -> tuple[Http, Wire]:
+def connected(app: ASGIApp) -> tuple[Http, Wire]:
     config = uvicorn.Config(cast("Any", app), loop="asyncio", http=Http, lifespan="off", date_header=False)
     config.load()
     config.loaded_app = app
     protocol, wire = Http(config=config, server_state=ServerState(), app_state={}), Wire()
+    protocol.ws_protocol_class = None  # as the server has it
     protocol.connection_made(wire)
     return protocol, wire
 
@@ -204,13 +205,80 @@ async def test_what_comes_behind_a_body_is_no_header_of_the_request() -> None:
     protocol.connection_lost(None)
 
 
-async def test_a_caller_who_asks_for_a_web_socket_is_answered_as_any_other_and_is_no_news(
-    caplog: pytest.LogCaptureFixture,
+WISHES = (b"connection: upgrade\r\nupgrade: websocket\r\n", b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\n")
+
+
+class Reader:
+    """An application that reads each body whole and answers with its length."""
+
+    def __init__(self) -> None:
+        self.bodies: list[bytes] = []
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        message = await receive()
+        whole = message["body"]
+        while message["more_body"]:
+            message = await receive()
+            whole += message["body"]
+        self.bodies.append(whole)
+        for each in (start(PLAIN), body(b"hello")):
+            await send(each)
+
+
+@pytest.mark.parametrize("wish", WISHES)
+async def test_a_caller_who_asks_for_another_protocol_is_answered_as_any_other_and_is_no_news(
+    wish: bytes, caplog: pytest.LogCaptureFixture
 ) -> None:
     protocol, wire = connected(App(start(PLAIN), body(b"hello")))
-    protocol.ws_protocol_class = None  # as the server has it
-    protocol.data_received(GET[:-2] + b"connection: upgrade\r\nupgrade: websocket\r\n\r\n")
+    protocol.data_received(GET[:-2] + wish + b"\r\n")
     await turns()
     assert wire.sent[0].startswith(b"HTTP/1.1 200 OK\r\n")
     assert not caplog.records
+    protocol.connection_lost(None)
+
+
+@pytest.mark.spec("GATE-35")
+@pytest.mark.parametrize("size", [1, 7, 1000])
+@pytest.mark.parametrize("wish", WISHES)
+@pytest.mark.parametrize(
+    ("framed", "whole"),
+    [
+        (b"content-length: 23\r\n\r\nGET /own HTTP/1.1\r\n\r\n{}", b"GET /own HTTP/1.1\r\n\r\n{}"),
+        (b"transfer-encoding: chunked\r\n\r\n3\r\none\r\n1\r\n2\r\n0\r\nx: y\r\n\r\n", b"one2"),
+        (b"content-length: 0\r\n\r\n", b""),
+        (b"\r\n", b""),
+    ],
+)
+async def test_who_asks_for_another_protocol_is_read_with_its_body_and_the_next_request_after_it(
+    framed: bytes, whole: bytes, wish: bytes, size: int
+) -> None:
+    app = Reader()
+    protocol, wire = connected(app)
+    sent = b"POST / HTTP/1.1\r\nhost: a\r\n" + wish + framed
+    sent += b"PUT /next HTTP/1.1\r\nhost: a\r\ncontent-length: 4\r\n\r\nnext"
+    for at in range(0, len(sent), size):
+        protocol.data_received(sent[at : at + size])
+    await turns(12)
+    assert app.bodies == [whole, b"next"]
+    assert b"".join(wire.sent).count(b"HTTP/1.1 200 OK\r\n") == 2
+    assert not wire.closed
+    protocol.connection_lost(None)
+
+
+@pytest.mark.spec("GATE-35")
+async def test_a_broken_body_behind_a_wish_for_another_protocol_is_refused() -> None:
+    protocol, wire = connected(Reader())
+    protocol.data_received(b"POST / HTTP/1.1\r\nhost: a\r\n" + WISHES[1] + b"transfer-encoding: chunked\r\n\r\nzz\r\n")
+    await turns()
+    assert b"".join(wire.sent).startswith(b"HTTP/1.1 400 Bad Request\r\n")
+    assert wire.closed
+    protocol.connection_lost(None)
+
+
+async def test_many_wishes_in_one_piece_are_read_one_after_the_other() -> None:
+    app = Reader()
+    protocol, _ = connected(app)
+    protocol.data_received((GET[:-2] + WISHES[0] + b"\r\n") * 3000)
+    await turns(20_000)
+    assert len(app.bodies) == 3000
     protocol.connection_lost(None)

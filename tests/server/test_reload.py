@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.errors import InvalidRequest
+from circadia.errors import InvalidRequest, StorageUnavailable
 from circadia.server.reload import EVERY_SECONDS, Reload
 from circadia.settings import ConfigFile, Settings, load_settings
 from circadia.testing.clock import ManualClock
@@ -21,7 +21,7 @@ class Watched:
         self.write(3)
         self.clock = ManualClock()
         self.applied: list[int | None] = []
-        self.fails = False
+        self.fails: Exception | None = None
         self.reload = Reload(self.clock, ConfigFile(path=self.file, said=load_settings(self.file)), self._apply)
 
     def write(self, most: int, more: str = "") -> None:
@@ -35,8 +35,8 @@ class Watched:
         most = settings.agents["ann"].coordination.wake_guardrails.max_wakes_per_day
         if most == 13:
             raise InvalidRequest("not this one")
-        if self.fails:
-            raise RuntimeError("nobody foresaw this")
+        if self.fails is not None:
+            raise self.fails
         self.applied.append(most)
 
     async def look(self, watching: "asyncio.Task[None]") -> None:
@@ -83,6 +83,22 @@ async def test_a_file_that_is_wrong_or_gone_changes_nothing_until_it_is_right(
     watching.cancel()
 
 
+async def test_a_change_while_the_database_is_away_is_taken_over_once_it_answers(
+    watched: Watched, caplog: pytest.LogCaptureFixture
+) -> None:
+    watching = asyncio.create_task(watched.reload.run())
+    watched.fails = StorageUnavailable("the disk is full", retry_after_seconds=1)
+    watched.write(8)
+    await watched.look(watching)
+    assert watched.applied == []
+    assert "the disk is full" in caplog.text
+    watched.fails = None
+    await watched.look(watching)
+    await watched.look(watching)
+    assert watched.applied == [8]
+    watching.cancel()
+
+
 @pytest.mark.parametrize(
     ("section", "text"),
     [
@@ -109,11 +125,11 @@ async def test_no_file_ends_the_watch(watched: Watched, caplog: pytest.LogCaptur
         await watched.look(watching)
         assert "not taken over" in caplog.text, text[:40]
         assert "Traceback" not in caplog.text, text[:40]
-    watched.fails = True
+    watched.fails = RuntimeError("nobody foresaw this")
     watched.write(8)
     await watched.look(watching)
     assert watched.applied == []
-    watched.fails = False
+    watched.fails = None
     watched.write(9)
     await watched.look(watching)
     assert watched.applied == [9]

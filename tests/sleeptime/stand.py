@@ -25,7 +25,7 @@ from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing import ManualClock
-from tests.wake.fleet import CountedIds
+from tests.wake.fleet import CountedIds, SettableClock
 
 
 class Stand:
@@ -33,7 +33,7 @@ class Stand:
 
     def __init__(self, store: Store, bank: Bank) -> None:
         self.store = store
-        self.clock = ManualClock()
+        self.clock = SettableClock()
         self.ids = CountedIds()
         self.memory = memory_tier(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), None)
         self.publisher = Publisher(self.clock, Effects(self.clock, self.memory))

@@ -20,7 +20,7 @@ from circadia.stores.sqlite import open_sqlite
 from circadia.testing import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.contract.sleep_rows import banks_of, sleep_pass
-from tests.sleeptime.full_disk import Full
+from tests.full_disk import Full
 from tests.wake.fleet import CountedIds
 
 PASS = sleep_pass("p1", BankId("bnk_team"))

@@ -18,7 +18,7 @@ from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.wake.alerts import Alerts
-from tests.sleeptime.full_disk import Full
+from tests.full_disk import Full
 from tests.sleeptime.stand import Stand
 
 

@@ -1,8 +1,9 @@
 """What a pass proposes is published as one, under rules, and can be taken back as one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import permutations
 from pathlib import Path
 
 import pytest
@@ -11,7 +12,7 @@ from circadia.errors import Conflict
 from circadia.ids import EpisodeId
 from circadia.records.change import FORGOTTEN, Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.records.sleep_pass import PassStatus
+from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.sleeptime.publish import Page, Seen
 from tests.sleeptime.stand import Stand
 
@@ -219,6 +220,28 @@ async def test_a_whole_pass_is_taken_back_and_what_others_did_since_stays(stand:
         kept = await tx.episodes.get(stand.bank.id, first.id)
         assert kept is not None
         assert kept.stale == ()
+
+
+@pytest.mark.spec("SLEEP-32")
+@pytest.mark.parametrize("order", list(permutations(("p1", "p2", "p3"))))
+async def test_what_passes_made_of_each_others_notes_is_gone_in_whatever_order_they_are_taken_back(
+    stand: Stand, order: Sequence[str]
+) -> None:
+    sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
+    runs: dict[str, Pass] = {}
+    for at in (1, 2, 3):  # each makes a note that stands for the one before
+        run = runs[f"p{at}"] = await stand.begun(f"p{at}")
+        changes = [stand.note(f"not_{at}", sources)]
+        if at > 1:
+            instead = {"instead": f"not_{at}"}
+            changes.append(stand.change(ChangeKind.RETIRE_NOTE, f"not_{at - 1}", after=instead, why="told anew"))
+        await stand.publish(run, *changes)
+        await stand.ended(run)
+    assert [each.id for each in await stand.notes()] == ["not_3"]
+    for key in order:
+        async with stand.store.write() as tx:
+            await stand.publisher.undo(tx, runs[key], stand.bank, by="ann")
+    assert await stand.notes() == []
 
 
 @pytest.mark.spec("SLEEP-32")

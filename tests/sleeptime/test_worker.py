@@ -14,6 +14,7 @@ from circadia.sleeptime.rows import LEASE_SECONDS
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
+from tests.watched_store import Silent
 
 
 @pytest.fixture
@@ -250,6 +251,44 @@ async def test_a_schedule_begins_a_pass_though_nothing_is_new(stand: Stand) -> N
     stand.clock.advance(23 * 3600)
     await worker.step()
     assert len(await tier.ended(2)) == 2
+
+
+@pytest.mark.spec("SLEEP-10")
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_pass_that_was_taken_without_a_word_from_the_database_goes_on(stand: Stand, alone: bool) -> None:
+    store = stand.store = Silent(stand.store)
+    tier = Tier(stand, ScriptedMind(reading))
+    worker = tier.worker(alone=alone)
+    await stand.said("one", "two")
+    await worker.step()
+    await tier.asked()
+    store.lost = 1
+    await worker._start()  # pyright: ignore[reportPrivateUsage] (nothing else is to write before)
+    assert [(run.status, run.owner) for run in await tier.passes()] == [(PassStatus.RUNNING, "exe1")]
+    assert worker.running == 0
+    stand.clock.advance(1)
+    await worker.step()
+    assert [run.status for run in await tier.ended()] == [PassStatus.SUCCEEDED]
+
+
+@pytest.mark.spec("SLEEP-02")
+@pytest.mark.parametrize(("days", "passes"), [(1, 1), (3, 2), (500, 2)])
+async def test_schedules_go_on_when_a_clock_that_was_days_ahead_is_set_right(
+    stand: Stand, days: int, passes: int
+) -> None:
+    tier = Tier(stand, ScriptedMind(reading), schedules=[{"cron": "0 3 * * *"}], passes_per_hour=1)
+    worker = tier.worker()
+    stand.clock.set(days * 86_400)
+    stand.clock.advance(3 * 3600)
+    await worker.step()
+    await tier.ended()
+    stand.clock.set(-days * 86_400)
+    stand.clock.advance(7200)
+    await worker.step()
+    assert len(await tier.passes()) == 1
+    stand.clock.advance(22 * 3600)
+    await worker.step()
+    assert len(await tier.passes()) == passes
 
 
 @pytest.mark.spec("SLEEP-13")

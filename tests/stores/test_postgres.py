@@ -11,6 +11,7 @@ from sqlalchemy.dialects import postgresql
 
 from circadia.errors import InvalidRequest, StartError, StorageUnavailable
 from circadia.ids import AgentId, BankId
+from circadia.records.bank import Bank
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.link import nothing
@@ -121,6 +122,26 @@ async def test_a_restart_that_nobody_noticed_costs_nothing(store: SqlStore, post
     postgres_server.start()
     await put(store, 2)
     assert await tags(store) == [1, 2]
+
+
+async def test_nor_does_it_cost_a_glance_anything(store: SqlStore, postgres_server: PostgresServer) -> None:
+    async def bank() -> Bank | None:
+        async with store.glance() as tx:
+            return await tx.banks.by_name(BANK.name)
+
+    async with store.write() as tx:
+        await tx.banks.add(BANK)
+    assert await bank() == BANK
+    postgres_server.stop()
+    postgres_server.start()
+    assert await bank() == BANK
+    postgres_server.stop()
+    try:
+        with pytest.raises(StorageUnavailable, match="PostgreSQL"):
+            await bank()
+    finally:
+        postgres_server.start()
+    assert await bank() == BANK
 
 
 async def test_a_connection_cut_under_a_block_fails_it_and_not_the_next(

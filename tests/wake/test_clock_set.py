@@ -1,8 +1,11 @@
 """The wall clock of the machine is set while agents run: minutes and limits are those of real time."""
 
+from datetime import timedelta
+
 import pytest
 
 from circadia.records.pulse import PulseStatus
+from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision
 from circadia.wake.pulse_rows import ran_seconds
 from tests.wake.asks import minutes_today, rails, running
@@ -106,3 +109,51 @@ async def test_of_several_processes_on_a_database_each_looks_after_what_it_has_b
         await worker.step()
     assert (await minutes_today(team, bob), await minutes_today(team, cid)) == (10, 10)
     await other.worker.drain(0)
+
+
+@pytest.mark.spec("WAKE-43", "WAKE-45")
+@pytest.mark.parametrize("down", [False, True], ids=["while it runs", "while the server is down"])
+@pytest.mark.parametrize(("days", "again"), [(0.5, False), (3, True), (400, True)])
+@pytest.mark.parametrize(
+    "rule",
+    [
+        Recurrence(every_seconds=7200),
+        Recurrence(cron="30 */2 * * *"),
+        Recurrence(every_seconds=9000, jitter_seconds=600),
+    ],
+)
+async def test_a_routine_planned_by_a_clock_that_was_days_ahead_goes_on_by_the_right_one(
+    team: Fleet, rule: Recurrence, days: float, again: bool, down: bool
+) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    await team.routines(
+        bob, RoutineSpec(name="r", instructions="do", recurrence=rule, misfire_grace_seconds=None)
+    )  # fmt: skip
+    await team.worker.step()
+    team.clock.set(days * 86_400)
+    await team.worker.step()
+    (first,) = await team.wakes()
+    if down:
+        team.crash()
+    team.clock.set(-days * 86_400)
+    for _ in range(2):  # nothing is due at once
+        await team.worker.step()
+        assert await team.wakes() == [first]
+    team.clock.advance(9600)
+    await team.worker.step()
+    assert len(await team.wakes()) == 1 + again
+
+
+@pytest.mark.spec("WAKE-43")
+async def test_a_single_instant_that_a_wrong_clock_has_run_does_not_run_again(team: Fleet) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    instants = tuple(team.clock.now() + timedelta(days=days) for days in (2, 9))
+    await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(at=instants)))
+    team.clock.set(2 * 86_400)
+    await team.worker.step()
+    assert len(await team.wakes()) == 1
+    team.clock.set(-2 * 86_400)
+    for _ in range(3):
+        await team.worker.step()
+        team.clock.advance(86_400)
+    assert len(await team.wakes()) == 1

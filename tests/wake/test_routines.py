@@ -117,6 +117,21 @@ async def test_a_fleet_with_nothing_to_do_makes_no_call_in_a_day_and_says_why(te
         assert list(await tx.calls.groups("agent")) == []
 
 
+@pytest.mark.spec("WAKE-43", "WAKE-76")
+@pytest.mark.parametrize(("most", "steps", "told"), [(5, [600], [10]), (5, [120, 120, 120], [6]), (2, [60] * 4, [2])])
+async def test_skips_that_come_at_once_are_told_of_like_those_that_come_one_by_one(
+    team: Fleet, most: int, steps: list[int], told: list[int]
+) -> None:
+    team.at(22, 0, 1)
+    night = [{"start": "22:00", "end": "23:00"}]
+    bob = await team.agent("bob", LAUNCHED, FREE, {"max_consecutive_skips": most, "blackouts": night})
+    await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
+    for seconds in steps:  # as the machine sleeps for so long
+        team.clock.advance(seconds)
+        await team.worker.step()
+    assert [each.data["skips"] for each in await team.events(EventType.ALERT)] == told
+
+
 @pytest.mark.spec("WAKE-44")
 async def test_long_pulses_of_one_agent_delay_and_drop_nobodys(team: Fleet) -> None:
     agents = [await team.agent(f"a{number}", LAUNCHED, FREE) for number in range(10)]

@@ -9,8 +9,8 @@ from circadia.ids import PulseId
 from circadia.records.message import Priority
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
-from circadia.records.wake import Decision, Wake
-from circadia.wake.requests import AGEING_SECONDS
+from circadia.records.wake import Decision, Wake, WakeSource
+from circadia.wake.requests import AGEING_SECONDS, Ask
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
 
 
@@ -103,6 +103,30 @@ async def test_a_request_that_comes_when_a_place_is_free_does_not_pass_those_tha
     assert await admitted(narrow, passing)
     await ends(narrow, (await narrow.wake(passing)).pulse_id)
     assert (await narrow.ask(lead, abe)).decision is Decision.ADMITTED, "nobody waits any more"
+
+
+@pytest.mark.spec("WAKE-71", "WAKE-25")
+@pytest.mark.parametrize("on_concurrency", ["defer", "refuse"])
+async def test_explain_tells_that_others_wait_for_the_place_that_is_free(narrow: Fleet, on_concurrency: str) -> None:
+    abe, zoe = await narrow.agent("abe", LAUNCHED, FREE), await narrow.agent("zoe", LAUNCHED, FREE)
+    bob = await narrow.agent("bob", LAUNCHED, FREE, {"on_concurrency": on_concurrency})
+    first = await narrow.ask(None, abe)
+    await narrow.worker.step()
+    waits = await narrow.ask(None, zoe)
+    await narrow.until(first.pulse_id, PulseStatus.RUNNING)
+    assert first.pulse_id is not None
+    narrow.launcher.end(first.pulse_id)
+    await narrow.until(first.pulse_id)
+    narrow.clock.advance(1)
+    ask = Ask(target=await narrow.row(bob), source=WakeSource.PERSON, by="operator", reason="user_request")
+    async with narrow.store.read() as tx:
+        told = await narrow.tier.requests.explain(tx, ask)
+    asked = await narrow.ask(None, bob)
+    assert (told.decision, told.rule, told.detail) == (asked.decision, asked.rule, asked.detail)
+    assert told.rule == "fleet"
+    assert [each.rule for each in told.trace if not each.passed] == ["fleet"]
+    await narrow.worker.step()
+    assert await admitted(narrow, waits)
 
 
 async def ends_of_override(team: Fleet, agent: str) -> None:

@@ -121,13 +121,16 @@ class Injection:
             call=call, turn=turn, asks=asks, known=known, asked=None if repeats else asked,
             hints=asks and prompt.user is not None, told=[], again=again,
         )  # fmt: skip
+        whose = (policy.bank, turn.user)
         if asks:
             made = await self._memory.retrieval.answered(
-                self._store, _asked(prompt.question), partial(self._made, wanted), explained=False
-            )
+                self._store, _asked(prompt.question), partial(self._made, wanted),
+                whose=whose, explained=False,
+            )  # fmt: skip
         else:
-            async with self._store.read() as tx:
-                made = await self._made(wanted, tx, None)
+            made = await self._memory.retrieval.glances.read(
+                self._store, whose, lambda tx: self._made(wanted, tx, None)
+            )
         if made is None or made.context is None:
             return Injected(body=body, lookup=None if made is None else made.lookup)
         bank, context = made.bank, made.context

@@ -79,7 +79,8 @@ class McpDoor:
         if principal.metrics_only:
             raise Forbidden("the metrics token opens /metrics only")
         if server not in self._servers:
-            raise NotFound(f"no MCP server {server!r} in the configuration{nearest(server, self._servers)}")
+            named = self._servers.keys() - {OWN}
+            raise NotFound(f"no MCP server {server!r} in the configuration{nearest(server, named)}")
         if server != OWN:
             if principal.agent is None:
                 raise Forbidden("a proxied MCP server takes an agent's token; make one with `circadia agent add NAME`")
@@ -117,7 +118,7 @@ class McpDoor:
             if not call.cancelled:
                 raise
             call.task.uncancel()
-            await reply.refuse(StillAsleep("cancelled by its caller"))
+            await reply.end()  # MCP: no response to what was cancelled
         finally:
             running.discard(call)
             if not running:

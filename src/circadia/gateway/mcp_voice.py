@@ -15,8 +15,8 @@ from circadia.errors import (
 )
 from circadia.gateway.reply import OPENED_STREAM
 
-_PROGRESS_STEP = 1e-6
-"""Progress must grow with each notification; steps so small stay below the tool's own first report."""
+_NO_PROGRESS = -1e-6
+"""Progress must grow with each notification: signs of life come from below to the 0 with which a tool may begin."""
 
 
 class McpVoice:
@@ -33,7 +33,7 @@ class McpVoice:
         if self._token is None:
             return b": keep-alive\n\n"
         self._beats += 1
-        params = {"progressToken": self._token, "progress": self._beats * _PROGRESS_STEP, "message": "waiting"}
+        params = {"progressToken": self._token, "progress": _NO_PROGRESS / self._beats, "message": "waiting"}
         return event_of({"jsonrpc": "2.0", "method": "notifications/progress", "params": params})
 
     def refusal(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:

@@ -115,7 +115,8 @@ def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route |
     """Return what the list says of a request; `raw_path` is the path behind `/llm/{upstream}`, still encoded."""
     wrong = _trick(raw_path)
     if wrong is not None:
-        return Refusal(error=InvalidRequest(f"the path {raw_path[:200]!r} {wrong}; send the plain path of an endpoint"))
+        shown = raw_path[:200].decode("ascii", "backslashreplace")
+        return Refusal(error=InvalidRequest(f"the path {shown!r} {wrong}; send the plain path of an endpoint"))
     path = raw_path.decode("ascii")
     allow: list[str] = []
     for rule in (*_LISTED, *rules):
@@ -148,6 +149,8 @@ def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
         message = "realtime sessions and WebSockets do not pass the gateway; use responses or chat completions"
     else:
         message = f"{path!r} is not open here; the operator can list it in the upstream's `paths` as `{method} …`"
+        if path.startswith("/v1/v1/"):
+            message += "; an SDK that adds /v1 by itself needs none: leave it out of the base URL"
     return Refusal(error=Forbidden(message))
 
 

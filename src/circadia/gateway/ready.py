@@ -37,7 +37,7 @@ from circadia.records.agent import AgentPolicy
 from circadia.records.answer import Answer, AnswerFrame, AnswerMode, AnswerScope
 from circadia.records.bank import Bank
 from circadia.records.per_call import per_call
-from circadia.stores.base import Tx
+from circadia.stores.base import MoreThanAGlance, Tx
 
 _logger = logging.getLogger(__name__)
 
@@ -212,7 +212,7 @@ class Answering:
                 ready = await self._shelves.find(tx, bank, asked.scope, asked.framed.question)
                 serves = _servable(ready) and asked.serves
                 serves = serves and await self._trust.holds(tx, bank, asked.scope.agent_id)
-        except CircadiaError:
+        except (CircadiaError, MoreThanAGlance):
             raise
         except Exception:  # as above
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)

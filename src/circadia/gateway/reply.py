@@ -117,6 +117,13 @@ class Reply:
         await self.start(status, [*headers, *length])
         await self.finish(body)
 
+    async def end(self) -> None:
+        """End without an answer, where nobody waits for one any more."""
+        if self.phase is Phase.SILENT:
+            await self.start(200, self.voice.opening)
+        if self.phase is not Phase.DONE:
+            await self.finish()
+
     async def refuse(self, error: CircadiaError) -> None:
         """Tell an error in the way that the phase allows.
 

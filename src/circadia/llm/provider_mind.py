@@ -37,8 +37,10 @@ PLACEHOLDER: Final = "unused"
 """What an SDK has for a key: requests are signed as they go out, so none of its errors and logs can hold the key."""
 _TOOL: Final = "answer"
 _FENCED: Final = re.compile(r"```(?:json)?\s*\n(.*?)\n\s*```", re.DOTALL | re.IGNORECASE)
-_TRIPPED: Final = (AttributeError, LookupError, TypeError, ValueError)
+_TRIPPED: Final = (AttributeError, LookupError, TypeError, ValueError, RecursionError)
 """What the library raises over an answer that lacks what it takes for granted, such as a choice or the usage."""
+_MOST_TOKENS: Final = 10**12
+"""More than any call can use: who counts more has counted wrongly."""
 _CREDENTIALS: Final = ("authorization", "x-api-key", "openai-organization", "openai-project")
 """What an SDK sends from the environment or from its placeholder."""
 _CONNECTIONS: Final = 16
@@ -185,13 +187,15 @@ def _misfit(said: str, error: ValidationError) -> str:
 
 def _used(usage: RequestUsage) -> Usage | None:
     """Return what the provider counted; none if it did not, for then the library counts nothing read."""
-    if not usage.input_tokens:
-        return None
     details = usage.details
+    thought = details.get("reasoning_tokens", details.get("thinking_tokens"))
+    counted = (usage.output_tokens, usage.cache_read_tokens, usage.cache_write_tokens, thought or 0)
+    if not usage.input_tokens or max(usage.input_tokens, *counted) > _MOST_TOKENS:
+        return None
     return Usage(
         input_tokens=usage.input_tokens,
         output_tokens=usage.output_tokens,
         cached_tokens=usage.cache_read_tokens,
         cache_write_tokens=usage.cache_write_tokens,
-        reasoning_tokens=details.get("reasoning_tokens", details.get("thinking_tokens")),
+        reasoning_tokens=thought,
     )

@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import OrderedDict
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -12,6 +12,7 @@ from circadia.clock import Clock
 from circadia.ids import BankId
 from circadia.memory.asked import Askings, described, key_of, normal, stamp_of
 from circadia.memory.columns import Array
+from circadia.memory.glances import Glances
 from circadia.memory.index import UNEXPLAINED, Index, Question, Scored
 from circadia.memory.terms import asked_words
 from circadia.memory.touching import Later
@@ -119,6 +120,7 @@ class Retrieval:
         self._held: OrderedDict[BankId, _Held] = OrderedDict()
         self.askings: Final = Askings()
         """What is asked how often."""
+        self.glances: Final = Glances(clock)
 
     async def ask(self, question: str, *, explained: bool = True) -> Question:
         """Return what a question is looked for by. It may take an embedder's time, so ask outside of a transaction."""
@@ -126,17 +128,19 @@ class Retrieval:
         return replace(made, vectors=await self._questions.vectors(made.text))
 
     async def answered(
-        self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, explained: bool = True
-    ) -> T:
+        self, store: Store, question: str, work: Callable[[Tx, Question], Awaitable[T]], *, whose: Hashable = None,
+        explained: bool = True,
+    ) -> T:  # fmt: skip
         """Return what `work` makes of the question in a reading transaction; it may be begun twice.
 
-        Where a ready view answers, nobody waits for the embedder.
+        Where a ready view answers, nobody waits for the embedder. `whose` is told where a glance may be enough
+        (`Glances`), and tells which bank is asked.
         """
         made = self._question(question, explained)
         vectors = self._questions.at_once(made.text)
         if vectors is not None:
-            async with store.read() as tx:
-                return await work(tx, replace(made, vectors=vectors))
+            made = replace(made, vectors=vectors)
+            return await self.glances.read(store, whose, lambda tx: work(tx, made))
         coming = asyncio.ensure_future(self._questions.vectors(made.text))
         await asyncio.wait((coming,), timeout=QUICK_SECONDS)
         if not coming.done():
@@ -164,12 +168,15 @@ class Retrieval:
         """Return the best, best first, in a reading transaction; all that was committed before is searched (MEM-02)."""
         ready = await self._ready(tx, bank, question)
         scored = (await self._seen(tx, bank, question)).scored if ready is None else ready
+        self._count(bank, question)
         return await self.fetched(tx, bank, scored)
 
     async def look(self, tx: Tx, bank: Bank, question: Question | None) -> Seen:
         """Return the blocks, and what a question finds, of the bank in a reading transaction, without the texts."""
         ready = None if question is None else await self._ready(tx, bank, question)
         seen = await self._seen(tx, bank, question if ready is None else None)
+        if question is not None:
+            self._count(bank, question)
         return seen if ready is None else replace(seen, scored=ready)
 
     async def looks(self, tx: Tx, bank: Bank, questions: Iterable[Question]) -> AsyncIterator[Sequence[Scored]]:
@@ -208,7 +215,7 @@ class Retrieval:
         )  # fmt: skip
 
     async def _ready(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Scored] | None:
-        """Count the asking, and return what a view has ready for it; none if there is none of this very state.
+        """Return what a view has ready for a question; none if there is none of this very state.
 
         A question that is new to this process is looked for only if to search would take longer than usual.
         """
@@ -221,9 +228,13 @@ class Retrieval:
                 found = [Scored(*each) for each in view.hits[: question.limit]] if present else None
         if found is None and question.waits:
             raise _Unready
-        if asked is not None and question.counted:
-            self.askings.count(bank, asked, question.limit, self._clock.now())
         return found if found is None or question.explained else [each._replace(parts=UNEXPLAINED) for each in found]
+
+    def _count(self, bank: Bank, question: Question) -> None:
+        """Count the asking, which whoever looks again has not counted yet."""
+        asked = described(question) if question.counted else None
+        if asked is not None:
+            self.askings.count(bank, asked, question.limit, self._clock.now())
 
     def _cold(self, bank: Bank) -> bool:
         held = self._held.get(bank.id)

@@ -1,6 +1,7 @@
 """The outermost ASGI application: which host and origin may ask, and which door a path leads to (GATE-35)."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -9,13 +10,23 @@ import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.identity import Identity
-from circadia.errors import HTTP_STATUS, CircadiaError, Forbidden, InvalidRequest, Misdirected, StorageUnavailable
+from circadia.errors import (
+    HTTP_STATUS,
+    CircadiaError,
+    Forbidden,
+    InvalidRequest,
+    Misdirected,
+    NotFound,
+    StorageUnavailable,
+)
 from circadia.gateway.headers import bearer, one
 from circadia.gateway.reply import Broken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
 LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 
+_STRAY = re.compile(r"(?!/api/).*/(?:(?:chat/)?completions|embeddings|messages|models|responses)")
+"""What a provider's SDK asks for whose base URL does not lead to the model door."""
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _ONCE = frozenset(
     {
@@ -43,6 +54,8 @@ class Hosts:
         host = one(headers, b"host")
         name = _split(f"//{host}")[1] if host and "@" not in host else ""
         if not self._any and name not in self._hosts:
+            if host is None:
+                raise Misdirected("the request names no host; send the header Host, such as `localhost`")
             raise Misdirected(f"{host!r} is no host of this server; the operator can add it to server.allowed_hosts")
         origin = one(headers, b"origin")
         if origin is None:
@@ -120,6 +133,12 @@ class Front:
             if principal.agent is not None:
                 raise Forbidden("/metrics takes the operator's token, or the one of server.metrics_token_env")
             await _answer(send, 200, self._metrics.text(), CONTENT_TYPE.encode())
+        elif _STRAY.fullmatch(path) is not None:
+            await self._identity.of(bearer(scope["headers"]))
+            raise NotFound(
+                f"no path {path!r}; model calls go to an upstream, with a base URL that ends in /llm/NAME/v1"
+                " (in /llm/NAME for Anthropic's SDKs)"
+            )
         else:
             await self._api(scope, receive, send)
 
@@ -153,7 +172,9 @@ def _with_cors(send: Send, origin: str, asked: str | None) -> Send:
 
 
 async def _problem(send: Send, status: int, error: CircadiaError) -> None:
-    problem = {"type": "about:blank", "status": status, "detail": error.message, "code": error.code}
+    """Send a problem that OpenAI's SDKs can read too: they show what stands in `error`, and nothing else."""
+    told = {"message": error.message, "type": "invalid_request_error", "param": None, "code": error.code}
+    problem = {"type": "about:blank", "status": status, "detail": error.message, "code": error.code, "error": told}
     await _answer(send, status, orjson.dumps(problem), b"application/problem+json")
 
 

@@ -13,6 +13,9 @@ HEAD_SECONDS: Final = 30.0
 """Time for the head of a connection's first request; for that of each later one, the time that it may idle."""
 MOST_HEAD_BYTES: Final = 65_536
 """Bytes of all headers of a request together; providers and proxies allow 8 to 32 KiB."""
+_NO_HTTP: Final = "Invalid HTTP request received."
+_FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
+"""Headers that say where a body ends."""
 _INTERIM: Final = b"HTTP/1.1 100"
 _LENGTH: Final = b"\r\ncontent-length: "
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
@@ -129,10 +132,11 @@ class Http(HttpToolsProtocol):
     # uvicorn's attributes and ours. As slots they take 8 bytes each; a dict of more than 30 takes 1,600. One that is
     # not named here lives in the dict, as without slots.
     __slots__ = (
-        "_head_bytes", "_running", "access_log", "access_logger", "app", "app_state", "client", "config",
-        "connections", "cycle", "default_headers", "expect_100_continue", "flow", "headers", "limit_concurrency",
-        "logger", "loop", "parser", "pipeline", "root_path", "scheme", "scope", "server", "server_state", "tasks",
-        "timeout_keep_alive", "timeout_keep_alive_task", "transport", "url", "ws_protocol_class",
+        "_again", "_framing", "_head_bytes", "_running", "access_log", "access_logger", "app", "app_state",
+        "client", "config", "connections", "cycle", "default_headers", "expect_100_continue", "flow", "headers",
+        "limit_concurrency", "logger", "loop", "parser", "pipeline", "root_path", "scheme", "scope", "server",
+        "server_state", "tasks", "timeout_keep_alive", "timeout_keep_alive_task", "transport", "url",
+        "ws_protocol_class",
     )  # fmt: skip
 
     def __init__(self, *given: Any, **more: Any) -> None:
@@ -140,6 +144,8 @@ class Http(HttpToolsProtocol):
         self.pipeline = cast("deque[Any]", _Pipeline())
         self._running: RequestResponseCycle | None = None
         self._head_bytes = 0
+        self._framing = b""
+        self._again = False
 
     def connection_made(self, transport: Any) -> None:
         """Give the caller some time for its first head."""
@@ -147,8 +153,20 @@ class Http(HttpToolsProtocol):
         self.flow._is_writable_event = cast("asyncio.Event", _SlimEvent(is_set=True))  # pyright: ignore[reportPrivateUsage]
         self.timeout_keep_alive_task = self.loop.call_later(HEAD_SECONDS, transport.close)
 
-    def _unsupported_upgrade_warning(self) -> None:
-        """Say nothing of a caller who asks for a WebSocket, which is answered as if it had not: no door has one."""
+    def data_received(self, data: bytes) -> None:
+        """Take bytes of the caller; who asks for another protocol is answered as if it had not (RFC 9110, 7.8)."""
+        rest = memoryview(data)
+        while rest:
+            try:
+                self.parser.feed_data(rest)
+                return
+            except httptools.HttpParserUpgrade as stopped:
+                rest = rest[stopped.args[0] :]
+                self._begin_body()
+            except httptools.HttpParserError:
+                self.logger.warning(_NO_HTTP)
+                self.send_400_response(_NO_HTTP)
+                return
 
     def on_message_begin(self) -> None:
         """Count a head from its start."""
@@ -169,8 +187,17 @@ class Http(HttpToolsProtocol):
 
     def on_headers_complete(self) -> None:
         """Start the request; what may come behind its body as headers is none of its own (RFC 9110, 6.5.1)."""
+        if self._again:
+            return
         super().on_headers_complete()
+        if self.parser.should_upgrade():
+            self._framing = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING)
         self.headers = []
+
+    def on_message_complete(self) -> None:
+        """End the request, unless its body is still to be read."""
+        if not self._framing:
+            super().on_message_complete()
 
     def on_response_complete(self) -> None:
         """Send what is left of the answer, and go on."""
@@ -179,6 +206,16 @@ class Http(HttpToolsProtocol):
 
     def _unset_keepalive_if_required(self) -> None:
         """Let the time run on: not any byte ends it, but a request, so that nobody keeps a connection by dribbling."""
+
+    def _begin_body(self) -> None:
+        """Let the body be read, if there is one, of a request that asks for another protocol.
+
+        httptools takes such a request to end with its head, so it is given a head with the same length and no wish.
+        """
+        if self._framing:
+            framing, self._framing, self._again = self._framing, b"", True
+            self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % framing)
+            self._again = False
 
     def _stop_timer(self) -> None:
         if self.timeout_keep_alive_task is not None:

@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 from typing import Final
 
 from circadia.clock import Clock
-from circadia.errors import CircadiaError
+from circadia.errors import CircadiaError, StorageUnavailable
 from circadia.settings import ConfigFile, Settings, load_settings
 
 _logger = logging.getLogger(__name__)
@@ -31,9 +31,8 @@ class Reload:
         while True:
             await self._clock.sleep(EVERY_SECONDS)
             mark = self._mark()
-            if mark is not None and mark != self._seen:
+            if mark is not None and mark != self._seen and await self._read():
                 self._seen = mark
-                await self._read()
 
     def _mark(self) -> tuple[int, int, int] | None:
         """Return what changes when the file does; none while there is no file, as when an editor replaces it."""
@@ -43,18 +42,23 @@ class Reload:
             return None
         return status.st_mtime_ns, status.st_size, status.st_ino
 
-    async def _read(self) -> None:
+    async def _read(self) -> bool:
+        """Take over what the file says; return whether that is done or in vain, and so not to be tried again."""
         try:
             settings = await asyncio.to_thread(load_settings, self._path)
             await self._apply(settings)
+        except StorageUnavailable as error:
+            _logger.warning("%s has changed and is taken over once the database answers: %s", self._path, error)
+            return False
         except CircadiaError as error:
             _logger.warning("%s has changed and is not taken over: %s", self._path, error)
-            return
+            return True
         except Exception:  # the next change may pass, and nobody else does this work
             _logger.exception("%s has changed and is not taken over", self._path)
-            return
+            return True
         later = [name for name in sorted(_AT_START) if getattr(settings, name) != getattr(self._settings, name)]
         self._settings = settings
         _logger.info("%s is read again; its agents are as it says", self._path)
         if later:
             _logger.warning("%s: a change of %s holds after a restart", self._path, ", ".join(later))
+        return True

@@ -22,7 +22,7 @@ from circadia.memory.blocks import Edit, Writer
 from circadia.memory.tier import Memory
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Span
-from circadia.records.change import Change, ChangeKind
+from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
 from circadia.sleeptime.merge import merged
@@ -152,6 +152,9 @@ class Effects:
     async def _bring_note(self, tx: Tx, bank: Bank, change: Change) -> str:
         if await tx.notes.get(bank.id, NoteId(change.target)) is None:
             return "the note was forgotten"
+        of_it = await tx.passes.changes_of(bank.id, change.target)
+        if any(each.kind is ChangeKind.ADD_NOTE and each.state is ChangeState.UNDONE for each in of_it):
+            return "the pass that made the note is undone"
         await tx.notes.retire(NoteId(change.target), None)
         return ""
 

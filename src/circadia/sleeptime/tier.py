@@ -18,7 +18,7 @@ from circadia.records.episode import Episode
 from circadia.records.event import Event, EventType
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepSpent
-from circadia.records.sleep_pass import Pass, PassStatus
+from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus
 from circadia.records.sleep_state import Backlog, OperationPause, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.ask import Limit, Scope, Unit
@@ -28,6 +28,7 @@ from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
 from circadia.stores.base import Tx
 from circadia.wake.recurrence import last_between, next_after
+from circadia.wake.schedule import SET_BACK
 
 _logger = logging.getLogger(__name__)
 
@@ -260,13 +261,14 @@ class Sleeptime:
         if own is not None:  # it was begun for its hour, which counts as served
             scheduled_at = None
         again = own is not None and own.started_at is not None  # it has been counted when it began
+        hour = (now - HOUR, now + FARTHEST)  # what a clock that was set back has seen begin counts, if it can be true
         known = Known(
             state=state,
             backlog=await tx.sleep_states.backlog(bank.id, state.cursor),
             asleep_since=await tx.sleep_states.asleep_since([each for each in (bank.name, bank.template) if each]),
             busy=running is not None and (own is None or running.id != own.id),
-            begun=0 if again else await tx.passes.begun_since(bank.id, now - HOUR),
-            fleet_begun=0 if again else await tx.passes.begun_since(None, now - HOUR),
+            begun=0 if again else await tx.passes.begun_since(bank.id, *hour),
+            fleet_begun=0 if again else await tx.passes.begun_since(None, *hour),
             turn_at=self.turns.get(bank.id),
             replying_since=self.replying.get(bank.id),
             ended=bank.id in self.ended and policy.at_end,
@@ -320,6 +322,8 @@ def _hours(
     policy: SleepPolicySettings, since: datetime, now: datetime, seed: str
 ) -> tuple[datetime | None, datetime | None, bool]:
     """Return the last hour of the schedules since then, the next one, and whether one that is past is a full one's."""
+    if since > now + SET_BACK:  # told by a clock that was days ahead: no hour would come until then
+        since = now - HOUR
     rules = [(each.recurrence(), each.full) for each in policy.schedules]
     past = [
         (found, full)

@@ -60,7 +60,6 @@ class SleepWorker:
         self._tier = parts.tier
         self._owner = owner
         self._alone = alone
-        self._took_over = False
         self._leases = StandingLeases[tuple[PassId, int, datetime | None]](clock, seconds=LEASE_SECONDS)
         self._bell = asyncio.Event()
         self._look_at: dict[BankId, float] = {}
@@ -172,9 +171,7 @@ class SleepWorker:
             self._ended.add(AgentId(str(data["agent"])))
 
     async def _recover(self) -> None:
-        """Put back what dead processes had taken; who works alone on the database needs to look once."""
-        if self._alone and self._took_over:
-            return
+        """Put back what dead processes had taken: of who works alone on the database, all others."""
         try:
             async with self._parts.store.read() as tx:
                 taken = await tx.passes.taken()
@@ -194,7 +191,6 @@ class SleepWorker:
                     if bank is not None:
                         why = "its process died"
                         await self._tier.rows.put_back(tx, bank, seen[key], why, seconds=0, died=True)
-        self._took_over = True
 
     async def _disturb(self) -> None:
         """Look for whoever waits for a bank whose pass runs here, and for a pass that was taken away."""

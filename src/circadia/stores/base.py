@@ -349,6 +349,10 @@ class Tx(Protocol):
         ...
 
 
+class MoreThanAGlance(Exception):
+    """A block of `Store.glance` was asked for more than one statement."""
+
+
 class Store(Protocol):
     """Opens transactions on one database.
 
@@ -362,6 +366,13 @@ class Store(Protocol):
     def write(self) -> AbstractAsyncContextManager[Tx]: ...
 
     def read(self) -> AbstractAsyncContextManager[Tx]: ...
+
+    def glance(self) -> AbstractAsyncContextManager[Tx]:
+        """Open what `read` does for whom one statement may be enough, which saves what begins and ends a transaction.
+
+        What needs more raises MoreThanAGlance: begin again with `read`. A bank's row is always to be had.
+        """
+        ...
 
     async def ping(self) -> None:
         """Return if the database answers and can be written to, as far as is known. Raises StorageUnavailable."""

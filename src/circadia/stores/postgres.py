@@ -277,7 +277,10 @@ class _PostgresLink:
     def _do(self, work: Callable[[Connection], T], first: Sequence[str], opens: bool) -> T:
         with wrapped(_NAME, *_DRIVER_ERRORS):
             if opens:
-                return work(self._begin("; ".join(first)))
+                if not first:
+                    return self._first(work)
+                self._first(lambda _: self._send("; ".join(first)))
+                return work(self._in_transaction())
             connection = self._in_transaction()
             if first:
                 tag = self._send("; ".join(first))
@@ -288,17 +291,16 @@ class _PostgresLink:
     def _send(self, statements: str) -> str:
         return await_(self._driver.execute(statements))
 
-    def _begin(self, statements: str) -> Connection:
+    def _first(self, act: Callable[[Connection], T]) -> T:
+        """Do what begins a block, or is all of it: a read of one statement."""
         connection = self._opened()
         try:
-            self._send(statements)
+            return act(connection)
         except (*_DRIVER_ERRORS, OSError):
             if not self._driver.is_closed():
                 raise
             # The server was restarted while we did not look. Nothing was done yet, so a second try is safe.
-            connection = self._opened()
-            self._send(statements)
-        return connection
+            return act(self._opened())
 
     def _opened(self) -> Connection:
         """Return the connection, outside of a transaction; a new one if there is none or it was lost."""

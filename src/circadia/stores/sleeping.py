@@ -53,8 +53,8 @@ class Passes(Protocol):
         """Return passes, the newest first; `before` is the last one of the page before."""
         ...
 
-    async def begun_since(self, bank_id: BankId | None, since: datetime) -> int:
-        """Return how many of the bank, or of all, were started since then."""
+    async def begun_since(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
+        """Return how many of the bank, or of all, were started since then and before `until`."""
         ...
 
     async def counts(self) -> Mapping[PassStatus, int]:

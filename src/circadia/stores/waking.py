@@ -213,3 +213,7 @@ class Routines(Protocol):
     async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled ones whose next_at has come, the longest due first."""
         ...
+
+    async def due_after(self, instant: datetime) -> Sequence[Routine]:
+        """Return enabled ones whose next_at is later than that."""
+        ...

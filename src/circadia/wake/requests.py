@@ -135,7 +135,8 @@ class Requests:
         """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
         wake = self._new(ask)
         facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
-        return self._with(wake, judge(facts, to_the_end=True), facts.tally, ask.target)
+        wake = self._with(wake, judge(facts, to_the_end=True), facts.tally, ask.target)
+        return _queued(wake, ask.target) if await self._must_queue(tx, wake, ask.target) else wake
 
     async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
         """Decide an agent's deferred requests again: by priority, then age (WAKE-25)."""

@@ -19,7 +19,7 @@ from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.idle import nothing_to_do
 from circadia.wake.requests import Ask, Requests
-from circadia.wake.schedule import Plan, Verdict, first_at, plan
+from circadia.wake.schedule import SET_BACK, Plan, Verdict, after_set_back, first_at, plan
 
 MOST_ROUTINES: Final = 100
 """Routines of one agent."""
@@ -88,6 +88,19 @@ class Routines:
         if moved:
             await self._tell(tx, agent, {"changed_by": by, "routines": [each.name for each in moved]})
 
+    async def planned_ahead(self, tx: Tx) -> Sequence[Routine]:
+        """Return those that a clock has planned that was days ahead and was set back since."""
+        now = self._clock.now()
+        late = await tx.routines.due_after(now + SET_BACK)
+        return [each for each in late if after_set_back(each, now) is not each]
+
+    async def plan_anew(self, tx: Tx, routine: Routine) -> None:
+        """Let one of them follow the clock as it is set now (WAKE-43)."""
+        agent = await tx.agents.get(routine.agent_id)
+        again = after_set_back(routine, self._clock.now())
+        if agent is not None and await tx.routines.save(again, origin=routine):
+            await self._tell(tx, agent, {"changed_by": "the clock, which was set back", "routines": [routine.name]})
+
     async def fire(self, tx: Tx, routine: Routine) -> Plan:
         """Decide what becomes of a routine that is due, and do it.
 
@@ -114,8 +127,7 @@ class Routines:
             occurrence = planned.occurrence.isoformat() if planned.occurrence else None
             more = {"routine": routine.name, "occurrence": occurrence, "missed": planned.missed, "skips": after.skips}
             await self._tell(tx, agent, {**more, **told})
-        if after.skips == coordination.max_consecutive_skips and after.skips != routine.skips:
-            await self._alert(tx, agent, after)
+        await self._alert_if_too_many(tx, agent, routine, after)
         return planned
 
     async def skipped(self, tx: Tx, agent: Agent, wake: Wake) -> None:
@@ -131,8 +143,7 @@ class Routines:
         if not await tx.routines.save(after, origin=routine):
             raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
         await self._tell(tx, agent, {"routine": routine.name, "skips": after.skips, **_refused(wake)})
-        if after.skips == agent.coordination.max_consecutive_skips:
-            await self._alert(tx, agent, after)
+        await self._alert_if_too_many(tx, agent, routine, after)
 
     async def _run(self, tx: Tx, agent: Agent, routine: Routine, planned: Plan) -> tuple[Routine, dict[str, object]]:
         """Ask for a pulse; return the routine afterwards and what to tell."""
@@ -156,7 +167,10 @@ class Routines:
             return replace(planned.routine, skips=0), told
         return replace(planned.routine, skips=routine.skips + 1), _refused(wake)
 
-    async def _alert(self, tx: Tx, agent: Agent, routine: Routine) -> None:
+    async def _alert_if_too_many(self, tx: Tx, agent: Agent, before: Routine, routine: Routine) -> None:
+        """Alert once the skips in a row reach the agent's number, also where several came at once."""
+        if not before.skips < agent.coordination.max_consecutive_skips <= routine.skips:
+            return
         data = {"cause": "routine_skipped", "routine": routine.name, "skips": routine.skips}
         await tx.events.add(
             [

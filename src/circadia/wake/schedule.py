@@ -13,7 +13,8 @@ from circadia.records.schedule import Blackout, BlackoutPolicies, BlackoutPolicy
 from circadia.wake.blackouts import Span, blackout_at, blackouts_between
 from circadia.wake.recurrence import MICROSECOND, count_between, last_between, next_after, occurrences
 
-_SET_BACK: Final = timedelta(days=1)
+SET_BACK: Final = timedelta(days=1)
+"""What has run in so much of the future does not run again when it comes; a clock that was further ahead was wrong."""
 
 
 class Verdict(StrEnum):
@@ -66,7 +67,20 @@ def first_at(routine: Routine, now: datetime) -> Routine:
     if not routine.enabled:
         return replace(routine, next_at=None, deferred_from=None)
     ran = routine.last_at
-    return _following(routine, ran if ran is not None and now < ran <= now + _SET_BACK else now)
+    return _following(routine, ran if ran is not None and now < ran <= now + SET_BACK else now)
+
+
+def after_set_back(routine: Routine, now: datetime) -> Routine:
+    """Return the routine planned anew if it was planned by a clock more than a day ahead, else as it stands.
+
+    It would else be silent until that day comes: what it waits for is later than its next occurrence. A single instant
+    that has run is over, whatever the clock said.
+    """
+    if routine.recurrence.at:
+        return routine
+    again, planned = first_at(routine, now), routine.deferred_from or routine.next_at
+    ahead = planned is not None and again.next_at is not None and planned - again.next_at > SET_BACK
+    return again if ahead else routine
 
 
 def plan(

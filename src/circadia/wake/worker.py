@@ -54,7 +54,6 @@ class Worker:
         self._rung: set[Callable[[], Awaitable[None]]] = set()
         self._ended: set[AgentId] = set()
         self._look_at_all = True
-        self._took_over = False
         self._clock_set = False
         self._clearing: set[asyncio.Task[None]] = set()
         self._running: dict[PulseId, asyncio.Task[None]] = {}
@@ -152,45 +151,64 @@ class Worker:
             bell.cancel()
             self._bell.clear()
 
-    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> None:
+    async def _guarded(self, work: Callable[[], Awaitable[None]]) -> bool:
+        """Do it and return whether it did not fail."""
         try:
             await work()
         except CircadiaError as error:
             _logger.warning("the wake worker waits: %s", error)
         except Exception:  # the next look may pass, and nobody else does this work
             _logger.exception("the wake worker failed in a step")
+        else:
+            return True
+        return False
 
-    async def _each(self, work: Callable[[T], Awaitable[None]], things: Sequence[T]) -> None:
-        """Do it for all of them; their transactions follow each other in this order and share commits."""
+    async def _each(self, work: Callable[[T], Awaitable[None]], things: Sequence[T]) -> bool:
+        """Do it for all of them; their transactions follow each other in this order and share commits.
+
+        Returns whether any did not fail: else more of them would fail too, and wait for the next look.
+        """
+        done: list[bool] = []
         for first in range(0, len(things), AT_ONCE):
             group = things[first : first + AT_ONCE]
-            await asyncio.gather(*(self._guarded(lambda thing=thing: work(thing)) for thing in group))
+            done += await asyncio.gather(*(self._guarded(lambda thing=thing: work(thing)) for thing in group))
+        return any(done)
 
     async def _mind_clock(self) -> None:
-        """If the wall clock was set, keep what runs as long as it has run, and look at all that waits."""
-        if not self._parts.rows.clock_was_set():
-            return
+        """If the wall clock was set, keep what runs as long as it has run, and look at all that waits.
+
+        It may have been set while nobody worked, too: at the start routines are looked at anyway.
+        """
+        was_set = self._parts.rows.clock_was_set()
+        if was_set or self._look_at_all:
+            async with self._parts.store.read() as tx:
+                ahead = await self._parts.routines.planned_ahead(tx)
+            await self._each(self._plan_anew, ahead)
+        if was_set:
+            async with self._parts.store.write() as tx:
+                await self._parts.rows.keep_spans(tx, of_all=self._alone)
+            self._clock_set, self._look_at_all = not self._alone, True
+
+    async def _plan_anew(self, routine: Routine) -> None:
         async with self._parts.store.write() as tx:
-            await self._parts.rows.keep_spans(tx, of_all=self._alone)
-        self._clock_set, self._look_at_all = not self._alone, True
+            await self._parts.routines.plan_anew(tx, routine)
 
     async def _recover(self) -> None:
         """Put back what dead processes had taken: those whose leases stood still for the length of a lease.
 
-        Who works alone on the database needs to look once: what was taken before it started was taken by the dead.
+        Who works alone on the database knows that all others are dead. What it has taken itself and does not run, it
+        was not told of: its database was away at that moment.
         """
-        if self._alone and self._took_over:
-            return
         try:
             async with self._parts.store.read() as tx:
-                others = [pulse for pulse in await tx.pulses.taken() if pulse.owner != self._owner]
+                taken = await tx.pulses.taken()
         except StorageUnavailable:
             self._leases.forget()
             raise
-        seen = {(pulse.id, pulse.epoch, pulse.lease_until): pulse for pulse in others}
-        for key in list(seen) if self._alone else self._leases.dead(seen):
-            await self._put_back(seen[key])
-        self._took_over = True
+        seen = {(each.id, each.epoch, each.lease_until): each for each in taken if each.owner != self._owner}
+        lost = [each for each in taken if each.owner == self._owner and each.id not in self._running]
+        for pulse in [*map(seen.__getitem__, seen if self._alone else self._leases.dead(seen)), *lost]:
+            await self._put_back(pulse)
 
     async def _put_back(self, pulse: Pulse) -> None:
         with suppress(Conflict):  # somebody else was first
@@ -238,14 +256,18 @@ class Worker:
         await self._each(self._reconsider_agent, list(dict.fromkeys(each.agent_id for each in due)))
 
     async def _reconsider_agent(self, agent_id: AgentId) -> None:
-        async with self._parts.store.write() as tx:
-            agent = await tx.agents.get(agent_id)
-            moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.deferred(agent_id))
-            for wake in moved:
-                if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
-                    await self._tell_sender(tx, wake, wake.sender_id)
-                if agent is not None and wake.decision in _CAME_TO_NOTHING:
-                    await self._parts.routines.skipped(tx, agent, wake)
+        try:
+            async with self._parts.store.write() as tx:
+                agent = await tx.agents.get(agent_id)
+                moved = await self._parts.requests.reconsider(tx, agent, await tx.wakes.deferred(agent_id))
+                for wake in moved:
+                    if wake.decision in _CAME_TO_NOTHING and wake.sender_id is not None:
+                        await self._tell_sender(tx, wake, wake.sender_id)
+                    if agent is not None and wake.decision in _CAME_TO_NOTHING:
+                        await self._parts.routines.skipped(tx, agent, wake)
+        except CircadiaError:
+            self._ended.add(agent_id)  # what its requests waited for has ended, and nobody says so again
+            raise
 
     async def _tell_sender(self, tx: Tx, wake: Wake, sender_id: AgentId) -> None:
         """Tell the agent that asked that nobody is woken for it any more (WAKE-22)."""
@@ -265,8 +287,7 @@ class Worker:
         async with self._parts.store.read() as tx:
             due = await tx.routines.due(now, limit=AT_ONCE)
             self._next_at = await tx.routines.next_after(now)
-        await self._each(self._fire_routine, due)
-        if len(due) == AT_ONCE:
+        if await self._each(self._fire_routine, due) and len(due) == AT_ONCE:
             self._ring(self._fire)
 
     async def _fire_routine(self, routine: Routine) -> None:
@@ -280,8 +301,8 @@ class Worker:
         async with self._parts.store.read() as tx:
             found = await tx.pulses.startable(self._clock.now(), limit=AT_ONCE)
         async with self._taking:
-            await self._each(self._start_pulse, [pulse for pulse in found if pulse.id not in self._running])
-        if len(found) == AT_ONCE:
+            some = await self._each(self._start_pulse, [pulse for pulse in found if pulse.id not in self._running])
+        if some and len(found) == AT_ONCE:
             self._ring(self._start)
 
     async def _start_pulse(self, pulse: Pulse) -> None:

@@ -181,6 +181,11 @@ def test_anthropics_sdk_reads_a_served_message() -> None:
     assert (said.stop_reason, said.usage.input_tokens, said.usage.output_tokens) == ("end_turn", 0, 0)
 
 
+def test_the_words_of_a_served_message_have_no_empty_field() -> None:
+    """Vercel's AI SDK takes `citations` for a list wherever the field is there; Anthropic leaves it out."""
+    assert orjson.loads(whole(MESSAGES, TEXT))["content"] == [{"type": "text", "text": TEXT}]
+
+
 def test_anthropics_sdk_reads_a_served_message_as_a_stream() -> None:
     with sdk_anthropic(events(MESSAGES, TEXT)).messages.stream(model="m", max_tokens=9, messages=[]) as stream:
         assert "".join(stream.text_stream) == TEXT

@@ -83,6 +83,8 @@ def test_what_changes_nothing_is_gone(one: str, other: str) -> None:
         ("What is |x| + 1?", "What is x + 1?"),
         ("Is 5 Mbps enough?", "Is 5 MBps enough?"),
         ("Is 5 GB enough?", "Is 5 Gb enough?"),
+        ("How many Mb are left?", "How many MB are left?"),
+        ("What is in /var/log?", "What is in ./var/log?"),
         ("Is 5 mW enough?", "Is 5 MW enough?"),
         ("Is R easy?", "Is are easy?"),
         ("Does 👍 mean yes?", "Does 👎 mean yes?"),

@@ -18,6 +18,7 @@ from circadia.client.webhooks import WebhookReceiver
 from circadia.errors import ConfigError, Unauthenticated
 from circadia.testing.clock import ManualClock
 from circadia.wake.launchers.base import Ended, LaunchFailed
+from circadia.wake.launchers.post import ANSWER_BYTES
 from circadia.wake.launchers.signature import signature, signing_key
 from tests.wake.launchers.benches import PULSE, TOKEN, a_launch, until
 from tests.wake.launchers.webhook_bench import SECRET, WebhookBench, serving, webhook_bench
@@ -260,6 +261,29 @@ async def test_an_answer_that_is_compressed_unasked_is_read(
     answer = web.Response(body=packed(FAILED), headers={"content-encoding": encoding}, content_type="application/json")
     assert await answered(bench, answer) == (Ended(succeeded=False, detail="no paper"), 1)
     assert bench.heard[0][0]["accept-encoding"] == "identity"
+
+
+@pytest.mark.parametrize(
+    ("body", "succeeded", "detail"),
+    [
+        (rb'{"status": "failed", "detail": "half of it \ud83d"}', False, "half of it ?"),
+        (rb'{"status": "succeeded", "detail": "\udc00 done"}', True, "? done"),
+        (b'{"status": "failed", "share": NaN}', False, "HTTP 200"),
+        (b"\xef\xbb\xbf" + FAILED, False, "no paper"),
+        (b'{"detail": "' + b"x" * ANSWER_BYTES + b'", "status": "failed"}', False, f"longer than {ANSWER_BYTES} bytes"),
+        (b'{"status": "failed", "detail": ' + b"[" * 20_000 + b"]" * 20_000 + b"}", False, "no JSON"),
+        (b'{"status": "failed"', False, "no JSON"),
+        (b"ok", True, "HTTP 200"),
+        (b"<p>thanks", True, "HTTP 200"),
+    ],
+)
+async def test_what_an_answer_says_of_a_failure_is_never_taken_for_success(
+    bench: WebhookBench, body: bytes, succeeded: bool, detail: str
+) -> None:
+    ended, _ = await answered(bench, web.Response(body=body, content_type="application/json"))
+    assert isinstance(ended, Ended)
+    assert ended.succeeded is succeeded
+    assert detail in ended.detail
 
 
 @pytest.mark.parametrize(("encoding", "body"), [("br", FAILED), ("gzip", FAILED), ("zstd, gzip", FAILED)])

@@ -81,7 +81,7 @@ class MessagesVoice:
 
     def whole(self, text: str, *, id: str, model: str, at: datetime) -> bytes:
         """Return a message."""
-        content = [{"type": "text", "text": text, "citations": None}]
+        content = [{"type": "text", "text": text}]
         return orjson.dumps(_message(id, model) | {"content": content, "stop_reason": _WHOLE})
 
     def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:

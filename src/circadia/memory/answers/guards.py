@@ -250,12 +250,12 @@ def _advice(reading: Reading) -> bool:
 
 
 def _joining(a: Reading, b: Reading, wording: Wording) -> str | None:
-    """`and` against `or`, `if` against `when` or `even if`."""
+    """`and` against `or`, `if` against `when` or `even if`, `all and` against `all but`."""
     if not wording.minimal:
         return None
     even = [any(pair in _EVEN for pair in pairwise(each.words)) for each in (a, b)]
     if even[0] != even[1]:
-        return f"{'the first' if even[0] else 'the second'} says even so"
+        return f"{'the first' if even[0] else 'the second'} says even so, or but"
     for words in (_BOTH_OR_ONE, classes.CONJUNCTIONS):
         joined = [[each for each in mine if each in words] for mine in (wording.more, wording.less)]
         if all(joined):
@@ -263,7 +263,9 @@ def _joining(a: Reading, b: Reading, wording: Wording) -> str | None:
     return None
 
 
-_EVEN: Final = frozenset(("even", each) for each in classes.CONJUNCTIONS)
+_EVEN: Final = frozenset(
+    (*(("even", each) for each in classes.CONJUNCTIONS), *((each, "but") for each in classes.QUANTIFIERS))
+)
 _BOTH_OR_ONE: Final = frozenset(("and", "or"))
 
 
@@ -341,6 +343,7 @@ def _extra(a: Reading, b: Reading, wording: Wording) -> str | None:
         word.word
         for word in only
         if not (word.word in classes.FILLERS or word.word in classes.QUANTIFIERS or word.word in classes.NEGATIONS)
+        and not (a.asks == b.asks == classes.REALLY.get(word.word))  # `what time is it due`, `when is it due`
         and (wording.minimal or (wording.small and word.at in close) or word.word in classes.DENYING)
     ]
     return f"only one says {', '.join(said)}" if said else None

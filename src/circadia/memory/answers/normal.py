@@ -18,12 +18,13 @@ _MINUS: Final = re.compile(r"[–—](?=\d)")
 _WORD: Final = re.compile(
     r"(?P<number>(?<![\w.])[-]?\d+(?:[.,:/-]\d+)*(?![\w])"
     r"|(?<![\w.])[-]?\d+(?:[.,]\d+)*(?=[^\W\d_]))"
-    r"|(?P<word>(?<!\S)'s(?!\w)|(?<!\S)--?(?=[^\W\d_])[\w-]+|\.?(?:[^\W\d_]\.){2,}|(?:(?<=\s)\.|^\.)?[^\W_][\w\u0900-\u0dff\u0e31-\u0ecd]*"
+    r"|(?P<word>(?<!\S)'s(?!\w)|(?<!\S)(?<!\d )[~≈]?\.{0,2}/(?=[^\W\d_])[\w.-]*\w(?:/[\w.-]*\w)*"
+    r"|(?<!\S)--?(?=[^\W\d_])[\w-]+|\.?(?:[^\W\d_]\.){2,}|(?:(?<=\s)\.|^\.)?[^\W_][\w\u0900-\u0dff\u0e31-\u0ecd]*"
     r"(?:['.@&][^\W_][\w\u0900-\u0dff]*)*(?:\+\+|[+#](?![^\W_]))?'?)"
     r"|(?P<sign>[^\w\s])"
 )
 """A number, with what stands between its digits; a word, with what joins its parts (`o'neill`, `node.js`, `c++`) or
-begins an option (`--hard`); or one other sign."""
+begins an option (`--hard`) or is a path (`/etc/hosts`); or one other sign."""
 _LETTERS: Final = re.compile(r"\.?(?:[^\W\d_]\.){2,}")
 """An abbreviation with its dots."""
 _SILENT: Final = frozenset(".,;:!?¿¡'\"“”„«»()[]{}-–—…*_`~|。，！？、؟")
@@ -35,7 +36,7 @@ _ATTACHED: Final = re.compile(r"(?<!\S)(?P<sign>[!*~_]+)(?=[^\W\d_]|/)|(?<![\w*-
 """Signs before a word, or after a grade, that say something if they are no emphasis: `!ready`, `~/bin`, `_id`, `A-`."""
 _SAYING: Final = str.maketrans({"!": "¬", "*": "⋆", "~": "≈", "_": "∘", "-": "∓"})
 """The same signs, as ones that are never silent."""
-_CODE: Final = re.compile(r"_|\w[.@]\w|^-|^[a-z]{2,}[A-Z]")
+_CODE: Final = re.compile(r"_|\w[.@]\w|^-|/\w|^[a-z]{2,}[A-Z]|^[A-Z]{2,}$")
 _BRACKETS: Final = frozenset("()[]{}|")
 _OPERATORS: Final = frozenset("+*/=<>^×÷%")
 _NAMED: Final = {name: f"{'.'.join(name.lower())}." for name in ("US", "IT", "WHO", "AM", "OR", "IN", "IS")}
@@ -292,6 +293,8 @@ def _measured(written: str) -> tuple[Token, ...]:
 _OPTION: Final = re.compile(r"-[A-Za-z]")
 """An option of one letter, whose capital is another option."""
 _BITS: Final = frozenset(("Kb", "Mb", "Gb", "Tb"))
+_CASED: Final = _BITS | {"R", "U"}
+"""What is another word without its capital: a unit of bits; a language and a level, no `are` and no `you`."""
 
 
 @lru_cache(maxsize=20_000)
@@ -305,8 +308,8 @@ def _worded(written: str) -> tuple[Token, ...]:
             written = written.upper()
     if written in _NAMED:
         return (Token(word=_NAMED[written], capital=True),)
-    if written in ("R", "U"):
-        return (Token(word=written, capital=True),)  # a language, a level: no `are`, no `you`
+    if written in _CASED:
+        return (Token(word=written, capital=True),)
     if _OPTION.fullmatch(written):
         return (Token(word=written, capital=True, code=True),)
     word, code = written.lower(), _CODE.search(written) is not None

@@ -18,7 +18,8 @@ def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
         if one == two or not one or not two:
             continue
         told = one & classes.TOLD_APART, two & classes.TOLD_APART
-        if (all(told) and told[0] != told[1]) or (wording.minimal and any(told) and not one & two):
+        meanwhile = "during" in one | two and not _NOT_DURING.isdisjoint(one | two)
+        if meanwhile or (all(told) and told[0] != told[1]) or (wording.minimal and any(told) and not one & two):
             return against([f"{each} {stem}" for each in sorted(one)], [f"{each} {stem}" for each in sorted(two)])
     if not wording.minimal:
         return None
@@ -28,12 +29,15 @@ def direction(a: Reading, b: Reading, wording: Wording) -> str | None:
             return moved
     if len(wording.more) == len(wording.less) == 1:  # `speaks for the board`, `speaks with the board`
         placed = [classes.PLACED.get(words[0], "") for words in (wording.more, wording.less)]
-        if all(placed) and placed[0] != placed[1] and not (_LOOSE.issuperset(placed) or {*placed} == {"of", "for"}):
+        last = a.words[-1] == wording.more[0] and b.words[-1] == wording.less[0]  # `get on`, `get in`
+        loose = _LOOSE.issuperset(placed) or {*placed} == {"of", "for"}
+        if all(placed) and placed[0] != placed[1] and (last or not loose):
             return against(wording.more, wording.less)
     lost = [[word for word in only if word in _ALWAYS] for only in (wording.more, wording.less)]
     return against(*lost) if any(lost) else None
 
 
+_NOT_DURING = frozenset(("before", "after"))
 _ALWAYS = classes.TOLD_APART - frozenset(("to", "by", "as", "from", "under", "over"))
 """Those that no question has more than another that asks for the same."""
 
@@ -78,6 +82,9 @@ def _roles(reading: Reading) -> Mapping[str, frozenset[str]]:
 
 def order(a: Reading, b: Reading, wording: Wording) -> str | None:
     """Words of both that changed places, where the change is not explained by how the same is said otherwise."""
+    turned = _turned(a, b)
+    if turned is not None:
+        return turned
     if len(wording.more) + len(wording.less) > 2 * MINIMAL + 1:
         return None  # said in other words, so order tells little
     if a.passive != b.passive:
@@ -92,7 +99,7 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
         same = (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, b)
         same = same or _put_elsewhere(one, uno, two, due)
         same = same or _owner(a, one, two, b, uno, due)
-        return None if same else f"{one.word} and {two.word} change places"
+        return None if same and not _other_subject(a, b) else f"{one.word} and {two.word} change places"
     first, second = _once(a), _once(b)
     both = [stem for stem in first if stem in second]
     if sorted(both, key=lambda stem: second[stem].at) == both:
@@ -100,13 +107,43 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
     for one, two in combinations(both[:_MOST], 2):
         if second[one].at < second[two].at:
             continue
-        if not _moved(a, first[one], first[two], b, second[one], second[two]):
+        if _other_subject(a, b) or not _moved(a, first[one], first[two], b, second[one], second[two]):
             return f"{one} and {two} change places"
     return None
 
 
 _MOST = 16
 """Words whose places are compared: of more, others tell enough."""
+
+
+def _turned(a: Reading, b: Reading) -> str | None:
+    """Return whether somebody does in the one what is done to them in the other: `who called me`, `who did I call`."""
+    if not a.persons or not b.persons or a.passive != b.passive:
+        return None
+    acting = [{_ACTING[word] for word in each.words if word in _ACTING} for each in (a, b)]
+    acted_on = [{_ACTED_ON[word] for word in each.words if word in _ACTED_ON} for each in (a, b)]
+    only = [(does - has, has - does) for does, has in zip(acting, acted_on, strict=True)]
+    turned = only[0][0] & only[1][1] | only[0][1] & only[1][0]
+    bases = [{_base(word) for word in each.telling} - _ACTED_ON.keys() for each in (a, b)]
+    return f"{min(turned)} does it, or has it done" if turned and bases[0] == bases[1] else None
+
+
+_ACTING = {"i": "i", "we": "we", "he": "he", "she": "she", "they": "they"}
+_ACTED_ON = {"me": "i", "us": "we", "him": "he", "her": "she", "them": "they"}
+
+
+def _other_subject(a: Reading, b: Reading) -> bool:
+    """Return whether who is asked for does it in the one only: `which team needs Ann`, `which team does Ann need`."""
+    for one, other in ((a, b), (b, a)):
+        doing = next((at for at, word in enumerate(one.words[:_EARLY]) if at and word in _DO), None)
+        if doing is not None and classes.AUXILIARIES.isdisjoint(other.words[: doing + 2]):
+            return True
+    return False
+
+
+_DO = frozenset(("do", "does", "did"))
+_EARLY = 5
+"""Words within which a question has its first verb."""
 
 
 def _done_by(passive: Reading, active: Reading) -> str | None:

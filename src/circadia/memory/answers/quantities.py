@@ -52,11 +52,15 @@ def quantities(tokens: Sequence[Token]) -> tuple[Sequence[Quantity], frozenset[i
             places.add(end)
         elif at and words[at - 1] in _CURRENCIES:
             unit = UNITS[words[at - 1]]
-        if unit and "." in value:
+        if unit and len(value.partition(".")[2]) not in (0, _GROUP):
             value = value.rstrip("0").rstrip(".")  # of an amount; 1.10 is a version
         found.append(Quantity(value=value, unit=unit, bound=_bound(words, at, end, unit), counted=after))
         at = end
     return found, frozenset(places)
+
+
+_GROUP: Final = 3
+"""Digits after a point that may be thousands: `$1.000` is a dollar, or a thousand."""
 
 
 def _clock(words: Sequence[str], at: int) -> bool:

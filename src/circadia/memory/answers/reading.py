@@ -98,7 +98,7 @@ def read(found: Sequence[Token]) -> Reading:
         persons=[
             (_PERSONS[each], each in classes.POSSESSIVES) for each in words if each in _PERSONS
         ],
-        codes=frozenset(token.word for token in found if token.code),
+        codes=frozenset(token.word for token in found if token.code and token.word not in classes.ENGLISH),
         signs=[token.word for token in found if token.sign and token.word not in UNITS and token.word != "/"],
         passive="by" in known and not known.isdisjoint(_BE),
         english=_english(found),
@@ -166,8 +166,10 @@ def _lettered(found: Sequence[Token], at: int) -> bool:
     if before in classes.LETTERED:
         return True
     token = found[at]
-    if token.word != "a" or not at or before in classes.EMPTY:
+    if token.word != "a" or not at:
         return False
+    if before in classes.EMPTY:  # `is A part of B`
+        return token.capital and any(each.capital and len(each.word) == 1 and each.word not in "ai" for each in found)
     after = found[at + 1].word if at + 1 < len(found) else ""
     return (token.capital and not found[at - 1].capital) or not after or after in classes.AUXILIARIES
 
@@ -219,11 +221,17 @@ def _negations(words: Sequence[str]) -> Sequence[tuple[str, str]]:
         after = words[at + 1] if at + 1 < len(words) else ""
         if word in classes.NEARLY and not after[:1].isdigit():
             found.append((classes.NEARLY[word], _following(words, at)))
-        elif (word in classes.NEGATIONS and (word != "nor" or "neither" not in words)) or (
-            word in classes.FAILING and after == "to"
+        elif (
+            (word in classes.NEGATIONS and (word != "nor" or "neither" not in words))
+            or (word in classes.FAILING and after == "to")
+            or (word, after) in _EXCEPT
         ):
             found.append(("no", _following(words, at)))
     return found
+
+
+_EXCEPT: Final = frozenset((("apart", "from"), ("aside", "from")))
+"""Two words that say `except`."""
 
 
 def _following(words: Sequence[str], at: int) -> str:

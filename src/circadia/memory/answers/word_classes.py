@@ -98,7 +98,9 @@ north|south
 rich|poor
 hot warm|cold cool
 long tall wide|short narrow
-male man men boy husband father son|female woman women girl wife mother daughter
+male man men boy husband father dad son brother|female woman women girl wife mother mom mum daughter sister
+uncle nephew king|aunt niece queen
+mr|mrs ms miss
 true right correct|false wrong incorrect
 sender|recipient receiver
 employer|employee
@@ -111,7 +113,7 @@ add|remove delete subtract
 horizontal horizontally|vertical vertically
 internal inner|external outer
 input|output
-front|back rear
+front|back rear behind
 top|bottom
 credit|debit
 profit|loss deficit
@@ -130,6 +132,28 @@ quiet quieter quietest|loud louder loudest noisy
 remember|forget
 latitude|longitude
 vegan|vegetarian
+alive living|dead
+full|empty
+asleep|awake
+innocent|guilty
+temporary|permanent
+mandatory|voluntary
+deep|shallow
+bright|dim
+sweet|sour
+smooth|rough
+sunrise|sunset
+prefix|suffix
+header|footer
+numerator|denominator
+origin source|destination target
+ascending|descending
+freeze|thaw
+tighten|loosen
+promote|demote
+grant|revoke
+pause|resume
+expand|collapse
 """.strip().splitlines()
     )
 )

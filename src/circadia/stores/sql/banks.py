@@ -15,7 +15,7 @@ from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, views
 from circadia.stores.sql.news import HEADS, heads_of, news, without_news
-from circadia.stores.sql.short import FEW, Short
+from circadia.stores.sql.short import FEW, Short, Single
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -175,7 +175,7 @@ class SqlBanks:
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Bank | None:
         asked = _WITH_HEADS[statement] if self._steady else statement
-        row = await self._run(Short(lambda connection: asked.first(connection, values)))
+        row = await self._run(Single(lambda connection: asked.first(connection, values)))
         if row is None:
             return None
         if self._steady:

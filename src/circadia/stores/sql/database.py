@@ -49,7 +49,7 @@ from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.passes import SqlPasses
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
-from circadia.stores.sql.readers import ReadBlock, Readers
+from circadia.stores.sql.readers import Glance, ReadBlock, Readers
 from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.sessions import SqlSessions
 from circadia.stores.sql.sleep_calls import SqlSleepCalls
@@ -111,6 +111,12 @@ class SqlStore:
     async def read(self) -> AsyncGenerator[Tx]:
         """Open a read block, as `Store.read` tells."""
         async with ReadBlock(self.readers) as block:
+            yield SqlTx(block, _refuse)
+
+    @asynccontextmanager
+    async def glance(self) -> AsyncGenerator[Tx]:
+        """Open a read block for one statement, as `Store.glance` tells."""
+        async with Glance(self.readers) as block:
             yield SqlTx(block, _refuse)
 
     async def ping(self) -> None:

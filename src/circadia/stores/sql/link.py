@@ -20,7 +20,8 @@ class Link(Protocol):
     async def run(self, work: Callable[[Connection], T], *, first: Sequence[str] = (), opens: bool = False) -> T:
         """Send the statements `first`, then do `work`, in one trip.
 
-        With `opens` the first statement opens a transaction; without, one must be open.
+        With `opens` the first statement opens a transaction; without, one must be open. With `opens` and no statement
+        the work is one that reads, and needs no transaction.
 
         Raises:
             StorageUnavailable: The database does not answer, or the transaction is gone.

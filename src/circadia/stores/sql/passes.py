@@ -139,9 +139,9 @@ class SqlPasses:
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return [_pass(row) for row in rows]
 
-    async def begun_since(self, bank_id: BankId | None, since: datetime) -> int:
-        """Return how many of the bank, or of all, were started since then."""
-        statement = select(func.count()).where(passes.c.started_at >= since)
+    async def begun_since(self, bank_id: BankId | None, since: datetime, until: datetime) -> int:
+        """Return how many of the bank, or of all, were started since then and before `until`."""
+        statement = select(func.count()).where(passes.c.started_at >= since, passes.c.started_at < until)
         if bank_id is not None:
             statement = statement.where(passes.c.bank_id == bank_id)
         return int(await self._run(lambda connection: connection.execute(statement).scalar_one()))

@@ -8,7 +8,9 @@ from typing import Final, TypeVar
 from sqlalchemy import Connection, Table
 
 from circadia.errors import StorageUnavailable
+from circadia.stores.base import MoreThanAGlance
 from circadia.stores.sql.link import Link, Openings
+from circadia.stores.sql.short import Single
 from circadia.stores.sql.statement import Statement
 
 T = TypeVar("T")
@@ -73,11 +75,13 @@ class ReadBlock:
 
     async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
         """Do work in the block's transaction."""
-        if self._link is None:
-            raise RuntimeError("the read block has ended")
         opens = not self._begun
         self._begun = True
-        first = self._readers.openings.read if opens else ()
+        return await self._done(work, self._readers.openings.read if opens else (), opens=opens)
+
+    async def _done(self, work: Callable[[Connection], T], first: Sequence[str], *, opens: bool) -> T:
+        if self._link is None:
+            raise RuntimeError("the read block has ended")
         try:
             return await self._link.run(work, first=first, opens=opens)
         except Exception:
@@ -101,3 +105,16 @@ class ReadBlock:
                 link.finish()
         finally:
             self._readers.give_back(link)
+
+
+class Glance(ReadBlock):
+    """A read block of one statement, which needs no transaction."""
+
+    _looked = False
+
+    async def run(self, work: Callable[[Connection], T], *, of: Collection[Table] | None = None) -> T:
+        """Do work of one statement, once. Raises MoreThanAGlance: it is other work, or not the first."""
+        if self._looked or not issubclass(type(work), Single):
+            raise MoreThanAGlance
+        self._looked = True
+        return await self._done(work, (), opens=True)

@@ -39,6 +39,7 @@ _DUE = Statement(
     .limit(bindparam("most"))
 )
 
+_DUE_AFTER = Statement(select(routines).where(text("routines.enabled"), routines.c.next_at > bindparam("instant")))
 _NEXT = Statement(
     select(func.min(routines.c.next_at)).where(text("routines.enabled"), routines.c.next_at > bindparam("now"))
 )
@@ -88,6 +89,11 @@ class SqlRoutines:
     async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled ones whose next_at has come, the longest due first."""
         rows = await self._run(lambda connection: _DUE.all(connection, {"now": now, "most": limit}))
+        return [_routine(row) for row in rows]
+
+    async def due_after(self, instant: datetime) -> Sequence[Routine]:
+        """Return enabled ones whose next_at is later than that."""
+        rows = await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant}))
         return [_routine(row) for row in rows]
 
     async def next_after(self, now: datetime) -> datetime | None:

@@ -22,3 +22,9 @@ class Short(Generic[T]):
     def __call__(self, connection: Connection) -> T:
         """Do it."""
         return self._work(connection)
+
+
+class Single(Short[T]):
+    """Such work that is one statement, and so sees one state of the database without a transaction."""
+
+    __slots__ = ()

@@ -12,7 +12,8 @@ from yarl import URL
 from circadia.reach import plain_hint, why_unreached
 from circadia.wake.launchers.addresses import AddressGuard
 
-_ANSWER_BYTES: Final = 2**16
+ANSWER_BYTES: Final = 2**16
+"""As much of an answer is read."""
 _PIECE_BYTES: Final = 2**16
 _RETRIABLE: Final = (429, 503)
 
@@ -103,12 +104,12 @@ class Post:
         """
         if encoding.lower() in ("gzip", "x-gzip", "deflate"):
             try:
-                content = decompressobj(MAX_WBITS | 32).decompress(content, _ANSWER_BYTES)
+                content = decompressobj(MAX_WBITS | 32).decompress(content, ANSWER_BYTES)
             except ZlibError as error:
                 raise Lost(f"{self.shown} gave an answer that cannot be read ({encoding!r})") from error
         elif encoding.lower() not in ("", "identity"):
             raise Lost(f"{self.shown} gave an answer that cannot be read ({encoding!r}); it must not compress")
-        return content.decode("utf-8", "replace").strip()
+        return content.decode("utf-8-sig", "replace").strip()
 
 
 async def _pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[bytes]:
@@ -120,7 +121,7 @@ async def _pieces(body: bytes, written: Callable[[], None]) -> AsyncIterator[byt
 async def _start_of(response: aiohttp.ClientResponse) -> bytes:
     """Return the start of the body; what more there is is not read."""
     content = bytearray()
-    while len(content) < _ANSWER_BYTES and (chunk := await response.content.read(_ANSWER_BYTES - len(content))):
+    while len(content) < ANSWER_BYTES and (chunk := await response.content.read(ANSWER_BYTES - len(content))):
         content += chunk
     return bytes(content)
 

@@ -1,9 +1,9 @@
 """A pulse as a signed request to a program that runs elsewhere."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, cast
 
@@ -15,7 +15,7 @@ from circadia.wake.launchers.base import Ended, Launch, LaunchFailed
 from circadia.wake.launchers.environment import EPOCH, PULSE, prompt_bytes
 from circadia.wake.launchers.finish import finish
 from circadia.wake.launchers.output import redacted
-from circadia.wake.launchers.post import Answer, Lost, NotSent, Post, Refused
+from circadia.wake.launchers.post import ANSWER_BYTES, Answer, Lost, NotSent, Post, Refused
 from circadia.wake.launchers.signature import (
     ID_HEADER,
     SIGNATURE_HEADER,
@@ -233,8 +233,12 @@ def _problem(url: str, answer: Answer) -> str:
 def _ended(answer: Answer) -> Ended:
     """Return what a 2xx other than 202 says; one without a status says that all went well."""
     content: object = None
-    with suppress(orjson.JSONDecodeError):
-        content = orjson.loads(answer.text)
+    if answer.text.startswith("{"):  # else it is a word such as `ok`, or a page
+        try:
+            content = json.loads(answer.text)  # takes the half of a character that a cut text of JavaScript ends with
+        except (ValueError, RecursionError):
+            detail = f"its answer is longer than {ANSWER_BYTES} bytes, or no JSON, so nobody knows how it ended"
+            return Ended(succeeded=False, detail=f"{detail}: {answer.text[:200]}")
     if not isinstance(content, Mapping) or "status" not in content:
         return Ended(succeeded=True, detail=f"HTTP {answer.status}")
     said = cast("Mapping[str, Any]", content)

@@ -1,0 +1,67 @@
+"""What the worker does where the database fails it in the middle: nothing is forgotten, stuck, or tried without end."""
+
+import asyncio
+
+import pytest
+
+from circadia.records.pulse import PulseStatus
+from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.wake.pulses import BACK_OFF_SECONDS
+from circadia.wake.worker import AT_ONCE, EVERY_SECONDS
+from tests.full_disk import Full
+from tests.wake.fleet import FREE, LAUNCHED, Fleet
+from tests.watched_store import Silent
+
+
+@pytest.mark.spec("WAKE-24", "WAKE-50")
+@pytest.mark.parametrize("alone", [True, False])
+async def test_a_pulse_that_was_taken_without_a_word_from_the_database_is_not_stuck(team: Fleet, alone: bool) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE)
+    store = team.store = Silent(team.store)
+    worker = team.new_worker("exe_silent", alone=alone)
+    await worker.step()
+    wake = await team.ask(None, bob)
+    store.lost = 1
+    await worker.step()
+    assert (await team.pulse(wake.pulse_id)).status is PulseStatus.STARTING
+    assert team.launcher.launches == []
+    for _ in range(3):
+        team.clock.advance(BACK_OFF_SECONDS)
+        await worker.step()
+    assert (await team.until(wake.pulse_id, PulseStatus.RUNNING)).attempt == 2
+    assert len(team.launcher.launches) == 1
+    await worker.step()
+    assert len(team.launcher.launches) == 1
+
+
+@pytest.mark.spec("WAKE-24")
+@pytest.mark.parametrize("what", ["routines", "pulses"])
+async def test_many_that_are_due_on_a_full_disk_are_tried_once_a_look_and_not_all_the_time(
+    team: Fleet, what: str
+) -> None:
+    for number in range(AT_ONCE + 1):
+        agent = await team.agent(f"a{number}", LAUNCHED, FREE)
+        if what == "routines":
+            spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60))
+            await team.routines(agent, spec)
+        else:
+            await team.ask(None, agent)
+    team.clock.advance(60)
+    store = team.store = Full(team.store)
+    store.full = True
+    team.worker = team.new_worker()
+    working = asyncio.create_task(team.worker.run())
+    try:
+        async with asyncio.timeout(60):
+            await team.clock.until_sleepers(1)
+            for _ in range(100):  # as long as many tries would take
+                async with team.store.read() as tx:
+                    await tx.events.last_number()
+        assert store.refused == AT_ONCE
+        store.full = False
+        async with asyncio.timeout(60):
+            while len(team.launcher.launches) <= AT_ONCE:
+                team.clock.advance(EVERY_SECONDS)
+                await team.launcher.until_launches(min(len(team.launcher.launches) + 1, AT_ONCE + 1))
+    finally:
+        working.cancel()
