@@ -265,7 +265,8 @@ async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(stand: Stand
 
 @pytest.mark.spec("SLEEP-20", "MEM-18", "SLEEP-42")
 async def test_what_agents_are_given_is_marked_once_a_day_and_episodes_alone_spare_nothing(stand: Stand) -> None:
-    note, said = await noted(stand)
+    note, _ = await noted(stand)
+    said = await stand.said("I like figs.", "I like plums.", importance=0.5)
     alone = Use(
         bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[], episodes=[said[0].number], blocks=[],
         known=[],
@@ -274,7 +275,7 @@ async def test_what_agents_are_given_is_marked_once_a_day_and_episodes_alone_spa
     stand.memory.uses.note(alone)
     await counted.step()
     assert (await gains(stand), await marked(stand)) == ([], (None, 1))
-    stand.memory.uses.note(notes_only(stand, note, episodes=[each.number for each in said[:2]]))
+    stand.memory.uses.note(notes_only(stand, note, episodes=[each.number for each in said]))
     await counted.step()
     assert await marked(stand) == (first, 2)
     spared = await gains(stand)

@@ -32,8 +32,8 @@ async def tune(bank: Bank, ground: Ground) -> bool:
     if not bank.policy.tune_importance or (run is not None and run.review):
         return False
     async with ground.store.read() as tx:
-        counts = await tx.episodes.found_below(bank.id, STEPS, before=ground.now - SETTLED)
-    new = threshold(*counts[:2], counts[2:])
+        kept, found, *below = await tx.episodes.found_below(bank.id, STEPS, before=ground.now - SETTLED)
+    new = threshold(kept, found, below)
     async with ground.store.write() as tx:
         present = await tx.banks.get(bank.id)
         if present is None or not present.policy.tune_importance or present.policy.min_importance == new:
