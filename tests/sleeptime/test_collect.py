@@ -14,9 +14,11 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, Stale
 from circadia.records.note import Note, NoteKind
 from circadia.records.sleep_pass import Pass
+from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.notebook import Notebook
-from circadia.sleeptime.operation import View
+from circadia.sleeptime.operation import Operation, View
 from circadia.sleeptime.operations.collect import AT_ONCE, FEWEST_FOUND, MOST_EPISODES, Collect
+from circadia.sleeptime.operations.registry import chosen
 from circadia.sleeptime.propose import demote
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import FRIDAY, note, numbered, page, said
@@ -31,9 +33,9 @@ async def nobody(prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
     raise AssertionError
 
 
-async def found(view: View, *, unused_days: int = 90) -> Sequence[Change]:
+async def found(view: View, *, operation: Operation | None = None, unused_days: int = 90) -> Sequence[Change]:
     """Return what is proposed."""
-    operation = Collect(unused_days=unused_days)
+    operation = operation or Collect(unused_days=unused_days)
     return [change for step in operation.plan(view) for change in await operation.propose(step, view, nobody)]
 
 
@@ -145,6 +147,15 @@ async def test_a_note_that_was_never_found_while_others_were_is_retired_with_why
     ]
     assert await found(view, unused_days=0) == [], "it is switched off"
     assert await found(view, unused_days=121) == []
+
+
+@pytest.mark.spec("SLEEP-20")
+@pytest.mark.parametrize(("stated", "gone"), [({}, []), ({"unused_days": 30}, ["not_1"]), ({"unused_days": 0}, [])])
+async def test_a_bank_states_after_how_long(stated: dict[str, int], gone: list[str]) -> None:
+    (operation,) = chosen(SleepPolicySettings.model_validate(stated), False, ("collect",))
+    never = note("1", "Ann lives in Porto.", OLD)
+    changes = await found(replace(after(40), notes=[never, *beside(FEWEST_FOUND)]), operation=operation)
+    assert [each.target for each in changes] == gone
 
 
 @pytest.mark.spec("SLEEP-20")

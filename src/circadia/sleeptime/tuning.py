@@ -34,6 +34,8 @@ async def tune(bank: Bank, ground: Ground) -> bool:
     async with ground.store.read() as tx:
         kept, found, *below = await tx.episodes.found_below(bank.id, STEPS, before=ground.now - SETTLED)
     new = threshold(kept, found, below)
+    if new == bank.policy.min_importance:
+        return False
     async with ground.store.write() as tx:
         present = await tx.banks.get(bank.id)
         if present is None or not present.policy.tune_importance or present.policy.min_importance == new:
