@@ -211,6 +211,11 @@ async def test_a_dry_run_writes_nothing_and_tells_what_every_guardrail_says(serv
     assert await service.events() == before
     answer = await service.call("POST", "/wakes", {"to": "bob", "reason": "blocker", "dry_run": True})
     assert answer.status == 200
+    await service.ok("PATCH", "/sessions/default/agents/bob", {"enabled": False})
+    for dry in (True, False):  # what would be refused is refused
+        answer = await service.call("POST", "/wakes", {**WAKE, "dry_run": dry}, token=ann)
+        assert answer.status == 409
+        assert "disabled" in answer.body["detail"]
 
 
 @pytest.mark.spec("WAKE-18")

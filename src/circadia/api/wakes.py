@@ -135,6 +135,7 @@ async def _explained(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOut
         else:
             require_speaker(who, body.sender)
         target = await named_agent(tx, who, body.to)
+        require_enabled(target)
         if as_whom.agent is not None and as_whom.agent.id == target.id:
             raise InvalidRequest(f"{target.reference!r} may not wake itself")
         place = await place_of(tx, as_whom)
