@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from circadia.cli.memory.banks import skips
 from circadia.cli.memory.episodes import BAR, bar
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
@@ -254,3 +255,9 @@ async def test_a_bank_is_deleted_after_it_was_asked_for_and_a_persons_is_named_b
     assert [each["end_user"] for each in banks] == ["bob"]
     await memory("delete", "desk-bob", "--yes")
     refused(await run("memory", "show", "desk-bob"), 4, "no bank 'desk-bob'")
+
+
+@pytest.mark.spec("MEM-18")
+async def test_turns_that_were_left_out_are_listed_by_why() -> None:
+    assert skips({"no_content": 4, "importance": 12}) == "12 importance, 4 no_content"
+    assert skips({}) == "0"

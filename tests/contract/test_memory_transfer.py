@@ -1,7 +1,8 @@
 """On each database an export, taken into another bank, is the same bank."""
 
+import json
 from dataclasses import replace
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 
 import pytest
 
@@ -124,6 +125,35 @@ async def test_a_copy_of_a_bank_has_the_same_episodes_notes_blocks_and_what_they
     assert (await memory.out(store, "home")).splitlines()[1:13] == lines.splitlines()[1:13]
     assert await memory.take(store, "third", third) == Taken(bank="third", episodes=12, notes=1, versions=3)
     assert await kept(store, "third") == await kept(store, "copy")
+
+
+@pytest.mark.spec("MEM-16", "SLEEP-20")
+async def test_a_copy_tells_when_its_notes_were_found_and_what_no_line_tells_counts_as_found(store: Store) -> None:
+    memory = Memory(ManualClock())
+    await fill(store, memory)
+
+    async def copied(bank: str, lines: bytes) -> Note:
+        await memory.take(store, bank, lines)
+        async with store.read() as tx:
+            there = await tx.banks.by_name(bank)
+            assert there is not None
+            (note,) = await tx.notes.every(there.id, retired=True)
+            return note
+
+    assert (await copied("never", await memory.out(store, "home"))).used_at is None
+    async with store.write() as tx:
+        (note,) = await tx.notes.every(HOME.id, retired=True)
+        await tx.notes.retire(note.id, None)
+    returned = await memory.out(store, "home")
+    assert (await copied("returned", returned)).used_at == note.created_at
+    async with store.write() as tx:
+        await tx.notes.use(HOME.id, [note.number], NOON - timedelta(days=1), before=NOON)
+    lines = await memory.out(store, "home")
+    assert (await copied("found", lines)).used_at == NOON - timedelta(days=1)
+    rows = [json.loads(each) for each in lines.splitlines()]
+    assert sum(each.pop("used_at", None) is not None for each in rows) == 1
+    old = b"\n".join(json.dumps(each).encode() for each in rows)
+    assert (await copied("old", old)).used_at == note.created_at
 
 
 @pytest.mark.spec("MEM-17")

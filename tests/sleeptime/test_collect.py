@@ -1,4 +1,4 @@
-"""Notes that nothing holds up leave the searches, by what they rest on and not by age; episodes never do."""
+"""Notes that nothing holds up, or that nobody finds, leave the searches, and not by age alone; episodes never do."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -12,8 +12,13 @@ from pydantic import BaseModel
 from circadia.llm.mind import Prompt
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode, Stale
-from circadia.sleeptime.operation import View
-from circadia.sleeptime.operations.collect import AT_ONCE, MOST_EPISODES, Collect
+from circadia.records.note import Note, NoteKind
+from circadia.records.sleep_pass import Pass
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.notebook import Notebook
+from circadia.sleeptime.operation import Operation, View
+from circadia.sleeptime.operations.collect import AT_ONCE, FEWEST_FOUND, MOST_EPISODES, Collect
+from circadia.sleeptime.operations.registry import chosen
 from circadia.sleeptime.propose import demote
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.told import FRIDAY, note, numbered, page, said
@@ -28,9 +33,9 @@ async def nobody(prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
     raise AssertionError
 
 
-async def found(view: View) -> Sequence[Change]:
+async def found(view: View, *, operation: Operation | None = None, unused_days: int = 90) -> Sequence[Change]:
     """Return what is proposed."""
-    operation = Collect()
+    operation = operation or Collect(unused_days=unused_days)
     return [change for step in operation.plan(view) for change in await operation.propose(step, view, nobody)]
 
 
@@ -90,7 +95,7 @@ async def test_each_page_looks_at_another_part_of_many_notes_and_all_get_their_t
 async def test_a_full_pass_looks_at_all_notes_in_steps_that_read_not_too_much() -> None:
     notes = [note(str(at), "Ann lives in Porto with Zack.", OLD) for at in range(1, 8 * AT_ONCE)]
     view = page((), notes=notes, past=OLD, full=True)
-    steps = Collect().plan(view)
+    steps = Collect(unused_days=90).plan(view)
     assert max(sum(len(each.evidence) for each in step.notes) for step in steps) <= MOST_EPISODES
     assert {change.target for change in await found(view)} == {each.id for each in notes}
     assert len(await found(page((), notes=notes, past=OLD))) == AT_ONCE
@@ -120,4 +125,91 @@ async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_b
     async with stand.store.write() as tx:
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert len(await stand.notes()) == 40
+    await stand.store.close()
+
+
+def beside(number: int, *, used: timedelta = timedelta()) -> list[Note]:
+    """Return notes that agents were given so long after Friday."""
+    return [note(str(at), "Ann lives in Porto.", OLD, used_at=FRIDAY + used) for at in range(100, 100 + number)]
+
+
+def after(days: float) -> View:
+    """Return the view of a pass so long after Friday."""
+    return replace(page(NEW, past=OLD), now=FRIDAY + timedelta(days=days))
+
+
+@pytest.mark.spec("SLEEP-20")
+async def test_a_note_that_was_never_found_while_others_were_is_retired_with_why() -> None:
+    never = note("1", "Ann lives in Porto.", OLD)
+    view = replace(after(120.5), notes=[never, *beside(FEWEST_FOUND + 3, used=timedelta(days=1))])
+    assert [(each.target, each.kind, each.why) for each in await found(view)] == [
+        ("not_1", ChangeKind.RETIRE_NOTE, "in 120 days it was never found, while 23 other notes were")
+    ]
+    assert await found(view, unused_days=0) == [], "it is switched off"
+    assert await found(view, unused_days=121) == []
+
+
+@pytest.mark.spec("SLEEP-20")
+@pytest.mark.parametrize(("stated", "gone"), [({}, []), ({"unused_days": 30}, ["not_1"]), ({"unused_days": 0}, [])])
+async def test_a_bank_states_after_how_long(stated: dict[str, int], gone: list[str]) -> None:
+    (operation,) = chosen(SleepPolicySettings.model_validate(stated), False, ("collect",))
+    never = note("1", "Ann lives in Porto.", OLD)
+    changes = await found(replace(after(40), notes=[never, *beside(FEWEST_FOUND)]), operation=operation)
+    assert [each.target for each in changes] == gone
+
+
+@pytest.mark.spec("SLEEP-20")
+@pytest.mark.parametrize(
+    ("days", "keys", "others"),
+    [
+        (90, {}, beside(FEWEST_FOUND)),
+        (120, {"used_at": FRIDAY}, beside(FEWEST_FOUND)),
+        (120, {"returned": True}, beside(FEWEST_FOUND)),
+        (120, {"kind": NoteKind.BELIEF}, beside(FEWEST_FOUND)),
+        (120, {"kind": NoteKind.SUMMARY}, beside(FEWEST_FOUND)),
+        (120, {}, beside(FEWEST_FOUND - 1)),
+        (120, {}, beside(FEWEST_FOUND, used=timedelta(seconds=-1))),
+    ],
+)
+async def test_a_note_that_is_young_found_brought_back_or_no_consolidation_or_in_an_idle_bank_stays(
+    days: int, keys: dict[str, object], others: list[Note]
+) -> None:
+    never = note("1", "Ann lives in Porto.", OLD, **keys)
+    assert await found(replace(after(days), notes=[never, *others])) == []
+
+
+@pytest.mark.spec("SLEEP-20", "SLEEP-32")
+async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_for_that_again(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    sources = await stand.said("I live in Porto.", "Porto is my home.")
+    maker = await stand.begun("p0")
+    keys = [f"n{at}" for at in range(FEWEST_FOUND + 1)]
+    await stand.publish(maker, *(stand.note(key, sources, text="Ann: I live in Porto.") for key in keys))
+    await stand.ended(maker)
+    book = Notebook()
+
+    async def retired(key: str) -> Pass:
+        async with stand.store.read() as tx:
+            bank = await tx.banks.get(stand.bank.id)
+            assert bank is not None
+            notes = await book.newest(tx, bank)
+        run = await stand.begun(key)
+        view = replace(page(sources, notes=notes, past=sources), now=stand.clock.now())
+        await stand.publish(run, *await found(view))
+        await stand.ended(run)
+        return run
+
+    assert await stand.changes(await retired("p1")) == []
+    stand.clock.advance(timedelta(days=91).total_seconds())
+    async with stand.store.write() as tx:
+        numbers = [each.number for each in await tx.notes.every(stand.bank.id)]
+        await tx.notes.use(stand.bank.id, numbers[1:], stand.clock.now(), before=stand.clock.now())
+    run = await retired("p2")
+    why = "in 91 days it was never found, while 20 other notes were"
+    assert await stand.changes(run) == [("published", why)]
+    assert [each.id for each in await stand.notes()] == keys[1:]
+    async with stand.store.write() as tx:
+        await stand.publisher.undo(tx, run, stand.bank, by="ann")
+    assert len(await stand.notes()) == len(keys)
+    assert await stand.changes(await retired("p3")) == []
     await stand.store.close()

@@ -3,6 +3,7 @@
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -47,7 +48,7 @@ async def test_it_shows_the_newest_that_stand_after_any_additions_retirements_an
     book = Notebook(newest=6, spare=2)
     every: list[NoteId] = []
     for at in range(40):
-        act = draw.choice(("add", "add", "retire", "return", "forget" if at % 9 == 8 else "add"))
+        act = draw.choice(("add", "add", "retire", "return", "use", "use", "forget" if at % 9 == 8 else "add"))
         if act == "add":
             new = [NoteId(f"n{at}-{each}") for each in range(draw.randint(1, 4))]
             every += new
@@ -55,6 +56,13 @@ async def test_it_shows_the_newest_that_stand_after_any_additions_retirements_an
         elif act == "forget":
             async with stand.store.write() as tx:
                 await forget(tx, await present(tx, stand.bank), [draw.choice(every or [NoteId("none")])])
+        elif act == "use":
+            stand.clock.advance(3_600)
+            async with stand.store.write() as tx:
+                numbers = [each.number for each in await tx.notes.every(stand.bank.id, retired=True)]
+                late = stand.clock.now() - timedelta(hours=draw.randint(0, 23))  # as another process' clock says
+                some = draw.sample(numbers, min(2, len(numbers)))
+                await tx.notes.use(stand.bank.id, some, late, before=late)
         elif every:
             async with stand.store.write() as tx:
                 for each in draw.sample(every, min(3, len(every))):

@@ -2,7 +2,7 @@
 
 from collections.abc import AsyncIterator, Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -254,10 +254,54 @@ async def test_a_ledger_that_cannot_tell_seconds_tells_none(stand: Stand) -> Non
 async def test_what_waits_is_bounded_and_what_is_dropped_is_counted(stand: Stand) -> None:
     uses = Uses()
     uses.note(use_of(stand.bank, ANN, ()))
-    assert not uses.take(), "nothing in it was made by a pass"
+    assert not uses.take(), "nothing stood in it"
     use = Use(
         bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[1], episodes=(), blocks=(), known=()
     )  # fmt: skip
     for _ in range(BOUND + 2):
         uses.note(use)
     assert (uses.dropped, len(uses.take()), uses.take()) == (2, BOUND, [])
+
+
+@pytest.mark.spec("SLEEP-20", "MEM-18", "SLEEP-42")
+async def test_what_agents_are_given_is_marked_once_a_day_and_episodes_alone_spare_nothing(stand: Stand) -> None:
+    note, _ = await noted(stand)
+    said = await stand.said("I like figs.", "I like plums.", importance=0.5)
+    alone = Use(
+        bank=stand.bank.id, agent=ANN, upstream=None, model=None, notes=[], episodes=[said[0].number], blocks=[],
+        known=[],
+    )  # fmt: skip
+    counted, first = savings(stand), stand.clock.now()
+    stand.memory.uses.note(alone)
+    await counted.step()
+    assert (await gains(stand), await marked(stand)) == ([], (None, 1))
+    stand.memory.uses.note(notes_only(stand, note, episodes=[each.number for each in said]))
+    await counted.step()
+    assert await marked(stand) == (first, 2)
+    spared = await gains(stand)
+    assert [each.uses for each in spared] == [1]
+    stand.clock.advance(60)
+    stand.memory.uses.note(notes_only(stand, note))
+    await savings(stand).step()  # another process, which does not remember
+    assert await marked(stand) == (first, 2)
+    stand.clock.advance(timedelta(days=1).total_seconds())
+    stand.memory.uses.note(notes_only(stand, note))
+    await counted.step()
+    assert await marked(stand) == (stand.clock.now(), 2)
+
+
+async def marked(stand: Stand) -> tuple[datetime | None, int]:
+    """Return when the note was last given to somebody, and how many episodes were."""
+    async with stand.store.read() as tx:
+        _, found = await tx.episodes.found_below(stand.bank.id, (), before=stand.clock.now() + timedelta(seconds=1))
+    (note,) = await stand.notes()
+    return note.used_at, found
+
+
+@pytest.mark.spec("SLEEP-20", "MEM-18")
+async def test_an_answer_of_episodes_alone_is_noted_without_what_only_savings_need(stand: Stand) -> None:
+    await stand.said("I live in Porto.")
+    context = await asked(stand, "Porto")
+    use = use_of(stand.bank, ANN, context.hits, known=["a long history"])
+    assert use is not None
+    assert (use.notes, len(use.episodes), use.known) == ([], 1, ())

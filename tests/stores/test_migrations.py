@@ -6,6 +6,7 @@ import sqlite3
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import replace
+from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -121,6 +122,28 @@ async def test_who_made_notes_and_blocks_is_taken_over_from_the_records_of_passe
     async with store.read() as tx:
         assert [each.operation for each in await tx.notes.every(stand.bank.id)] == ["reflect"]
         assert [each.operation for each in await tx.blocks.every(stand.bank.id)] == [None, "own_tasks"]
+    await store.close()
+
+
+@pytest.mark.spec("SLEEP-20", "MEM-18")
+async def test_notes_from_before_uses_were_counted_are_as_if_found_when_they_were_made(tmp_path: Path) -> None:
+    stand = await Stand.made(tmp_path)
+    said = await stand.said("one thing", "two things")
+    await stand.publish(await stand.begun(), stand.note("n1", said))
+    await stand.store.close()
+    uses = importlib.import_module("circadia.stores.sql.migrations.versions.0018_uses")
+    engine = create_engine(f"sqlite:///{tmp_path / 'circadia.db'}")
+    with engine.begin() as connection, Operations.context(MigrationContext.configure(connection)):
+        for table in ("notes", "episodes"):
+            connection.execute(text(f"ALTER TABLE {table} DROP COLUMN used_at"))
+        uses.upgrade()
+    engine.dispose()
+    store = await open_sqlite(tmp_path / "circadia.db")
+    async with store.read() as tx:
+        (note,) = await tx.notes.every(stand.bank.id)
+        assert note.used_at == note.created_at
+        later = stand.clock.now() + timedelta(seconds=1)
+        assert (await tx.episodes.found_below(stand.bank.id, (), before=later))[1] == 0
     await store.close()
 
 

@@ -46,6 +46,7 @@ class BankPolicyKeys(BaseModel):
     capture: Capture = Field(Capture.CONTENT, description=_said("capture"))
     capture_tools: StrictBool = Field(False, description=_said("capture_tools"))
     min_importance: StrictFloat = Field(0.0, ge=0, le=1, description=_said("min_importance"))
+    tune_importance: StrictBool = Field(False, description=_said("tune_importance"))
     hot_edits: StrictBool = Field(False, description=_said("hot_edits"))
     duplicate_seconds: StrictFloat = Field(3600.0, ge=0, le=MOST_MEASURED, description=_said("duplicate_seconds"))
     keep_days: StrictFloat | None = Field(None, gt=0, le=MOST_MEASURED, description=_said("keep_days"))

@@ -1,7 +1,12 @@
-"""Which notes and blocks were handed to which agents: noted by the hot path, worked through behind it (SLEEP-42)."""
+"""What was handed to which agents: noted by the hot path, worked through behind it.
+
+What of it passes have made has spared the call something (SLEEP-42); and rows tell when they were last of use, so that
+what is never found can be told from what is (SLEEP-20, MEM-18).
+"""
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from datetime import UTC, date, datetime, time
 from typing import Final, Protocol
 
 from circadia.ids import AgentId, BankId
@@ -11,9 +16,13 @@ from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.index_entry import Layer
 from circadia.records.per_call import per_call
+from circadia.stores.base import Tx
 
 BOUND: Final = 10_000
 """Uses that wait to be worked through; beyond it the oldest are dropped and counted."""
+
+MARKED: Final = 200_000
+"""Rows of which it is remembered that they are marked; beyond it the database is asked again."""
 
 _NOTES: Final = Layer.NOTES  # to find it in its class takes longer than all the rest of a hit
 
@@ -51,19 +60,20 @@ def use_of(
     bank: Bank, agent: AgentId, hits: Iterable[Shown], blocks: Iterable[Block] = (), *, known: Iterable[str] = (),
     upstream: str | None = None, model: str | None = None,
 ) -> Use | None:  # fmt: skip
-    """Return what is to be noted of an answer; none if nothing that passes made stood in it."""
+    """Return what is to be noted of an answer; none if nothing stood in it."""
     notes: list[int] = []
     episodes: list[int] = []
     for hit in hits:
         scored = hit.scored
         (notes if scored.layer is _NOTES else episodes).append(scored.number)
     resting = [block for block in blocks if block.spans]
-    if not notes and not resting:
+    made = notes or resting
+    if not made and not episodes:
         return None
     return Use(
         bank=bank.id, agent=agent, upstream=upstream, model=model, notes=notes,
         episodes=episodes, blocks=resting,
-        known=[hash(beginning(text)) for text in known],
+        known=[hash(beginning(text)) for text in known] if made else (),  # nothing else spares a call its reading
     )  # fmt: skip
 
 
@@ -85,3 +95,32 @@ class Uses:
         taken = list(self._waiting)
         self._waiting.clear()
         return taken
+
+
+class Marks:
+    """Marks rows as used: each once a day (UTC), so that little is written."""
+
+    def __init__(self) -> None:
+        self._day = date.min
+        self._marked: dict[Layer, set[int]] = {layer: set() for layer in Layer}
+
+    def due(self, uses: Iterable[Use], now: datetime) -> Mapping[Layer, Collection[int]]:
+        """Return the numbers of what was handed out and is not marked today; empty if there is nothing."""
+        if self._day != now.date() or sum(map(len, self._marked.values())) > MARKED:
+            self._day = now.date()
+            self._marked = {layer: set() for layer in Layer}
+        notes = {number for use in uses for number in use.notes}
+        episodes = {number for use in uses for number in use.episodes}
+        found = {Layer.NOTES: notes, Layer.EPISODES: episodes}
+        return {layer: left for layer, each in found.items() if (left := each - self._marked[layer])}
+
+    async def write(self, tx: Tx, bank: BankId, due: Mapping[Layer, Collection[int]], now: datetime) -> None:
+        """Mark them; `keep` it when the transaction has come about."""
+        before = datetime.combine(now, time(), UTC)
+        await tx.notes.use(bank, due.get(Layer.NOTES, ()), now, before=before)
+        await tx.episodes.use(bank, due.get(Layer.EPISODES, ()), now, before=before)
+
+    def keep(self, due: Mapping[Layer, Collection[int]]) -> None:
+        """Remember that these are marked."""
+        for layer, numbers in due.items():
+            self._marked[layer].update(numbers)

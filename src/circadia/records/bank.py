@@ -59,7 +59,9 @@ class BankPolicy:
     capture_tools: bool = False
     """Whether calls of tools and their results are kept too."""
     min_importance: float = 0.0
-    """Turns that score less than this are skipped and counted, 0 to 1; the sleep tier may tune it."""
+    """Turns that score less than this are skipped and counted, 0 to 1."""
+    tune_importance: bool = False
+    """Whether passes set that, by what was found later of the turns that were kept."""
     hot_edits: bool = False
     """Whether agents may write blocks while somebody waits; else only people and the sleep tier do (MEM-10)."""
     duplicate_seconds: float = 3600.0

@@ -40,3 +40,7 @@ class Note(Searchable):
     """When it was made."""
     retired_at: datetime | None = None
     """When it was archived: out of searches, still there as evidence."""
+    used_at: datetime | None = None
+    """The day on which it was last handed to an agent; where that is not known, when it was made."""
+    returned: bool = False
+    """Whether it was archived and put back."""

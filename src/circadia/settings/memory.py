@@ -92,6 +92,10 @@ class BankSettings(Section):
     )
     capture_tools: bool = Field(False, description="Keep calls of tools and their results too.")
     min_importance: float = Field(0.0, ge=0, le=1, description="Turns that score less are left out and counted.")
+    tune_importance: bool = Field(
+        False,
+        description="Passes set `min_importance`, up to 0.3, by which of the turns that were kept were found later.",
+    )
     hot_edits: bool = Field(False, description="Agents may write blocks while somebody waits.")
     duplicate_seconds: float = Field(
         3600.0, ge=0, description="An exact repetition within this time is counted on the first, not stored."

@@ -155,6 +155,12 @@ class SleepPolicySettings(Section):
         description="Agent that is woken when a pass has ended, `name` or `session:name`: one that writes the blocks "
         "itself, with `sleeptime` in its policy.",
     )
+    unused_days: int = Field(
+        90,
+        ge=0,
+        le=36_500,
+        description="A note that no agent was given for so long leaves the searches, if others were; 0: never.",
+    )
     max_rethinks: int = Field(10, ge=0, description="Edits of blocks in one pass.")
     views: int = Field(
         32, ge=0, le=1_000, description="Questions asked often whose answers are kept ready, and as many subjects."

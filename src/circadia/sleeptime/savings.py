@@ -1,4 +1,4 @@
-"""Works out what hot calls were spared by what passes made, behind the calls (SLEEP-42).
+"""Works out, behind the calls, what they were spared by what passes made (SLEEP-42), and marks what they were given.
 
 What is saved. A note that stands in an answer (what the gateway puts into a call, or hands out by `recall`, a search or
 a context to an agent) stands for the episodes that it rests on: to know the same, the model would have read those. Its
@@ -34,7 +34,7 @@ from circadia.ids import AgentId, BankId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.llm.usage import Usage
 from circadia.memory.context import beginning, shown_tokens, tokens
-from circadia.memory.uses import Use, Uses
+from circadia.memory.uses import Marks, Use, Uses
 from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
@@ -154,6 +154,7 @@ class Savings:
         self._store = store
         self._uses = uses
         self._prices = prices
+        self._marks = Marks()
         self._paces: dict[tuple[AgentId, str | None, str | None], _Pace] = {}
 
     async def run(self) -> None:
@@ -193,7 +194,7 @@ class Savings:
         sums: dict[str, _Sum] = {}
         async with self._store.read() as tx:
             await _look(tx, bank_id, uses, known)
-            for use in uses:
+            for use in (each for each in uses if each.notes or each.blocks):
                 pace = await self._pace(tx, use, now)
                 for operation, spared in saved(
                     _sources(use, known), known.rows, frozenset(use.episodes), frozenset(use.known)
@@ -206,9 +207,14 @@ class Savings:
             )
             for name, each in sums.items()
         ]  # fmt: skip
+        due = self._marks.due(uses, now)
+        if not gains and not due:
+            return
         async with self._store.write() as tx:
             if gains and await tx.banks.get(bank_id) is not None:
                 await tx.benefits.add(gains)
+            await self._marks.write(tx, bank_id, due, now)
+        self._marks.keep(due)
 
     async def _pace(self, tx: Tx, use: Use, now: datetime) -> _Pace:
         """Return what a token costs and takes where the answer went."""

@@ -179,6 +179,14 @@ class Episodes(Protocol):
         """Write vectors by number, and count them on their banks."""
         ...
 
+    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Note that these were handed to an agent, unless that is noted of them since `before`."""
+        ...
+
+    async def found_below(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
+        """Return how many turns were kept before then, were handed to agents, and were and are below each step."""
+        ...
+
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
         """Write its demotions, and count that the bank's have changed."""
         ...
@@ -259,6 +267,14 @@ class Notes(Protocol):
 
     async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
         """Write vectors by number, and count them on their banks."""
+        ...
+
+    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Note that these were handed to an agent, unless that is noted of them since `before`."""
+        ...
+
+    async def used(self, bank_id: BankId, *, first: int, since: datetime) -> Mapping[int, datetime]:
+        """Return when those from this number on that are not retired were last handed out, of those that were since."""
         ...
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:

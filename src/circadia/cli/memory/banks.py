@@ -1,5 +1,6 @@
 """`circadia memory banks`, `create`, `delete` and `forget`."""
 
+from collections.abc import Mapping
 from typing import Annotated, Any
 
 import typer
@@ -62,13 +63,13 @@ def banks(
             each["end_user"],
             each["policy"]["capture"],
             "yes" if each["policy"]["hot_edits"] else "no",
-            sum(each["skipped"].values()),
+            skips(each["skipped"]),
             "never" if each["written_at"] is None else f"{since(each['written_at'], now)} ago",
             each["description"],
         )
         for each in rows
     ]
-    console().print(table(columns, lines, numbers=("episodes", "skipped")))
+    console().print(table(columns, lines, numbers=("episodes",)))
     if found["after"] is not None:
         note(f"more than {limit}; --limit shows them")
 
@@ -165,6 +166,11 @@ def forget(
         print_json(gone)
     else:
         note(f"gone: {_told(gone)}")
+
+
+def skips(counts: Mapping[str, int]) -> str:
+    """Return how many turns were left out, by why."""
+    return ", ".join(f"{number} {why}" for why, number in sorted(counts.items())) or "0"
 
 
 def _told(gone: ForgottenAnswer) -> str:

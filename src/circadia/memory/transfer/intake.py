@@ -151,12 +151,14 @@ class Intake:
         _require_text(text=line.text, pass_id=line.pass_id)
         if not line.text.strip() or len(line.text) > MAX_CHARACTERS:
             raise InvalidRequest(f"a note has 1 to {MAX_CHARACTERS} characters")
-        self._require_past(line.at, line.created_at, line.retired_at)
+        self._require_past(line.at, line.created_at, line.retired_at, line.used_at)
+        used_at = line.used_at if "used_at" in line.model_fields_set else line.created_at
         await tx.notes.add(
             Note(
                 id=note_id, number=0, bank_id=bank.id, kind=line.kind, at=line.at, text=line.text, trust=line.trust,
                 importance=line.importance, evidence=evidence, pass_id=line.pass_id, created_at=line.created_at,
-                retired_at=line.retired_at, terms=stored_terms(searched_text(line.at, "", line.text)),
+                retired_at=line.retired_at, used_at=used_at,
+                terms=stored_terms(searched_text(line.at, "", line.text)),
             )
         )  # fmt: skip
         ids.add(note_id)

@@ -48,6 +48,7 @@ class PolicyPart(Line):
     capture: Capture = Capture.CONTENT
     capture_tools: bool = False
     min_importance: Share = 0.0
+    tune_importance: bool = False
     hot_edits: bool = False
     duplicate_seconds: Annotated[float, Field(ge=0, le=1e9)] = 3600.0
     keep_days: Annotated[float | None, Field(gt=0, le=1e6)] = None
@@ -111,6 +112,7 @@ class NoteLine(Line):
     pass_id: str | None = Field(None, max_length=200)
     created_at: AwareDatetime
     retired_at: AwareDatetime | None = None
+    used_at: AwareDatetime | None = None
 
 
 class SpanPart(Line):
@@ -240,6 +242,7 @@ def note_line(note: Note) -> bytes:
             "pass_id": note.pass_id,
             "created_at": note.created_at,
             "retired_at": note.retired_at,
+            "used_at": note.created_at if note.returned and note.used_at is None else note.used_at,
         }
     )
 

@@ -1,18 +1,22 @@
 """Collect: notes that nothing holds up any more leave the searches; they can be brought back (SLEEP-25).
 
-By what they rest on, never by age: a note of ten years stays as long as its episodes do. Episodes are never collected.
-Each page looks at the notes of whose evidence it says that it is over, and at another part of all the others. Whether a
-note is ever found is not counted anywhere, so it decides nothing here.
+By what they rest on and by their use, never by age alone: a note of ten years that agents are given stays as long as
+its episodes do. One of single facts that no agent was given for long leaves, if others were given to them since it was
+made: then the bank was in use (SLEEP-20). Beliefs and summaries are not measured so, nor is what somebody has brought
+back. Episodes are never collected.
+
+Each page looks at the notes of whose evidence it says that it is over, and at another part of all the others.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from datetime import timedelta
 from typing import Final
 
 from circadia.ids import EpisodeId
 from circadia.memory.terms import words
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.records.note import Note
+from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.grounding import sources, ungrounded
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.operations.dedupe import Dedupe, repeated
@@ -26,6 +30,8 @@ FEWEST_SOURCES: Final = 2
 """Episodes without which a note is none."""
 FEWEST_WORDS: Final = 2
 """Words without which a note says nothing."""
+FEWEST_FOUND: Final = 20
+"""Other notes that were found while one was not; before that, nobody can tell that it is of no use."""
 
 
 class Collect:
@@ -33,6 +39,10 @@ class Collect:
 
     name = "collect"
     asks = False
+
+    def __init__(self, *, unused_days: int) -> None:
+        """`unused_days` is after how long a note is dead that was never found; 0 is never."""
+        self._unused_days = unused_days
 
     def plan(self, view: View) -> Sequence[Step]:
         """Return a step with the notes that are looked at, and of a full pass more steps with all the others."""
@@ -50,9 +60,20 @@ class Collect:
         found: list[Change] = []
         for note in notes:
             why = _dead(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], over)
+            why = why or self._unused(note, view)
             if why:
                 found.append(retire_note(view, self.name, note, why=why))
         return found
+
+    def _unused(self, note: Note, view: View) -> str:
+        """Return that a note is never found, empty if it is, or if nobody can tell."""
+        days = (view.now - note.created_at).days
+        if not self._unused_days or view.now - note.created_at <= timedelta(days=self._unused_days):
+            return ""
+        if note.used_at is not None or note.returned or note.kind is not NoteKind.CONSOLIDATION:
+            return ""
+        others = sum(each.used_at is not None and each.used_at >= note.created_at for each in view.notes)
+        return f"in {days} days it was never found, while {others} other notes were" if others >= FEWEST_FOUND else ""
 
 
 def _parts(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:

@@ -38,7 +38,7 @@ def chosen(
         "reflect": Reflect(),
         "compress": Compress(),
         "dedupe": Dedupe(),
-        "collect": Collect(),
+        "collect": Collect(unused_days=policy.unused_days),
         **{each.name: each for each in own},
         "rethink": Rethink(max_rethinks=policy.max_rethinks),
         "reindex": Reindex(views=policy.views),

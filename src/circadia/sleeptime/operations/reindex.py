@@ -4,6 +4,8 @@ Vectors are made in the background all the time, those of another embedder anew 
 for. Statistics need none: recency is reckoned at the search from the time of each row, importance and weight are
 written with the row and with each demotion, and the index counts words as it takes rows in.
 
+Where a bank wants it, the importance from which on it keeps turns is tuned (MEM-18).
+
 Views hold numbers of rows, and the exact state of the bank that they are of: a search takes one of that very state
 only, so a view is never wrong, only useless until the next pass. It proposes nothing, and there is nothing to undo.
 """
@@ -44,6 +46,7 @@ from circadia.sleeptime.ask import Yielded
 from circadia.sleeptime.dates import MONTHS, WEEKDAYS
 from circadia.sleeptime.grounding import names
 from circadia.sleeptime.operation import Ask, Ground, Step, View
+from circadia.sleeptime.tuning import tune
 from circadia.stores.base import Store, Tx
 
 CANDIDATES: Final = 256
@@ -92,6 +95,8 @@ class Reindex:
                 if whole:  # else they would be of no use at once
                     await self._questions(bank, ground, counts)
                 await self._subjects(bank, ground, counts)
+            await ground.go_on()
+            counts["thresholds"] = int(await tune(bank, ground))
         return {name: number for name, number in counts.items() if number}
 
     async def _questions(self, bank: Bank, ground: Ground, counts: dict[str, int]) -> None:

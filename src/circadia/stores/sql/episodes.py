@@ -33,6 +33,8 @@ from circadia.stores.sql.searchable import (
     shown,
     strangers,
     unembedded,
+    use,
+    use_numbers,
     vectors,
     weight,
 )
@@ -90,6 +92,7 @@ _IDENTIFIED = identified(episodes)
 _SHOWN = shown(episodes)
 _KEYED = keyed(episodes)
 _EMBEDDED = embedded(episodes)
+_USE = use(episodes)
 
 
 class SqlEpisodes:
@@ -227,6 +230,26 @@ class SqlEpisodes:
             _EMBEDDING.many(connection, [(number,) for number in vectors])
 
         await self._run(work)
+
+    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Note that these were handed to an agent, unless that is noted of them since `before`."""
+        if numbers:
+            values = {"bank": bank_id, "now": at, "before": before}
+            await self._run(lambda connection: use_numbers(connection, _USE, numbers, **values))
+
+    async def found_below(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
+        """Return how many turns were kept before then, were handed to agents, and were and are below each step."""
+        used = episodes.c.used_at.is_not(None)
+        below = (func.count().filter(used, episodes.c.importance < step) for step in steps)
+        kinds = episodes.c.kind.in_((EpisodeKind.TURN.value, EpisodeKind.TOOL.value))
+        judged = (
+            episodes.c.bank_id == bank_id,
+            kinds,
+            episodes.c.importance.is_not(None),
+            episodes.c.stored_at < before,
+        )
+        counts = select(func.count(), func.count(episodes.c.used_at), *below).where(*judged)
+        return tuple(await self._run(lambda connection: connection.execute(counts).one()))
 
     async def demote(self, episode_id: EpisodeId, stale: Sequence[Stale]) -> None:
         """Write its demotions, and count that the bank's have changed."""

@@ -56,6 +56,7 @@ def _searchable() -> list[Column[Any]]:
         Column("terms", LargeBinary, nullable=False),
         Column("vector", LargeBinary),
         Column("embedder", String),
+        Column("used_at", Instant),
     ]
 
 

@@ -29,11 +29,13 @@ from circadia.stores.sql.searchable import (
     shown,
     strangers,
     unembedded,
+    use,
+    use_numbers,
     vectors,
 )
 from circadia.stores.sql.statement import Statement
 
-_FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence"))
+_FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence", "returned"))
 _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(insert(notes).returning(notes.c.number), _FIELDS)
 _ADD_EVERY = Statement(insert(notes).inline(), _FIELDS)
@@ -81,6 +83,15 @@ _KEPT = kept(notes)
 _NUMBERED = numbered(notes)
 _SHOWN = shown(notes)
 _EMBEDDED = embedded(notes)
+_USE = use(notes)
+_USED = Statement(
+    select(notes.c.number, notes.c.used_at).where(
+        notes.c.bank_id == bindparam("bank"),
+        notes.c.number >= bindparam("first"),
+        notes.c.used_at >= bindparam("since"),
+        notes.c.retired_at.is_(None),
+    )
+)
 
 
 class SqlNotes:
@@ -189,6 +200,18 @@ class SqlNotes:
         values = {"key_id": note_id, "now": at}
         await self._run(lambda connection: [each.count(connection, values) for each in _RETIRE])
 
+    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Note that these were handed to an agent, unless that is noted of them since `before`."""
+        if numbers:
+            values = {"bank": bank_id, "now": at, "before": before}
+            await self._run(lambda connection: use_numbers(connection, _USE, numbers, **values))
+
+    async def used(self, bank_id: BankId, *, first: int, since: datetime) -> Mapping[int, datetime]:
+        """Return when those from this number on that are not retired were last handed out, of those that were since."""
+        values = {"bank": bank_id, "first": first, "since": since}
+        rows = await self._run(lambda connection: _USED.all(connection, values))
+        return {row.number: row.used_at for row in rows}
+
     async def weights(self, bank_id: BankId, *, after: int) -> Mapping[int, float]:
         """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
         values = {"bank": bank_id, "after": after}
@@ -233,6 +256,8 @@ def _note(row: Row[Any], rests_on: Sequence[EpisodeId]) -> Note:
         pass_id=row.pass_id,
         operation=row.operation,
         retired_at=row.retired_at,
+        used_at=row.used_at,
+        returned=row.demotion is not None and row.retired_at is None,
         terms=row.terms,
         vector=row.vector,
         embedder=row.embedder,

@@ -1,6 +1,6 @@
 """Statements that episodes and notes share."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import prod
 from typing import Any, Final
@@ -107,6 +107,19 @@ def embedding(table: Table) -> Statement:
     return Statement(counted, ("at_number",))
 
 
+def use(table: Table) -> Statement:
+    """Return what notes on rows of a `bank` that they were used `now`, if not since `before`; `use_numbers` runs it."""
+    long_ago = or_(table.c.used_at.is_(None), table.c.used_at < bindparam("before"))
+    rows = update(table).where(_is_of_bank(table), _is_one_of(table.c.number), long_ago)
+    return Statement(rows.values(used_at=bindparam("now")))
+
+
+def use_numbers(connection: Connection, statement: Statement, numbers: Iterable[int], **values: object) -> None:
+    """Note it on the rows of these numbers; the statement is that of `use`."""
+    for some in _in_places(sorted(numbers), _NO_NUMBER, values):
+        statement.count(connection, some)
+
+
 def kept(table: Table) -> Statement:
     """Return what finds the rows of a `bank` numbered `after` this, in order, `most` at most; retired ones left out."""
     beginning = func.substr(table.c.text, literal_column("1"), literal_column(str(TEXT))).label("text")
@@ -206,23 +219,24 @@ def _is_one_of(column: ColumnElement[Any]) -> ColumnElement[bool]:
 
 def by_numbers(connection: Connection, statement: Statement, numbers: Collection[int], **values: object) -> list[Any]:
     """Return the rows of these numbers."""
-    return _in_places(connection, statement, list(numbers), _NO_NUMBER, values)
+    places = _in_places(list(numbers), _NO_NUMBER, values)
+    return [row for some in places for row in statement.all(connection, some)]
 
 
 def by_ids(connection: Connection, statement: Statement, ids: Collection[str], **values: object) -> list[Any]:
     """Return the rows of these ids."""
-    return _in_places(connection, statement, list(ids), _NO_ID, values)
+    places = _in_places(list(ids), _NO_ID, values)
+    return [row for some in places for row in statement.all(connection, some)]
 
 
 def _in_places(
-    connection: Connection, statement: Statement, asked: Sequence[object], nothing: object, values: Mapping[str, object]
-) -> list[Any]:
-    rows: list[Any] = []
+    asked: Sequence[object], nothing: object, values: Mapping[str, object]
+) -> Iterator[Mapping[str, object]]:
+    """Return the values of a statement with a list, as often as it has to be run."""
     for start in range(0, len(asked), len(_PLACES)):
         some: dict[str, object] = dict.fromkeys(_PLACES, nothing)
         some.update(zip(_PLACES, asked[start : start + len(_PLACES)], strict=False))
-        rows += statement.all(connection, {**some, **values})
-    return rows
+        yield {**some, **values}
 
 
 def homes(connection: Connection, table: Table, ids: Collection[str]) -> Mapping[str, BankId]:

@@ -1,0 +1,98 @@
+"""What each store tells of which rows were handed to agents."""
+
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.records.bank import Bank, Trust
+from circadia.records.episode import Episode, EpisodeKind
+from circadia.records.note import Note, NoteKind
+from circadia.stores.base import Store, Tx
+
+NOON = datetime(2026, 1, 1, 12, tzinfo=UTC)
+DAY = timedelta(days=1)
+ANN, BOB = BankId("b1"), BankId("b2")
+MANY = 70
+"""More rows than one statement names."""
+
+
+@pytest.fixture
+async def banks(store: Store) -> Store:
+    async with store.write() as tx:
+        for bank in (ANN, BOB):
+            await tx.banks.add(Bank(id=bank, name=bank, created_at=NOON))
+            for at in range(MANY):
+                await said(tx, bank, f"{bank}-e{at}", importance=at / 100)
+            await tx.notes.add_every([note(bank, at) for at in range(MANY)])
+    return store
+
+
+async def said(tx: Tx, bank: BankId, name: str, *, importance: float | None, **more: object) -> None:
+    values = {
+        "id": EpisodeId(name), "bank_id": bank, "number": 0, "at": NOON, "text": name, "trust": Trust.PERSON,
+        "speaker": "Ann", "stored_at": NOON, "digest": name, "importance": importance,
+    }  # fmt: skip
+    await tx.episodes.add(Episode(**{**values, **more}))  # type: ignore[arg-type]
+
+
+def note(bank: BankId, at: int) -> Note:
+    return Note(
+        id=NoteId(f"{bank}-n{at}"), bank_id=bank, number=0, at=NOON, text="t", trust=Trust.PERSON, created_at=NOON,
+        kind=NoteKind.CONSOLIDATION, evidence=(EpisodeId(f"{bank}-e{at}"),),
+    )  # fmt: skip
+
+
+async def uses(store: Store, bank: BankId) -> list[datetime | None]:
+    async with store.read() as tx:
+        return [each.used_at for each in await tx.notes.every(bank)]
+
+
+@pytest.mark.spec("SLEEP-20")
+async def test_a_note_tells_when_it_was_last_handed_out_and_is_written_no_oftener_than_asked(banks: Store) -> None:
+    assert await uses(banks, ANN) == [None] * MANY
+    async with banks.write() as tx:
+        numbers = [each.number for each in await tx.notes.every(ANN)]
+        await tx.notes.use(ANN, numbers[1:], NOON, before=NOON - DAY)
+        await tx.notes.use(ANN, numbers[:2], NOON + DAY, before=NOON)
+        await tx.notes.use(BOB, numbers, NOON, before=NOON)
+        await tx.notes.use(ANN, [], NOON, before=NOON)
+    assert await uses(banks, ANN) == [NOON + DAY, *[NOON] * (MANY - 1)]
+    assert await uses(banks, BOB) == [None] * MANY
+    async with banks.write() as tx:
+        await tx.notes.use(ANN, numbers[:2], NOON + 2 * DAY, before=NOON + DAY)
+        assert [(await tx.notes.newest(ANN, MANY))[at].used_at for at in (0, 1)] == [NOON + DAY, NOON + 2 * DAY]
+        await tx.notes.retire(NoteId("b1-n1"), NOON)
+    async with banks.read() as tx:
+        assert await tx.notes.used(ANN, first=0, since=NOON + DAY) == {numbers[0]: NOON + DAY}
+        assert list(await tx.notes.used(ANN, first=numbers[3], since=NOON)) == numbers[3:]
+        assert await tx.notes.used(BOB, first=0, since=NOON) == {}
+
+
+@pytest.mark.spec("SLEEP-20")
+async def test_a_note_tells_whether_it_was_put_back(banks: Store) -> None:
+    told: list[bool] = []
+    for retired in (None, NOON, None):
+        async with banks.write() as tx:
+            if told:
+                await tx.notes.retire(NoteId("b1-n0"), retired)
+            found = await tx.notes.get(ANN, NoteId("b1-n0"))
+            assert found is not None
+            told.append(found.returned)
+    assert told == [False, False, True]
+
+
+@pytest.mark.spec("MEM-18")
+async def test_turns_that_were_found_are_counted_by_importance(banks: Store) -> None:
+    async with banks.write() as tx:
+        await said(tx, ANN, "unjudged", importance=None)
+        await said(tx, ANN, "told", importance=0.1, kind=EpisodeKind.FACT)
+        await said(tx, ANN, "late", importance=0.1, stored_at=NOON + DAY)
+        await said(tx, ANN, "tool", importance=0.1, kind=EpisodeKind.TOOL)
+        every = {each.id: each.number for each in await tx.episodes.every(ANN, limit=100)}
+        used = [every[EpisodeId(each)] for each in ("b1-e4", "b1-e5", "b1-e20", "unjudged", "told", "late", "tool")]
+        await tx.episodes.use(ANN, used, NOON, before=NOON)
+    async with banks.read() as tx:
+        assert await tx.episodes.found_below(ANN, (0.05, 0.1, 0.3), before=NOON + DAY) == (MANY + 1, 4, 1, 2, 4)
+        assert await tx.episodes.found_below(ANN, (0.05,), before=NOON) == (0, 0, 0)
+        assert await tx.episodes.found_below(BOB, (0.05,), before=NOON + DAY) == (MANY, 0, 0)
