@@ -70,6 +70,10 @@ class Breakable:
             raise ZeroDivisionError(self.broken)
         return self._store.read()
 
+    def glance(self) -> AbstractAsyncContextManager[Tx]:
+        """Open a read block of one statement."""
+        return self._store.glance()
+
     async def ping(self) -> None:
         """Return if the database answers."""
         await self._store.ping()
