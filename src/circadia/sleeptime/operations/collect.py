@@ -8,8 +8,9 @@ back. Episodes are never collected.
 Each page looks at the notes of whose evidence it says that it is over, and at another part of all the others.
 """
 
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
 from circadia.ids import EpisodeId
@@ -57,23 +58,24 @@ class Collect:
         notes = [each for each in step.notes if each.id not in gone]
         rows = await view.look.episodes(sorted({key for note in notes for key in note.evidence}))
         over = _over(view) | {each.id for each in rows.values() if not all(map(repeated, each.stale))}
+        finds = sorted(each.used_at for each in view.notes if each.used_at is not None)
         found: list[Change] = []
         for note in notes:
             why = _dead(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], over)
-            why = why or self._unused(note, view)
+            why = why or self._unused(note, finds, view.now)
             if why:
                 found.append(retire_note(view, self.name, note, why=why))
         return found
 
-    def _unused(self, note: Note, view: View) -> str:
-        """Return that a note is never found, empty if it is, or if nobody can tell."""
-        days = (view.now - note.created_at).days
-        if not self._unused_days or view.now - note.created_at <= timedelta(days=self._unused_days):
+    def _unused(self, note: Note, finds: Sequence[datetime], now: datetime) -> str:
+        """Return that a note is never found, empty if it is, or if nobody can tell; `finds` are those of the others."""
+        age = now - note.created_at
+        if not self._unused_days or age <= timedelta(days=self._unused_days):
             return ""
         if note.used_at is not None or note.returned or note.kind is not NoteKind.CONSOLIDATION:
             return ""
-        others = sum(each.used_at is not None and each.used_at >= note.created_at for each in view.notes)
-        return f"in {days} days it was never found, while {others} other notes were" if others >= FEWEST_FOUND else ""
+        others = len(finds) - bisect_left(finds, note.created_at)
+        return f"in {age.days} days it was never found, while {others} other notes were" if others >= FEWEST_FOUND else ""
 
 
 def _parts(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
