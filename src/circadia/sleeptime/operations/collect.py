@@ -75,7 +75,9 @@ class Collect:
         if note.used_at is not None or note.returned or note.kind is not NoteKind.CONSOLIDATION:
             return ""
         others = len(finds) - bisect_left(finds, note.created_at)
-        return f"in {age.days} days it was never found, while {others} other notes were" if others >= FEWEST_FOUND else ""
+        if others < FEWEST_FOUND:
+            return ""
+        return f"in {age.days} days it was never found, while {others} other notes were"
 
 
 def _parts(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:
