@@ -15,14 +15,17 @@ async def test_a_stream_that_ends_while_its_id_is_written_down_comes_whole(tmp_p
     said = " ".join(f"word {number}" for number in range(50))
     async with live(tmp_path) as at:
         token = await at.agent()
-        with closing(sqlite3.connect(tmp_path / "circadia.db", isolation_level=None)) as other:
+        path = tmp_path / "circadia.db"
+        with closing(sqlite3.connect(path, timeout=60, isolation_level=None, check_same_thread=False)) as other:
 
             async def events() -> list[str]:
                 body = {"model": "gpt-4o-mini", "input": said, "stream": True}
                 async with at.call(token, "/v1/responses", body) as response:
                     return [line for line in (await response.text()).splitlines() if line.startswith("event: ")]
 
-            other.execute("BEGIN IMMEDIATE")  # so that the gateway waits before it passes on the first event
+            # So that the gateway waits before it passes on the first event; in a thread, since the server may be in the
+            # middle of a write, which it ends in this event loop.
+            await asyncio.to_thread(other.execute, "BEGIN IMMEDIATE")
             call = asyncio.create_task(events())
             while not at.upstream.answered:
                 await asyncio.sleep(0.01)
