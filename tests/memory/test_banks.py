@@ -7,9 +7,9 @@ import pytest
 
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import AgentId, SessionId
-from circadia.memory.banks import NAME, NewBank
+from circadia.memory.banks import NewBank
 from circadia.records.agent import Agent, AgentPolicy
-from circadia.records.bank import Bank, BankPolicy
+from circadia.records.bank import NAME, Bank, BankPolicy
 from circadia.records.principal import Principal
 from circadia.testing.clock import START
 from tests.memory.world import POLICIES, World

@@ -12,13 +12,11 @@ from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import BankId, IdSource
 from circadia.records.agent import AgentPolicy
-from circadia.records.bank import Bank, BankPolicy
+from circadia.records.bank import NAME, Bank, BankPolicy
 from circadia.records.event import Event, EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
 
-NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
-"""What banks may be called."""
 USER: Final = "{user}"
 """Stands for the end user in a template."""
 PLAIN_USER: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,62}")

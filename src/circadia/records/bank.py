@@ -9,7 +9,8 @@ from typing import Final
 
 from circadia.ids import BankId
 
-_NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
+NAME: Final = re.compile(r"[a-z0-9][a-z0-9_.@~-]{0,127}")
+"""What banks may be called."""
 
 
 def wrong_bank_name(name: str) -> str:
@@ -17,9 +18,9 @@ def wrong_bank_name(name: str) -> str:
 
     A template that is misspelt, such as `support-{usr}`, would be one bank for all end users.
     """
-    if _NAME.fullmatch(name.replace("{user}", "u")):
+    if NAME.fullmatch(name.replace("{user}", "u")):
         return ""
-    return f"bank name {name!r} must match {_NAME.pattern}; with `{{user}}` in it, it is a template"
+    return f"bank name {name!r} must match {NAME.pattern}; with `{{user}}` in it, it is a template"
 
 
 class Trust(StrEnum):

@@ -50,7 +50,7 @@ def sense(text: str) -> str:
     if not text.isascii():
         plain = unicodedata.normalize("NFKC", text).casefold().translate(_QUOTES)
     kept: list[str] = []
-    for word in plain.split():
+    for word in plain.split():  # most have no marks; one by one they take a third of the time
         kept += (word,) if word.isalnum() else _SILENT.sub(" ", word).split()
     while kept and kept[0] in _INTERJECTIONS:
         del kept[0]

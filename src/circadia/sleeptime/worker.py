@@ -182,19 +182,15 @@ class SleepWorker:
         except StorageUnavailable:
             self._leases.forget()
             raise
-        others = [run for run in taken if run.owner != self._owner]
+        seen = {(run.id, run.epoch, run.lease_until): run for run in taken if run.owner != self._owner}
         # Taken by this process, which was not told so: its database was away at that moment.
         lost = [run for run in taken if run.owner == self._owner and run.id not in self._running]
-        seen = {(run.id, run.epoch, run.lease_until): run for run in (*others, *lost)}
-        dead = list(seen) if self._alone else self._leases.dead(seen)
-        dead += [(run.id, run.epoch, run.lease_until) for run in lost]
-        for key in dict.fromkeys(dead):
+        for run in [*map(seen.__getitem__, seen if self._alone else self._leases.dead(seen)), *lost]:
             with suppress(Conflict):  # somebody else was first
                 async with self._parts.store.write() as tx:
-                    bank = await tx.banks.get(seen[key].bank_id)
+                    bank = await tx.banks.get(run.bank_id)
                     if bank is not None:
-                        why = "its process died"
-                        await self._tier.rows.put_back(tx, bank, seen[key], why, seconds=0, died=True)
+                        await self._tier.rows.put_back(tx, bank, run, "its process died", seconds=0, died=True)
 
     async def _disturb(self) -> None:
         """Look for whoever waits for a bank whose pass runs here, and for a pass that was taken away."""

@@ -373,8 +373,8 @@ class Worker:
     ) -> None:
         """Do it to the pulse as it stands, if this attempt is still ours; try again until that is written.
 
-        Nobody else would: who works alone on the database looks for what was left behind at its start only. So at its
-        end (`at_once`) once is enough.
+        Nobody else would: as long as this goes on, the pulse is among the running. So at the end of the process
+        (`at_once`) once is enough: the next one puts back what it finds.
         """
         while True:
             try:
