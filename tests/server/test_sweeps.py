@@ -1,10 +1,9 @@
 """What the server does by the clock: it frees, indexes and retires, and nobody asks it to."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -26,10 +25,8 @@ from circadia.server.waking import wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
 from tests.contract.rows import agent, message, session, stored, thread
-from tests.fixtures.database_file import put_database
 from tests.wake.fleet import CountedIds
 
 ANN, BOB, TALK = agent("ann"), agent("bob"), thread()
@@ -63,11 +60,9 @@ async def passes(clock: ManualClock, seconds: float) -> None:
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_sqlite(put_database(tmp_path))
-    await stored(opened, session(), ANN, BOB, TALK)
-    yield opened
-    await opened.close()
+async def store(sqlite_store: Store) -> Store:
+    await stored(sqlite_store, session(), ANN, BOB, TALK)
+    return sqlite_store
 
 
 async def handled(store: Store, names: list[str]) -> None:

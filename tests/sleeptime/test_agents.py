@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -57,8 +56,8 @@ class Team:
 
 
 @pytest.mark.spec("SLEEP-27")
-async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(tmp_path: Path) -> None:
-    team = Team(await Stand.made(tmp_path))
+async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(stand: Stand) -> None:
+    team = Team(stand)
     agent = await team.made()
     assert agent.asleep
     await team.ended(PassStatus.SUCCEEDED, "p1")
@@ -73,8 +72,8 @@ async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(tmp_path: P
 
 
 @pytest.mark.spec("SLEEP-27")
-async def test_a_dry_run_a_pass_that_failed_and_an_agent_that_is_not_there_wake_nobody(tmp_path: Path) -> None:
-    team = Team(await Stand.made(tmp_path))
+async def test_a_dry_run_a_pass_that_failed_and_an_agent_that_is_not_there_wake_nobody(stand: Stand) -> None:
+    team = Team(stand)
     await team.made()
     await team.ended(PassStatus.SUCCEEDED, "p1", dry_run=True)
     await team.ended(PassStatus.FAILED, "p2")

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import TypeVar
 
 import pytest
@@ -112,8 +111,7 @@ async def test_what_others_have_demoted_since_the_last_pass_is_looked_at_whateve
     assert [change.target for change in changes] == ["not_999"]
 
 
-async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_back(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_back(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     maker = await stand.begun("p0")
     await stand.publish(maker, *(stand.note(f"n{at}", sources, text="Zack lives in Porto.") for at in range(40)))
@@ -125,7 +123,6 @@ async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_b
     async with stand.store.write() as tx:
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert len(await stand.notes()) == 40
-    await stand.store.close()
 
 
 def beside(number: int, *, used: timedelta = timedelta()) -> list[Note]:
@@ -179,8 +176,7 @@ async def test_a_note_that_is_young_found_brought_back_or_no_consolidation_or_in
 
 
 @pytest.mark.spec("SLEEP-20", "SLEEP-32")
-async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_for_that_again(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_for_that_again(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     maker = await stand.begun("p0")
     keys = [f"n{at}" for at in range(FEWEST_FOUND + 1)]
@@ -212,4 +208,3 @@ async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_fo
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert len(await stand.notes()) == len(keys)
     assert await stand.changes(await retired("p3")) == []
-    await stand.store.close()

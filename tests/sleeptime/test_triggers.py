@@ -1,7 +1,6 @@
 """What besides turns makes a pass due: a full context, what went stale, an edit of a block; and passes over all."""
 
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
@@ -13,14 +12,6 @@ from circadia.sleeptime.operation import Step, View
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Slow, Tier, reading
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 class Seeing(Pairs):

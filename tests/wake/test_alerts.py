@@ -1,7 +1,7 @@
 """What people are told, and how often."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -19,10 +19,8 @@ from circadia.server.waking import wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from circadia.wake.alerts import Alerts
-from tests.fixtures.database_file import put_database
 from tests.wake.fleet import LAUNCHED, NO_LIMITS, fleet
 
 HOUR = 3600.0
@@ -51,9 +49,8 @@ class Stand:
 
 
 @pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    clock, signals, ids = ManualClock(), LocalSignals(), RandomIds(system_milliseconds)
-    store = await open_sqlite(put_database(tmp_path))
+async def stand(sqlite_store: Store) -> Stand:
+    clock, signals, ids, store = ManualClock(), LocalSignals(), RandomIds(system_milliseconds), sqlite_store
     tier = wake_tier(settings_from({}), clock, ids, signals)
     registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
     threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
@@ -68,8 +65,7 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
 
     alerts = Alerts(clock, store, post)
     await alerts.step()
-    yield Stand(clock, store, agent, alerts, posted)
-    await store.close()
+    return Stand(clock, store, agent, alerts, posted)
 
 
 @pytest.mark.spec("WAKE-76")
