@@ -267,7 +267,7 @@ async def _model_door(
     exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams, *answers)
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering, basis.traces)
     door = ModelDoor(
-        clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
+        clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
     return door, exchanges, AheadOfCalls(clock, store, memory, providers)
 
