@@ -12,7 +12,7 @@ import pytest
 from starlette.types import Message
 
 from circadia.agents.presence import Presence
-from circadia.clock import SystemClock, milliseconds
+from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import CircadiaError, Ended, LimitReached, StillAsleep, StorageUnavailable
 from circadia.gateway.bodies import Parcel, Parking
 from circadia.gateway.gate import Gate, Passage
@@ -86,7 +86,7 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     parking = Parking(folder / "held", settings)
     ticker = Ticker(CLOCK)
     journal = Journal(CLOCK, store, signals, lines.append)
-    gate = Gate(CLOCK, RandomIds(lambda: milliseconds(CLOCK)), presence, journal, ticker, parking, settings)
+    gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, settings)
     made = Bench(gate, presence, parking, signals, ticker, lines)
     for agent in agents:
         cell = presence.make_cell(agent.id)

@@ -1,8 +1,7 @@
 """Searches of banks: what was committed is found, on both databases alike, while others write, delete and search."""
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -23,6 +22,7 @@ from circadia.stores.postgres import open_postgres
 from circadia.stores.sql import banks
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.database_file import put_database
+from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, World, vector
 
 
@@ -193,32 +193,13 @@ async def test_banks_beyond_the_limit_of_rows_are_loaded_anew_and_found_the_same
             assert set(await world.texts("cat", bank=bank)) == {f"cat {at} of {bank.name}" for at in range(2)}
 
 
-class Interrupted(Sequence[int]):
-    """Terms that a search waits for in its middle, in its thread."""
-
-    def __init__(self, text: str) -> None:
-        self.terms = asked_terms(text)
-        self.reached, self.go_on = threading.Event(), threading.Event()
-
-    def __iter__(self) -> Iterator[int]:
-        self.reached.set()
-        assert self.go_on.wait(60)
-        return iter(self.terms)
-
-    def __len__(self) -> int:
-        return len(self.terms)
-
-    def __getitem__(self, at: int | slice) -> "int | Sequence[int]":  # type: ignore[override]
-        return self.terms[at]
-
-
 @pytest.mark.spec("MEM-02")
 async def test_searches_of_one_bank_at_once_and_a_caller_who_goes_away_spoil_nothing(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(retrieval, "APART", 0)
     await world.remember("cat 0")
-    terms = Interrupted("cat")
+    terms = Interrupted(asked_terms("cat"))
     first = asyncio.create_task(world.find_asked(Question(terms=terms)))
     await asyncio.to_thread(terms.reached.wait)
     await world.remember("cat 1")
