@@ -12,16 +12,13 @@ import aiohttp
 
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
 from circadia.api.app import ApiParts, create_api
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -159,11 +156,7 @@ async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[s
     settings = settings_from(stated)
     tier = wake_tier(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry = Registry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
-    threads = Threads(
-        clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
-    )
-    sessions = Sessions(clock, ids, signals, registry, threads)
+    registry, threads, sessions = agent_services(settings, clock, ids, signals, tier)
     async with store.write() as tx:
         await sessions.ensure_default(tx)
     memory = memory_tier(settings, clock, ids, signals, BundledEmbedder())

@@ -32,12 +32,12 @@ from circadia.memory.banks import NewBank
 from circadia.memory.blocks import Edit, Writer
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.tier import Memory
-from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
 from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
@@ -278,9 +278,7 @@ async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stan
     settings = Settings.model_validate({})
     tier = wake_tier(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
-    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=64_000)
-    sessions = Sessions(clock, ids, signals, registry, threads)
+    registry, threads, sessions = agent_services(settings, clock, ids, signals, tier)
     waits = Waits(clock, store, signals, presence)
     async with store.write() as tx:
         await sessions.ensure_default(tx)

@@ -8,12 +8,8 @@ from datetime import timedelta
 import pytest
 
 from circadia.agents.presence import Presence
-from circadia.agents.registry import Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.ids import BankId, EpisodeId, MessageId, NoteId
-from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block, Span
 from circadia.records.episode import Episode
@@ -21,7 +17,7 @@ from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
 from circadia.records.note import Note, NoteKind
 from circadia.server.sweeps import FORGOTTEN_AT_ONCE, RETIRE_EVERY_SECONDS, RETIRED_AT_ONCE, Sweeps
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -39,9 +35,7 @@ async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | No
     signals, ids = LocalSignals(), CountedIds()
     settings = Settings.model_validate({"limits": {"keep_handled_days": keep_handled_days}})
     tier = wake_tier(settings, clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
-    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
-    sessions = Sessions(clock, ids, signals, registry, threads)
+    _, _, sessions = agent_services(settings, clock, ids, signals, tier)
     waits = Waits(clock, store, signals, Presence(store, signals))
     running = asyncio.create_task(Sweeps(clock, store, waits, sessions, settings).run())
     try:

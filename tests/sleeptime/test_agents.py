@@ -6,13 +6,11 @@ from typing import Any
 
 import pytest
 
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
-from circadia.records.agent import Agent, AgentPolicy, SleepEvent
+from circadia.agents.registry import NewAgent
+from circadia.records.agent import Agent, SleepEvent
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Wake, WakeSource
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.agents import SleeptimeAgents
@@ -28,9 +26,7 @@ class Team:
         signals, settings = LocalSignals(), Settings.model_validate({})
         tier = wake_tier(settings, stand.clock, stand.ids, signals)
         self.agents = SleeptimeAgents(tier.requests)
-        self.registry = Registry(stand.clock, stand.ids, signals, AgentPolicy(), tier.pulses)
-        threads = Threads(stand.clock, stand.ids, signals, tier.thread_events, max_message_characters=1000)
-        self.sessions = Sessions(stand.clock, stand.ids, signals, self.registry, threads)
+        self.registry, _, self.sessions = agent_services(settings, stand.clock, stand.ids, signals, tier)
 
     async def made(self) -> Agent:
         new = NewAgent(

@@ -7,15 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
+from circadia.agents.registry import NewAgent
 from circadia.clock import system_milliseconds
 from circadia.ids import RandomIds
-from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
 from circadia.records.schedule import Recurrence, RoutineSpec
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
@@ -51,11 +49,11 @@ class Stand:
 @pytest.fixture
 async def stand(sqlite_store: Store) -> Stand:
     clock, signals, ids, store = ManualClock(), LocalSignals(), RandomIds(system_milliseconds), sqlite_store
-    tier = wake_tier(settings_from({}), clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
-    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
+    settings = settings_from({})
+    tier = wake_tier(settings, clock, ids, signals)
+    registry, _, sessions = agent_services(settings, clock, ids, signals, tier)
     async with store.write() as tx:
-        session = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)
+        session = await sessions.ensure_default(tx)
         agent, _ = await registry.add(tx, session, NewAgent(name="ann"))
 
     posted: list[Mapping[str, object]] = []
