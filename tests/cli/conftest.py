@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -22,7 +23,7 @@ async def server(tmp_path_factory: pytest.TempPathFactory, upstream: MockUpstrea
     """A server in front of the provider, shared by the tests of a module; each makes sessions of its own."""
     talker = {"kind": "subprocess", "command": ["sh", "-c", "echo first; echo second; exit 3"]}
     upstreams = {"openai": {"base_url": upstream.base_url}}
-    config = {"upstreams": upstreams, "launchers": {"talker": talker}, "agents": {"filed": {}}}
+    config: dict[str, Any] = {"upstreams": upstreams, "launchers": {"talker": talker}, "agents": {"filed": {}}}
     async with CircadiaProcess(tmp_path_factory.mktemp("server"), config) as running:
         yield running
 
