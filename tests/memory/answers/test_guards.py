@@ -109,6 +109,7 @@ DIFFERENT = [
     ("codes", "Who reads /var/spool/mail?", "Who reads /var/spool/mails?"),
     ("codes", "What does POST /members take?", "What does POST /member take?"),
     ("order", "Where is the captain's boat key?", "Where is the key of the boat captain?"),
+    ("order", "Is the colour of wet things dark?", "Is the wet colour of things dark?"),
     ("order", "Where is Olaf's parcel?", "Where is the parcel for Olaf?"),
     ("direction", "Why did Petra sing?", "Why sing for Petra?"),
     ("order", "Is a grey cat near a brown dog?", "Is a brown cat near a grey dog?"),

@@ -217,6 +217,8 @@ def _compound(a: Reading, word: Word, b: Reading, same: Word) -> int:
     What stands before the word belongs to it where it stands under its preposition, too, as in `the Rome office key`.
     """
     parts = [same]
+    if not _LIGHT_NOUNS.isdisjoint(b.words[same.at + 1 : same.at + 2]):
+        return 0  # `the smell of old things` is no old smell
     for each in reversed(b.telling):
         if each.at == parts[0].at - 1 and not parts[0].role:
             parts.insert(0, each)
@@ -233,6 +235,7 @@ def _compound(a: Reading, word: Word, b: Reading, same: Word) -> int:
     return 0 if acts or given or not near or not _ENDING.isdisjoint(between) else end
 
 
+_LIGHT_NOUNS = classes.FILLERS - classes.AUXILIARIES
 _TAKEN_APART = frozenset(("of", "in", "at", "on", "for", "about"))
 """Prepositions by which a compound is taken apart."""
 _PREPOSITION_AND_ARTICLE = 3
