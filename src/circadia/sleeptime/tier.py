@@ -26,6 +26,7 @@ from circadia.sleeptime.benefit import Balance, Standing, balances, paused, wind
 from circadia.sleeptime.due import End, Known, Rules, Verdict, due
 from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
+from circadia.sleeptime.tuning import untune
 from circadia.stores.base import Tx
 from circadia.wake.recurrence import last_between, next_after
 from circadia.wake.schedule import SET_BACK
@@ -240,6 +241,7 @@ class Sleeptime:
     async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
         """Take back all that a pass did; return it with what came of it. Raises Conflict: it has not ended."""
         _require_ended(run)
+        await untune(tx, bank, run, by=by, at=self._clock.now())
         return await self.publisher.undo(tx, run, bank, by=by)
 
     async def explain(self, tx: Tx, bank: Bank, note_id: str) -> Explained:
