@@ -9,8 +9,9 @@ from typing import Final, get_args
 import orjson
 from pydantic import ValidationError
 
+from circadia.agents.directory import nearest
 from circadia.clock import Clock
-from circadia.errors import Conflict, NotFound
+from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId, PassId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
@@ -110,10 +111,19 @@ class Sleeptime:
             self._policies[key] = found
         return found
 
-    def does(self, bank: Bank, operation: str) -> bool:
-        """Return whether passes over the bank do it."""
-        there = operation in get_args(Operation) or operation in self.settings.own_operations
-        return there and self.policy(bank).does(operation)
+    @property
+    def operations(self) -> Sequence[str]:
+        """Return the names of the operations that there are, the user's own too."""
+        return (*get_args(Operation), *self.settings.own_operations)
+
+    def require_operations(self, bank: Bank, wanted: Sequence[str]) -> None:
+        """Raise InvalidRequest, with what there is, unless passes over the bank do all of these."""
+        for each in wanted:
+            if each not in self.operations:
+                there = ", ".join(self.operations)
+                raise InvalidRequest(f"operation {each!r} is none of {there}{nearest(each, self.operations)}")
+            if not self.policy(bank).does(each):
+                raise InvalidRequest(f"operation {each!r} is switched off for bank {bank.name!r}")
 
     def limits(self, bank: Bank) -> Sequence[Limit]:
         """Return all that a pass over the bank must keep to."""
