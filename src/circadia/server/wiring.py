@@ -227,7 +227,7 @@ async def _following(basis: Basis, identity: Identity, presence: Presence) -> Fo
     """Return what follows other servers, begun before any call comes: of what it did not see it takes over nothing."""
     if not basis.settings.server.database_url:
         return None
-    following = Following(basis.store, identity, presence)
+    following = Following(basis.store, identity, presence, basis.signals)
     await following.sweep()
     return following
 

@@ -170,8 +170,9 @@ class Sleeptime:
         """Let no more pass begin until `resume`; one that runs ends at its next step."""
         state = await tx.sleep_states.get(bank.id)
         await tx.sleep_states.put(replace(state, paused_by=by))
+        await self._record(tx, EventType.PASSES_PAUSED, bank, by)
 
-    async def resume(self, tx: Tx, bank: Bank) -> None:
+    async def resume(self, tx: Tx, bank: Bank, *, by: str) -> None:
         """Let passes begin again, at once if they waited after failures; what was set apart is tried again.
 
         Operations that were paused are done again too, and judged anew from now on.
@@ -181,6 +182,7 @@ class Sleeptime:
         pauses = tuple(replace(each, until=min(each.until, now)) for each in state.pauses)
         await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again, pauses=pauses))
         await self.rows.hurry(tx, bank)
+        await self._record(tx, EventType.PASSES_RESUMED, bank, by)
 
     async def balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
         """Return what each operation has brought and cost lately (SLEEP-42)."""
@@ -264,6 +266,10 @@ class Sleeptime:
             note=note, evidence=[each for each in found if each is not None],
             changes=await tx.passes.changes_of(bank.id, note.id),
         )  # fmt: skip
+
+    async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str) -> None:
+        data = {"bank": bank.name, "bank_id": bank.id, "by": by}
+        await tx.events.add([Event(type=kind, at=self._clock.now(), data=data)])
 
     async def _looked(self, tx: Tx, bank: Bank, own: Pass | None) -> tuple[Known, Verdict]:
         policy, now = self.policy(bank), self._clock.now()
