@@ -201,7 +201,7 @@ async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, w
     assert [each["text"] for each in found["evidence"]] == ["Ann lives in Lisbon.", "Ann has moved to Porto."]
     assert "ann: Ann lives in Lisbon." in await told("explain", f"not_{key}", "--bank", "diff")
     assert "4 undone" in await told("undo", key)
-    assert "nothing that is there" in await told("undo", key)
+    assert "no note, block or weight that is there" in await told("undo", key)
     blocks = (await run("memory", "blocks", "diff", "--json")).json
     assert blocks[0]["value"] == "Ann lives in Lisbon.\nAnn has a cat."
 
