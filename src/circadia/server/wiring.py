@@ -42,7 +42,7 @@ from circadia.gateway.remember import Exchanges
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
 from circadia.gateway.turns import Turns
-from circadia.ids import IdSource, RandomIds, hash_token
+from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
@@ -300,6 +300,7 @@ async def _prepare(
 
 async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, settings: Settings) -> None:
     """Make the agents that the file names, and set those that are there to what it says."""
+    named: set[AgentId] = set()
     async with basis.store.write() as tx:
         default = await tx.sessions.by_name(DEFAULT_SESSION)
         assert default is not None
@@ -322,6 +323,8 @@ async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, setting
                 )  # fmt: skip
             found = await tier.coordinations.read_file(tx, found, each.stated_coordination())
             await tier.routines.read_file(tx, found, each.routine_specs())
+            named.add(found.id)
+    registry.in_file = frozenset(named)
 
 
 def _secret(basis: Basis, where: str, variable: str | None) -> str | None:
