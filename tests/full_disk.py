@@ -1,4 +1,8 @@
-"""A store whose disk can be full."""
+"""A store whose disk can be full, and a disk that is."""
+
+import resource
+from collections.abc import Generator
+from contextlib import contextmanager
 
 from circadia.errors import StorageUnavailable
 from tests.watched_store import Watched
@@ -16,3 +20,14 @@ class Full(Watched):
         if self.full:
             self.refused += 1
             raise StorageUnavailable("its disk is full")
+
+
+@contextmanager
+def no_room() -> Generator[None]:
+    """Let no file of this process grow, as on a full disk."""
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)

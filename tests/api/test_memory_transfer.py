@@ -7,6 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
+from circadia.api import memory_transfer
 from circadia.ids import NoteId
 from circadia.memory.transfer.intake import MAX_LINES
 from circadia.records.bank import Trust
@@ -15,6 +16,7 @@ from circadia.records.end_user import bounded
 from circadia.records.note import Note, NoteKind
 from circadia.testing.clock import START
 from tests.api.service import ADMIN, Answer, Service
+from tests.full_disk import no_room
 
 Lines = list[dict[str, Any]]
 FIRST = {"type": "bank", "version": 1, "name": "away", "policy": {"keep_days": 30.0}}
@@ -248,3 +250,17 @@ async def test_a_bank_of_one_with_a_long_name_is_found_by_that_name_wherever_it_
         found = await service.ok("GET", f"/banks/support-%7Buser%7D?user={'uv'[at] * 201}")
         assert found["name"] == f"support-{at}"
         await service.call("DELETE", f"/banks/support-{at}")
+
+
+async def test_an_export_for_which_there_is_no_room_is_told_what_to_do_and_passes_later(
+    service: Service, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(memory_transfer, "IN_MEMORY", 1_000)
+    await filled(service)
+    await bring(service, "home", [said("x" * 5_000, at=f"2025-01-01T00:00:0{n}Z") for n in range(5)])
+    whole = await export(service, "home")
+    with no_room():
+        answer = await service.call("GET", "/banks/home/export")
+    assert (answer.status, answer.code) == (503, "storage_unavailable")
+    assert "make room there" in answer.body["detail"]
+    assert len(await export(service, "home")) == len(whole)

@@ -184,7 +184,14 @@ async def test_each_wrong_routine_and_blackout_is_told_and_nothing_is_kept(servi
         answer = await service.call("PUT", "/agents/bob/schedule", body)
         assert (answer.status, said in answer.body["detail"]) == (422, True), (body, answer.body)
     assert await service.ok("GET", "/agents/bob/schedule") == before
-    for query in ("?until=2025-01-01", "?until=2028-01-01", "?since=0001-01-01", "?since=9999-12-30", "?since=soon"):
+    for query in (
+        "?until=2025-01-01",
+        "?until=2028-01-01",
+        "?since=0001-01-01",
+        "?since=9999-12-30",
+        "?since=soon",
+        "?since=9998-12-30&until=9999-12-30",
+    ):
         assert (await service.call("GET", f"/agents/bob/schedule{query}")).status == 422, query
 
 

@@ -197,27 +197,6 @@ async def test_a_high_priority_asks_for_a_wake_unless_the_target_has_switched_th
     assert told["decision"] == "admitted"
 
 
-@pytest.mark.spec("WAKE-71", "WAKE-10")
-async def test_a_dry_run_writes_nothing_and_tells_what_every_guardrail_says(service: Service, ann: str) -> None:
-    await service.ok("POST", "/wakes", WAKE, token=ann)
-    before = await service.events()
-    told = await service.ok("POST", "/wakes", {**WAKE, "dry_run": True}, token=ann)
-    assert (told["dry_run"], told["wake"], told["message"]) == (True, None, None)
-    assert (told["decision"], told["rule"]) == ("deferred", "busy")
-    against = [each["rule"] for each in told["trace"] if not each["passed"]]
-    assert against == ["busy", "cooldown_seconds"]
-    as_ann = await service.ok("POST", "/wakes", {**WAKE, "dry_run": True, "from": "ann"})
-    assert as_ann == told
-    assert await service.events() == before
-    answer = await service.call("POST", "/wakes", {"to": "bob", "reason": "blocker", "dry_run": True})
-    assert answer.status == 200
-    await service.ok("PATCH", "/sessions/default/agents/bob", {"enabled": False})
-    for dry in (True, False):  # what would be refused is refused
-        answer = await service.call("POST", "/wakes", {**WAKE, "dry_run": dry}, token=ann)
-        assert answer.status == 409
-        assert "disabled" in answer.body["detail"]
-
-
 @pytest.mark.spec("WAKE-18")
 async def test_the_operator_overrides_with_a_reason_that_is_recorded(service: Service, ann: str) -> None:
     await limit(service, "bob", max_wakes_per_day=0)

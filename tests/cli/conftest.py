@@ -2,6 +2,7 @@
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import pytest_asyncio
@@ -21,7 +22,8 @@ async def upstream() -> AsyncGenerator[MockUpstream]:
 async def server(tmp_path_factory: pytest.TempPathFactory, upstream: MockUpstream) -> AsyncGenerator[CircadiaProcess]:
     """A server in front of the provider, shared by the tests of a module; each makes sessions of its own."""
     talker = {"kind": "subprocess", "command": ["sh", "-c", "echo first; echo second; exit 3"]}
-    config = {"upstreams": {"openai": {"base_url": upstream.base_url}}, "launchers": {"talker": talker}}
+    upstreams = {"openai": {"base_url": upstream.base_url}}
+    config: dict[str, Any] = {"upstreams": upstreams, "launchers": {"talker": talker}, "agents": {"filed": {}}}
     async with CircadiaProcess(tmp_path_factory.mktemp("server"), config) as running:
         yield running
 

@@ -72,6 +72,22 @@ async def test_a_change_leaves_the_rest_as_it_is(operator: CircadiaProcess) -> N
     assert (await run(*words, "--set", "answers=off", "--json")).json["policy"]["answers"] == "off"
 
 
+async def test_who_changes_an_agent_of_the_file_is_told_that_the_file_takes_it_back(
+    operator: CircadiaProcess,
+) -> None:
+    told = "takes this back when it changes or the server starts"
+    for words in (("--description", ""), ("--set", "answers=off"), ("--wake-on", "none"), ("--sleep-on", "none")):
+        changed = await run("agent", "change", "filed", *words)
+        assert (changed.status, told in changed.err) == (0, True), words
+    as_json = await run("agent", "change", "filed", "--set", "answers=hint", "--json")
+    assert (as_json.json["in_file"], told in as_json.err) == (True, True)
+    assert told not in (await run("agent", "change", "filed", "--disable")).err  # which the file does not speak of
+    assert "the configuration file" in (await run("agent", "show", "filed")).out
+    await operator.create_session("unfiled", [{"name": "filed"}])
+    assert told not in (await run("agent", "change", "unfiled:filed", "--description", "x")).err
+    assert "the configuration file" not in (await run("agent", "show", "unfiled:filed")).out
+
+
 async def test_a_new_token_replaces_the_old_one(operator: CircadiaProcess) -> None:
     old = (await operator.create_session("rotate", [{"name": "ann"}]))["ann"]
     new = (await run("agent", "token", "rotate:ann")).out.strip()

@@ -53,6 +53,7 @@ def agent(name: str, *, sleeping: bool = False, held: int = 0) -> AgentAnswer:
         "sleep_events": [],
         "wake_events": [],
         "policy": None,
+        "in_file": False,
         "created_at": NOW.isoformat(),
     }
 

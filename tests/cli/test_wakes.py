@@ -71,6 +71,8 @@ async def test_explain_tells_what_each_guardrail_says_and_writes_nothing(operato
     assert against == ["max_chain_depth", "max_wakes_per_day"]
     told = (await run("wakes", "explain", "dry:writer", "--json")).json
     assert (told["decision"], told["dry_run"], len(told["trace"])) == ("refused", True, 14)
+    overridden = await run("wakes", "explain", "dry:writer", "--override", "the demo begins")
+    assert "let pass by operator: the demo begins" in overridden.out
     assert (await run("wakes", "--agent", "dry:writer", "--json")).json["wakes"] == []
 
 

@@ -36,7 +36,11 @@ def server_config(
         "json": {"url": json_tools.url},
     }
     return {
-        "upstreams": {"openai": {**provider, "api": "openai"}, "anthropic": {**provider, "api": "anthropic"}},
+        "upstreams": {
+            "openai": {**provider, "api": "openai"},
+            "anthropic": {**provider, "api": "anthropic"},
+            "azure": {**provider, "key_header": "api-key"},
+        },
         "mcp_servers": servers,
         "defaults": defaults,
     }

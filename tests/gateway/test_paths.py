@@ -1,7 +1,7 @@
 """The model door opens listed paths and no others."""
 
 import re
-from urllib.parse import quote
+from urllib.parse import quote, unquote
 
 import pytest
 from hypothesis import given
@@ -26,6 +26,7 @@ OPEN = [
     ("POST", "/responses/resp_1/cancel", "plain", False),
     ("GET", "/responses/resp_1/input_items", "plain", False),
 ]
+PIECES = ["%2f", "%2F", "..", ".", "%2e", "a", "b", ";", "%25", "%5c", "/", "%"]
 PREFIXES = ["", "/v1", "/openai/v1", "/api/v1", "/v1beta/openai", "/v4"]
 
 
@@ -104,7 +105,32 @@ def test_a_wrong_method_is_told_with_the_right_ones(method: str, path: str, allo
         b"/v1/models/%2e%2e",
         b"/v1/models/.%2E",
         b"/v1/models/%252e%252e",
-        b"/v1/models/a%2fb",
+        b"/v1/responses/a%2fb",
+        b"/v1/models%2fa",
+        b"/v1%2Fmodels",
+        b"/v1/models/a%2fb/",
+        b"/v1/models/a%2fb/c%2fd",
+        b"/v1/models/a%2f..",
+        b"/v1/models/..%2fa",
+        b"/v1/models/..%2F..%2Ffiles",
+        b"/v1/models/a%2f..;x",
+        b"/v1/models/a%2f.",
+        b"/v1/models/a%2F%2e%2e",
+        b"/v1/models/a%2f.%2E",
+        b"/v1/models/a%252fb",
+        b"/v1/models/a%2f%252e%252e",
+        b"/v1/models/a%2f%2fb",
+        b"/v1/models/%2fa",
+        b"/v1/models/a%2f",
+        b"/v1/models/%2f",
+        b"/v1/models/a%2f%2",
+        b"/v1/models/a%2fb%5c..%5cc",
+        b"/v1/models/a%2fb%00",
+        b"/v1/models/a%2f%0d%0aX",
+        b"/v1/models/a%2fb%3fx",
+        b"/v1/models/a%2f-b",
+        b"/v1/models/a%ef%bc%8fb",
+        b"/v1/models/a%c0%afb",
         b"/v1/models/a%5Cb",
         b"/v1/models/a\\b",
         b"/v1/models/a%00",
@@ -129,7 +155,7 @@ def test_a_path_that_two_servers_could_read_in_two_ways_is_an_invalid_request(pa
     assert isinstance(refused("GET", path).error, InvalidRequest)
 
 
-@pytest.mark.parametrize("path", [b"//v1/models", b"/v1/models/", b"/v1/models/a%2Fb", b"/v1/models/caf\xe9"])
+@pytest.mark.parametrize("path", [b"//v1/models", b"/v1/models/", b"/v1/responses/a%2Fb", b"/v1/models/caf\xe9"])
 def test_a_refused_path_is_shown_as_text(path: bytes) -> None:
     shown = path.decode("ascii", "backslashreplace")
     assert f"the path {shown!r} has" in refused("GET", path).error.message
@@ -142,6 +168,35 @@ def test_a_fixed_word_written_with_escapes_is_not_the_listed_path() -> None:
 def test_an_id_written_with_escapes_is_compared_as_the_provider_reads_it() -> None:
     assert opened("GET", "/v1/responses/resp%5F1").owned_ids == ("resp_1",)
     assert opened("GET", "/v1/models/ft%3Agpt-4o%3Aorg").dialect == "plain"
+
+
+@pytest.mark.parametrize("prefix", PREFIXES)
+@pytest.mark.parametrize(
+    "name",
+    ["meta%2Fllama-3", "accounts%2ffireworks%2fmodels%2fllama-v3p1", "a%2Fb%3A1", "models%2Fgemini-2.5", "~a%2Fb"],
+)
+def test_a_models_name_may_have_slashes_as_sdks_encode_them(prefix: str, name: str) -> None:
+    assert opened("GET", f"{prefix}/models/{name}") == Route(dialect="plain", generates=False)
+    for method in ("POST", "DELETE", "PUT"):
+        assert isinstance(refused(method, f"{prefix}/models/{name}").error, MethodNotAllowed)
+
+
+def test_a_slash_in_a_models_name_opens_no_rule_of_the_operators() -> None:
+    models = "/v1/models/{id}"
+    rules = parse_rules([f"DELETE {models}", f"POST {models}", f"GET {models}/keys", "GET /v1/a/{id}"])
+    for method, path in (("DELETE", "a%2Fb"), ("POST", "a%2Fb"), ("GET", "a%2Fb/keys"), ("GET", "a/b%2Fkeys")):
+        assert isinstance(refused(method, f"/v1/models/{path}", rules), Refusal)
+    assert isinstance(refused("GET", "/v1/a/b%2Fc", rules).error, InvalidRequest)
+    assert isinstance(refused("GET", "/x/v1/models/b%2Fc", rules).error, InvalidRequest)
+
+
+@given(tail=st.lists(st.sampled_from(PIECES), max_size=8))
+def test_no_slash_in_a_models_name_leads_out_of_the_models(tail: list[str]) -> None:
+    path = "/v1/models/" + "".join(tail)
+    if isinstance(resolve("GET", path.encode()), Route):
+        segments = unquote(unquote(path)).split("/")
+        assert segments[:3] == ["", "v1", "models"]
+        assert not {".", "..", ""} & set(segments[1:])
 
 
 @pytest.mark.parametrize("path", ["/v1/v1/messages", "/v1/v1/models"])
@@ -187,12 +242,23 @@ def test_the_operators_rules_open_more_paths_with_their_ids() -> None:
 @pytest.mark.spec("GATE-40")
 def test_an_operators_path_that_ends_like_a_known_one_is_read_like_it() -> None:
     rules = parse_rules(
-        ["POST /openai/deployments/{id}/chat/completions", "POST /x/messages/count_tokens", "POST /x/y/cancel"]
+        ["POST /x/deployments/{id}/chat/completions", "POST /x/messages/count_tokens", "POST /x/y/cancel"]
     )
-    route = opened("POST", "/openai/deployments/my-gpt/chat/completions", rules)
+    route = opened("POST", "/x/deployments/my-gpt/chat/completions", rules)
     assert (route.dialect, route.generates) == ("chat_completions", True)
     assert opened("POST", "/x/messages/count_tokens", rules).generates is False
     assert opened("POST", "/x/y/cancel", rules).generates is False
+
+
+@pytest.mark.spec("GATE-40", "GATE-66")
+@pytest.mark.parametrize("endpoint", ["chat/completions", "completions", "embeddings"])
+def test_at_azure_the_path_names_the_model(endpoint: str) -> None:
+    route = opened("POST", f"/openai/deployments/my-gpt/{endpoint}")
+    assert (route.dialect, route.generates, route.model) == (endpoint.replace("/", "_"), True, "my-gpt")
+    assert isinstance(refused("POST", f"/openai/deployments/a%2Fb/{endpoint}").error, InvalidRequest)
+    assert isinstance(refused("GET", "/openai/deployments/my-gpt").error, Forbidden)
+    rules = parse_rules([f"POST /x/{{model}}/{endpoint}"])
+    assert opened("POST", f"/x/a%3Ab/{endpoint}", rules).model == "a:b"
 
 
 @pytest.mark.spec("GATE-40")
@@ -215,6 +281,7 @@ def test_any_other_post_of_the_operators_is_held_while_asleep() -> None:
         "GET /",
         "GET /v1/../x",
         "GET /v1/{other}",
+        "GET /v1/{name}",
         "GET /v1/x{id}",
         "GET /v1/*",
         "GET /v1/.*",

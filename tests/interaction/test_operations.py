@@ -8,6 +8,7 @@ import pytest
 
 from circadia.errors import ConfigError
 from circadia.settings import settings_from
+from tests.full_disk import no_room
 from tests.interaction.live import ADMIN, CHAT, KEY, Live, live
 
 
@@ -30,6 +31,20 @@ async def test_health_needs_no_token_and_metrics_need_the_operators_or_their_own
             assert (await text(at, path, environment["METRICS"]))[0] == 403
         async with at.call(environment["METRICS"]) as response:
             assert response.status == 403
+
+
+async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        await at.agent()
+        with no_room():
+            body = {"sleeping": True}
+            status, told = await at.rest("PUT", "/sessions/default/agents/ann/sleeping", body)
+            assert (status, told["code"]) == (503, "storage_unavailable")
+            for _ in range(2):
+                status, said = await text(at, "/readyz")
+                assert (status, "its disk takes nothing more; see whether" in said) == (503, True)
+            assert (await text(at, "/healthz"))[0] == 200
+        assert (await text(at, "/readyz")) == (200, "ready\n")
 
 
 @pytest.mark.spec("GATE-64", "GATE-80")

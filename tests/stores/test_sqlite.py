@@ -3,11 +3,9 @@
 import asyncio
 import errno
 import os
-import resource
 import sqlite3
 import stat
-from collections.abc import AsyncIterator, Generator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
@@ -20,6 +18,7 @@ from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.statement import DIRECT
 from circadia.stores.sqlite import open_sqlite
 from tests.contract.rows import at, event, put, sent, tags
+from tests.full_disk import no_room
 
 
 @pytest.fixture
@@ -32,17 +31,6 @@ async def store(path: Path) -> AsyncIterator[SqlStore]:
     store = await open_sqlite(path)
     yield store
     await store.close()
-
-
-@contextmanager
-def no_room() -> Generator[None]:
-    """Let no file of this process grow, as on a full disk."""
-    before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
-    try:
-        yield
-    finally:
-        resource.setrlimit(resource.RLIMIT_FSIZE, before)
 
 
 @pytest.mark.spec("GATE-92")
@@ -129,6 +117,27 @@ async def test_a_full_disk_is_told_to_every_writer_and_passes_when_there_is_room
     assert await tags(store) == ["before"]
     await put(store, "after")
     assert await tags(store) == ["before", "after"]
+
+
+async def test_it_is_known_that_nothing_can_be_written_and_found_out_when_it_can(
+    store: SqlStore, path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    await put(store, "before")
+    written = Path(f"{path}-wal").read_bytes()
+    await store.ping()
+    assert Path(f"{path}-wal").read_bytes() == written  # as long as all is well nothing is written
+    with no_room():
+        await store.ping()  # nobody has found out yet
+        with pytest.raises(StorageUnavailable):
+            await put(store, "x" * 5000)
+        for _ in range(2):
+            with pytest.raises(StorageUnavailable, match="its disk takes nothing more; see whether"):
+                await store.ping()
+        assert await tags(store) == ["before"]
+    await store.ping()  # though nobody else has written
+    assert caplog.text.count("nothing can be written: the commit failed") == 1
+    with no_room():
+        await store.ping()
 
 
 async def test_a_file_that_is_no_database_is_refused_and_left_as_it_was(path: Path) -> None:

@@ -65,6 +65,8 @@ class Registry:
         self._signals = signals
         self._defaults = defaults
         self._departures = departures
+        self.in_file: frozenset[AgentId] = frozenset()
+        """Agents whose description, events and policy are set by the configuration file whenever it is read."""
 
     async def add(self, tx: Tx, session: Session, new: NewAgent, *, token: str | None = None) -> tuple[Agent, str]:
         """Make an agent; return it and its token, which is stored as a hash only.

@@ -86,6 +86,10 @@ class AgentView(BaseModel):
     sleep_events: list[SleepEvent] = Field(description="What puts it to sleep.")
     wake_events: list[WakeEvent] = Field(description="What wakes it.")
     policy: PolicyView | None = Field(description="What it may reach and spend; null where another agent asks.")
+    in_file: bool = Field(
+        description="Whether the configuration file names it: its description, events and policy are then set by the "
+        "file at each start, and whenever the file changes."
+    )
     created_at: datetime = Field(description="When it was made.")
 
 
@@ -127,6 +131,7 @@ def agent_view(agent: Agent, parts: ApiParts, principal: Principal) -> AgentView
         sleep_events=sorted(agent.sleep_events),
         wake_events=sorted(agent.wake_events),
         policy=policy_view(agent.policy) if principal.operator or own else None,
+        in_file=agent.id in parts.registry.in_file,
         created_at=agent.created_at,
     )
 

@@ -1,6 +1,7 @@
 """Events: read the record page by page, or follow it as server-sent events without a gap or a double (GATE-80)."""
 
 import logging
+import re
 from collections.abc import AsyncGenerator, Collection, Sequence
 from contextlib import aclosing
 from dataclasses import dataclass
@@ -23,6 +24,7 @@ _logger = logging.getLogger(__name__)
 router = noun_router("events")
 
 _MEDIA_TYPE: Final = "text/event-stream"
+_NUMBER: Final = re.compile(r"[0-9]{1,19}")
 
 Session = Annotated[str | None, Query(description="Of this session only.")]
 Agent = Annotated[str | None, Query(description="Of agents of this name only.")]
@@ -109,7 +111,7 @@ async def follow_events(
     """
     require_operator(who)
     if last_event_id is not None:
-        if not last_event_id.isdecimal() or int(last_event_id) > MOST_COUNTED:
+        if _NUMBER.fullmatch(last_event_id) is None or int(last_event_id) > MOST_COUNTED:
             raise InvalidRequest(f"Last-Event-ID must be the number of an event, got {last_event_id[:80]!r}")
         after = int(last_event_id)
     if after is None:

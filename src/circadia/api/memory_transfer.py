@@ -1,8 +1,8 @@
 """Export and import of a bank, as JSON Lines (MEM-16)."""
 
 from collections.abc import AsyncGenerator
-from contextlib import aclosing
-from tempfile import SpooledTemporaryFile
+from contextlib import aclosing, suppress
+from tempfile import SpooledTemporaryFile, gettempdir
 from typing import Annotated, Final
 
 from fastapi import Query, Request
@@ -13,6 +13,7 @@ from circadia.agents.access import require_operator
 from circadia.api.banks import User
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.policies import MOST_COUNTED
+from circadia.errors import StorageUnavailable
 from circadia.memory.transfer.export import exported
 from circadia.memory.transfer.intake import read_lines
 
@@ -60,10 +61,14 @@ async def export_bank(b: str, who: Who, parts: Parts, user: User = None) -> Line
             async with aclosing(exported(tx, bank, parts.clock.now())) as lines:
                 async for chunk in lines:
                     spooled.write(chunk)
-    except BaseException:
-        spooled.close()
+        spooled.seek(0)  # which writes what waits
+    except BaseException as error:
+        with suppress(OSError):  # it tries once more to write what waits
+            spooled.close()
+        if isinstance(error, OSError):
+            told = f"the export does not fit in {gettempdir()!r}: {error.strerror}; make room there, or set TMPDIR"
+            raise StorageUnavailable(told, retry_after_seconds=30) from error
         raise
-    spooled.seek(0)
     return LinesResponse(_read(spooled))
 
 

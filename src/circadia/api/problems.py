@@ -45,23 +45,30 @@ class Problem(BaseModel):
     )
 
 
-def answer(error: CircadiaError, path: str, errors: Sequence[FieldProblem] | None = None) -> Response:
-    """Return the answer that tells the error."""
+def answer(
+    error: CircadiaError,
+    path: str,
+    errors: Sequence[FieldProblem] | None = None,
+    *,
+    status: int | None = None,
+    more: Mapping[str, object] | None = None,
+) -> Response:
+    """Return the answer that tells the error, with the `status` of its kind if none is given, and what is `more`."""
     kind = next((cls for cls in type(error).__mro__ if cls in HTTP_STATUS), None)
     if kind is None:
         return unforeseen(path)
-    status = HTTP_STATUS[cast("type[CircadiaError]", kind)]
+    status = status or HTTP_STATUS[cast("type[CircadiaError]", kind)]
     headers: dict[str, str] = {}
     if status == 401:
         headers["WWW-Authenticate"] = 'Bearer realm="circadia"'
     if status in (429, 503):
         headers["Retry-After"] = str(max(1, math.ceil(error.retry_after_seconds or 1)))
-    return _problem(error.code, status, error.message, path, errors, headers)
+    return _problem(error.code, status, error.message, path, errors, headers, more or {})
 
 
 def unforeseen(path: str) -> Response:
     """Return the answer for what nobody foresaw; it tells nothing of the inside."""
-    return _problem(INTERNAL, 500, "the server failed; its log says why", path, None, {})
+    return _problem(INTERNAL, 500, "the server failed; its log says why", path, None, {}, {})
 
 
 def _problem(
@@ -71,6 +78,7 @@ def _problem(
     path: str,
     errors: Sequence[FieldProblem] | None,
     headers: Mapping[str, str],
+    more: Mapping[str, object],
 ) -> Response:
     told = Problem(
         type=f"urn:circadia:error:{code}",
@@ -81,7 +89,7 @@ def _problem(
         code=code,
         errors=None if errors is None else list(errors),
     )
-    return Response(orjson.dumps(told.model_dump(exclude_none=True)), status, headers, MEDIA_TYPE)
+    return Response(orjson.dumps({**told.model_dump(exclude_none=True), **more}), status, headers, MEDIA_TYPE)
 
 
 def _plain(text: str) -> str:

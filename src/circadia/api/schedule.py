@@ -205,7 +205,8 @@ def _window(parts: ApiParts, since: datetime | None, until: datetime | None) -> 
     start = since or parts.clock.now()
     try:
         end = until or start + WINDOW
-        if not start < end <= start + LONGEST_WINDOW:
+        beyond = start + LONGEST_WINDOW + WINDOW  # what defers to the end of a blackout is looked up past the window
+        if not start < end <= beyond - WINDOW:
             raise InvalidRequest("`until` must be after `since`, and at most 366 days after it")
     except OverflowError as error:
         raise InvalidRequest(f"`since` {start.isoformat()!r} is too far away") from error

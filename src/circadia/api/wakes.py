@@ -52,7 +52,8 @@ class WakeBody(SpokenBody):
         None,
         min_length=1,
         max_length=500,
-        description="The operator's reason to let it pass the guardrails; it is recorded.",
+        description="The operator's reason to let it pass the guardrails; it is recorded. In a dry run it goes without "
+        "`from`.",
     )
     dry_run: StrictBool = Field(False, description="Only tell what would be decided; nothing is written.")
 
@@ -88,8 +89,7 @@ async def wake_agent(
     A refused or deferred request is an answer, not an error: its message is in the inbox. The operator, and agents
     for agents that they may reach. In a dry run the operator may ask `from` any agent.
     """
-    if body.override is not None and not who.operator:
-        raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
+    _require_override(body, who)
     if body.dry_run:
         response.status_code = 200
         return await _explained(body, who, parts)
@@ -120,11 +120,20 @@ async def _without_message(body: WakeBody, who: Principal, parts: ApiParts, key:
                 by=who.name,
                 reason=body.reason.value,
                 key=None if key is None else f"{who.name} {key}",
-                overridden_by=None if body.override is None else f"{who.name}: {body.override}",
+                overridden_by=_overridden_by(body, who),
             ),
         )
         budgets = await budgets_of(tx, target, parts.clock.now(), sender=None, place=await place_of(tx, who))
     return wake_outcome(target, None, wake, budgets)
+
+
+def _require_override(body: WakeBody, who: Principal) -> None:
+    if body.override is not None and not who.operator:
+        raise Forbidden("only the operator lets a wake pass its guardrails; leave `override` out")
+
+
+def _overridden_by(body: WakeBody, who: Principal) -> str | None:
+    return None if body.override is None else f"{who.name}: {body.override}"
 
 
 async def _explained(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOutcome:
@@ -134,6 +143,7 @@ async def _explained(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOut
             as_whom = Principal(agent=await named_agent(tx, who, body.sender or ""))
         else:
             require_speaker(who, body.sender)
+        _require_override(body, as_whom)
         target = await named_agent(tx, who, body.to)
         require_enabled(target)
         if as_whom.agent is not None and as_whom.agent.id == target.id:
@@ -147,6 +157,7 @@ async def _explained(body: WakeBody, who: Principal, parts: ApiParts) -> WakeOut
             reason=body.reason.value,
             priority=Priority.URGENT,
             place=place,
+            overridden_by=_overridden_by(body, as_whom),
         )
         wake = await parts.wake.requests.explain(tx, ask)
         budgets = await budgets_of(tx, target, parts.clock.now(), sender=as_whom.agent, place=place)

@@ -178,6 +178,8 @@ def show(
     console().print(agent_table([found]))
     if found["sleep_events"]:
         typer.echo(f"falls asleep when {', '.join(found['sleep_events'])}")
+    if found["in_file"]:
+        typer.echo("is what the configuration file says at each start, and whenever that file changes")
     if found["policy"] is not None:  # only the operator and the agent itself may see it
         rows = [(key, setting(value)) for key, value in found["policy"].items()]
         console().print(table(("policy", "value"), rows))
@@ -218,6 +220,8 @@ def change(
         print_json(changed)
     else:
         typer.echo(f"changed agent {changed['reference']}")
+    if changed["in_file"] and (description is not None or sleep_on or wake_on or changes):
+        note("the configuration file takes this back when it changes or the server starts: change it there")
 
 
 @app.command(epilog="Example: circadia agent delete team:writer")

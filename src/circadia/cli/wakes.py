@@ -81,6 +81,9 @@ def explain(
         str | None, typer.Option("--from", metavar="AGENT", help="Who would ask; without it, you.")
     ] = None,
     reason: Annotated[WakeReason, typer.Option("--reason", help="What for.")] = WakeReason.USER_REQUEST,
+    override: Annotated[
+        str | None, typer.Option("--override", metavar="WHY", help="As if you let it pass the guardrails.")
+    ] = None,
     session: Session = None,
     url: Url = DEFAULT_URL,
     token: Token = None,
@@ -89,7 +92,12 @@ def explain(
 ) -> None:
     """Tell what would be decided now, and what each guardrail says; nothing is written and nobody is woken."""
     whom, who = whole(agent, session), None if sender is None else whole(sender, session)
-    found = ask(url, token, data, lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who))
+    found = ask(
+        url,
+        token,
+        data,
+        lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who, override=override),
+    )
     if as_json:
         print_json(found)
         return

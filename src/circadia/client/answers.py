@@ -34,6 +34,7 @@ class AgentAnswer(TypedDict):
     sleep_events: list[str]
     wake_events: list[str]
     policy: dict[str, Any] | None
+    in_file: bool
     created_at: str
 
 

@@ -83,5 +83,5 @@ def _at(chosen: Chosen, name: str, settings: Settings, environment: Mapping[str,
         raise ConfigError(f"upstreams.{name}: the environment variable {upstream.key_env} is not set")
     return MindAt(
         upstream=name, base_url=upstream.base_url, api=upstream.api, key=key, model=model,
-        connect_timeout_seconds=upstream.connect_timeout_seconds,
+        key_header=upstream.key_header, connect_timeout_seconds=upstream.connect_timeout_seconds,
     )  # fmt: skip

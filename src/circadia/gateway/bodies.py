@@ -129,7 +129,7 @@ class Parking:
         except OSError as error:
             self.on_disk -= parked.size
             raise StorageUnavailable(
-                f"cannot keep the body on disk: {error.strerror}", retry_after_seconds=30
+                f"cannot keep the body on disk: {error.strerror}; make room for the data folder", retry_after_seconds=30
             ) from error
         except asyncio.CancelledError:  # the thread goes on: what it writes belongs to nobody
             writing.add_done_callback(lambda done: self._discard(done, parked.size))

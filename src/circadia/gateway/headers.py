@@ -11,8 +11,10 @@ HOP_BY_HOP: Final = frozenset(
     }
 )  # fmt: skip
 """Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
-_NOT_UPSTREAM: Final = HOP_BY_HOP | {
-    b"host", b"content-length", b"authorization", b"x-api-key", b"api-key", b"accept-encoding", b"cookie", b"expect",
+CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
+"""Where a token comes: as OpenAI's SDKs send theirs, as Anthropic's, and as those for Azure."""
+_NOT_UPSTREAM: Final = HOP_BY_HOP | CREDENTIALS | {
+    b"host", b"content-length", b"accept-encoding", b"cookie", b"expect",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
@@ -74,8 +76,8 @@ def seconds_in(text: str | None) -> float | None:
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the token that came as `Authorization: Bearer` or `x-api-key`."""
+    """Return the token that came as `Authorization: Bearer`, else as `x-api-key`, else as `api-key`."""
     given = one(headers, b"authorization")
     if given and given[:7].lower() == "bearer ":
         return given[7:].strip() or None
-    return one(headers, b"x-api-key")
+    return one(headers, b"x-api-key") or one(headers, b"api-key")

@@ -104,6 +104,8 @@ class ModelDoor:
         reply.voice = ModelVoice(dialect, streamed=False)
         body = await read_body(scope, receive, self._limits.max_model_body_bytes)
         request = dialect.read(body) if body or scope["method"] == "POST" else ModelRequest(model=None)
+        if route.model is not None:
+            request = replace(request, model=route.model)
         reply.voice = ModelVoice(dialect, streamed=request.streamed)
         require_model(agent, request)
         await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))

@@ -13,6 +13,11 @@ _SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
 """What an id in a path may look like once it is decoded."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _RULE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
+_PLACES = frozenset({"{id}", "{own}", "{model}", "{name}"})
+"""What stands in the place of a segment: any id, one of the caller's own, a model, a model whose name has slashes."""
+_NAMED = re.compile(f"({_PREFIX}/models/)([^/]+)".encode())
+"""Where SDKs send names such as `meta/llama-3`, with the slash encoded."""
+_SLASH = re.compile(rb"%2f", re.IGNORECASE)
 _LITERAL = re.compile(r"[A-Za-z0-9_.:@+~-]+")
 _ODD = re.compile(rb"[^!-~]|[\\?#]")
 _ENCODED_TRICK = re.compile(rb"%(?:2e|2f|5c|25|[01][0-9a-f]|7f)", re.IGNORECASE)
@@ -29,6 +34,8 @@ class Route:
     """Whether it is held while its agent sleeps (GATE-40, GATE-41)."""
     owned_ids: tuple[str, ...] = ()
     """Provider-side ids in the path, which must belong to the caller."""
+    model: str | None = None
+    """The model, where the path names it: then the path decides, as it does at the provider."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -49,8 +56,8 @@ class Rule:
     """The method."""
     pattern: re.Pattern[str]
     """The whole path as it comes, still encoded; each id is a group."""
-    owned: tuple[bool, ...] = ()
-    """For each group, whether it must belong to the caller."""
+    groups: tuple[str, ...] = ()
+    """For each group, which of `_PLACES` it is."""
     dialect: str = "plain"
     """Key of the dialect."""
     generates: bool = False
@@ -64,12 +71,14 @@ _GENERATING = {
     "/responses": "responses",
     "/messages": "messages",
 }
+_DEPLOYED = ("/chat/completions", "/completions", "/embeddings")
+"""What Azure has below `/openai/deployments/{model}`."""
 _PASSING = (
     "DELETE /responses/{own}",
     "POST /responses/{own}/cancel",
     "GET /responses/{own}/input_items",
     "GET /models",
-    "GET /models/{id}",
+    "GET /models/{name}",
 )
 
 
@@ -78,22 +87,26 @@ def _listed() -> tuple[Rule, ...]:
         Rule(method="POST", pattern=re.compile(_PREFIX + path), dialect=dialect, generates=True)
         for path, dialect in _GENERATING.items()
     ]
+    deployed = [
+        _compile("POST", f"/deployments/{{model}}{path}", prefix=_PREFIX, generates=True, dialect=_GENERATING[path])
+        for path in _DEPLOYED
+    ]
     counting = Rule(method="POST", pattern=re.compile(_PREFIX + "/messages/count_tokens"), dialect="count_tokens")
     fetching = _compile("GET", "/responses/{own}", prefix=_PREFIX, generates=False, dialect="stored_response")
     passing = [_compile(*rule.split(" "), prefix=_PREFIX, generates=False) for rule in _PASSING]
-    return (*generating, counting, fetching, *passing)
+    return (*generating, *deployed, counting, fetching, *passing)
 
 
 def _compile(method: str, path: str, *, prefix: str = "", generates: bool, dialect: str = "plain") -> Rule:
     pattern = prefix
-    owned: list[bool] = []
+    groups: list[str] = []
     for segment in path.split("/")[1:]:
-        if segment in ("{id}", "{own}"):
+        if segment in _PLACES:
             pattern += "/([^/]+)"
-            owned.append(segment == "{own}")
+            groups.append(segment)
         else:
             pattern += "/" + re.escape(segment)
-    return Rule(method=method, pattern=re.compile(pattern), owned=tuple(owned), dialect=dialect, generates=generates)
+    return Rule(method=method, pattern=re.compile(pattern), groups=tuple(groups), dialect=dialect, generates=generates)
 
 
 _LISTED = _listed()
@@ -113,7 +126,7 @@ def parse_rules(lines: Sequence[str]) -> tuple[Rule, ...]:
 
 def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route | Refusal:
     """Return what the list says of a request; `raw_path` is the path behind `/llm/{upstream}`, still encoded."""
-    wrong = _trick(raw_path)
+    wrong = _trick(_decoded(raw_path))
     if wrong is not None:
         shown = raw_path[:200].decode("ascii", "backslashreplace")
         return Refusal(error=InvalidRequest(f"the path {shown!r} {wrong}; send the plain path of an endpoint"))
@@ -132,13 +145,16 @@ def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route |
 
 def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
     owned: list[str] = []
-    for raw, own in zip(match.groups(), rule.owned, strict=True):
+    model: str | None = None
+    for raw, place in zip(match.groups(), rule.groups, strict=True):
         name = unquote_to_bytes(raw).decode("utf-8", "replace")
-        if _SEGMENT.fullmatch(name) is None:
+        if any(_SEGMENT.fullmatch(each) is None for each in (name.split("/") if place == "{name}" else [name])):
             return Refusal(error=InvalidRequest(f"{name[:200]!r} in the path is no id; send it as it was given"))
-        if own:
+        if place == "{own}":
             owned.append(name)
-    return Route(dialect=rule.dialect, generates=rule.generates, owned_ids=tuple(owned))
+        elif place == "{model}":
+            model = name
+    return Route(dialect=rule.dialect, generates=rule.generates, owned_ids=tuple(owned), model=model)
 
 
 def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
@@ -152,6 +168,12 @@ def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
         if path.startswith("/v1/v1/"):
             message += "; an SDK that adds /v1 by itself needs none: leave it out of the base URL"
     return Refusal(error=Forbidden(message))
+
+
+def _decoded(raw_path: bytes) -> bytes:
+    """Return the path as a server may read it that decodes the slashes in a model's name; any other stays."""
+    named = _NAMED.fullmatch(raw_path)
+    return raw_path if named is None else named[1] + _SLASH.sub(b"/", named[2])
 
 
 def _trick(raw_path: bytes) -> str | None:
@@ -177,8 +199,10 @@ def _parse(line: str) -> Rule:
     method, path = match["method"], match["path"]
     for segment in path.split("/")[1:]:
         literal = _LITERAL.fullmatch(segment) is not None and segment not in (".", "..")
-        if not literal and segment not in ("{id}", "{own}"):
-            raise ConfigError(f"`paths` has {line!r}; {segment!r} is no segment: use a plain word, {{id}} or {{own}}")
+        if not literal and segment not in ("{id}", "{own}", "{model}"):
+            raise ConfigError(
+                f"`paths` has {line!r}; {segment!r} is no segment: use a plain word, {{id}}, {{own}} or {{model}}"
+            )
     if method != "POST":
         return _compile(method, path, generates=False)
     if path.endswith("/messages/count_tokens"):

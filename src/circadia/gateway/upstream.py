@@ -9,7 +9,7 @@ from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.gateway.wire_pool import Pool
 from circadia.reach import plain_hint
-from circadia.settings import UpstreamSettings
+from circadia.settings import UpstreamSettings, key_sent
 
 FIRST_PAUSE_SECONDS = 0.25
 """Pause before the first repeat; doubled each time."""
@@ -127,10 +127,8 @@ def provider_headers(name: str, settings: UpstreamSettings, key: str | None) -> 
             raise ConfigError(
                 f"the key of upstream {name!r} has signs that no key has, perhaps a line break at its end"
             )
-        if settings.api == "anthropic":
-            headers.append((b"x-api-key", key.encode()))
-        else:
-            headers.append((b"Authorization", b"Bearer " + key.encode()))
+        header, value = key_sent(key, api=settings.api, header=settings.key_header)
+        headers.append((header.encode(), value.encode()))
     return headers
 
 

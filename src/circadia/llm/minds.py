@@ -11,6 +11,7 @@ from circadia.clock import Clock
 from circadia.llm.mind import Mind
 from circadia.llm.prices import PriceList
 from circadia.llm.providers import Api, api_root
+from circadia.settings import KeyHeader
 
 Reasoning = Literal["off", "low", "medium", "high"]
 
@@ -34,6 +35,8 @@ class MindAt:
     """The upstream's key; none sends none."""
     model: str
     """The model's name."""
+    key_header: KeyHeader | None = None
+    """The header that carries the key; none is the usual one of the API."""
     timeout_seconds: float = 120.0
     """Longest wait for an answer."""
     connect_timeout_seconds: float = 10.0

@@ -30,6 +30,7 @@ from circadia.llm.prices import PriceList
 from circadia.llm.provider_failures import unusable
 from circadia.llm.schemas import of_answer
 from circadia.llm.usage import Usage
+from circadia.settings import key_sent
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -56,10 +57,9 @@ def connections(at: MindAt) -> httpx2.AsyncClient:
     async def sign(request: httpx2.Request) -> None:
         for name in _CREDENTIALS:
             request.headers.pop(name, None)
-        if at.key is not None and at.api == "anthropic":
-            request.headers["x-api-key"] = at.key
-        elif at.key is not None:
-            request.headers["authorization"] = f"Bearer {at.key}"
+        if at.key is not None:
+            header, value = key_sent(at.key, api=at.api, header=at.key_header)
+            request.headers[header] = value
 
     wire = httpx2.AsyncHTTPTransport(
         verify=ssl.create_default_context(),

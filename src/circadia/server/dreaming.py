@@ -167,7 +167,7 @@ def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
         )
     return MindAt(
         upstream=wanted.upstream, base_url=upstream.base_url, api=upstream.api,
-        key=secret(f"upstreams.{wanted.upstream}", upstream.key_env), model=model,
+        key=secret(f"upstreams.{wanted.upstream}", upstream.key_env), key_header=upstream.key_header, model=model,
         timeout_seconds=wanted.timeout_seconds, connect_timeout_seconds=upstream.connect_timeout_seconds,
         reasoning=wanted.reasoning,
     )  # fmt: skip

@@ -5,12 +5,11 @@ from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
 
-import orjson
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from circadia.agents.identity import Identity
+from circadia.api.problems import answer
 from circadia.errors import (
-    HTTP_STATUS,
     CircadiaError,
     Forbidden,
     InvalidRequest,
@@ -18,7 +17,7 @@ from circadia.errors import (
     NotFound,
     StorageUnavailable,
 )
-from circadia.gateway.headers import bearer, one
+from circadia.gateway.headers import CREDENTIALS, bearer, one
 from circadia.gateway.reply import Broken
 from circadia.telemetry.metrics import CONTENT_TYPE, Metrics
 
@@ -27,12 +26,10 @@ LOOPBACK = frozenset({"127.0.0.1", "localhost", "::1"})
 _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 """Ends of what a provider's SDK asks for whose base URL does not lead to the model door."""
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
-_ONCE = frozenset(
-    {
-        b"host", b"origin", b"authorization", b"x-api-key", b"idempotency-key", b"mcp-session-id",
-        b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
-    }
-)  # fmt: skip
+_ONCE = CREDENTIALS | {
+    b"host", b"origin", b"idempotency-key", b"mcp-session-id",
+    b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
+}  # fmt: skip
 """What this server decides by: two of a kind could mean one thing to a proxy in front and another here."""
 
 
@@ -105,7 +102,8 @@ class Front:
         if len(deciding) != len(set(deciding)):
             twice = next(name for name in deciding if deciding.count(name) > 1).decode()
             told = InvalidRequest(f"the header {twice!r} came more than once; send it once")
-            await _problem(send, 400, told)  # not 422: the head of the request is bad (RFC 9112, 3.2)
+            # Not 422: the head of the request is bad (RFC 9112, 3.2).
+            await _problem(told, scope["path"], status=400)(scope, receive, send)
             return
         try:
             origin = self._hosts.check(scope["headers"])
@@ -119,7 +117,7 @@ class Front:
         except Broken:
             return  # the server breaks a connection whose answer was not ended, which is what is left to say
         except CircadiaError as error:
-            await _problem(send, HTTP_STATUS[type(error)], error)
+            await _problem(error, scope["path"])(scope, receive, send)
 
     async def _lead(self, scope: Scope, receive: Receive, send: Send) -> None:
         path: str = scope["path"]
@@ -145,8 +143,10 @@ class Front:
         try:
             async with asyncio.timeout(5):
                 await self._ping()
-        except (StorageUnavailable, TimeoutError):
-            await _answer(send, 503, b"the database does not answer\n", b"text/plain")
+        except TimeoutError:
+            await _answer(send, 503, b"the database does not answer within 5 s; see whether it runs\n", b"text/plain")
+        except StorageUnavailable as error:
+            await _answer(send, 503, f"{error.message}\n".encode(), b"text/plain; charset=utf-8")
         else:
             await _answer(send, 200, b"ready\n", b"text/plain")
 
@@ -170,16 +170,13 @@ def _with_cors(send: Send, origin: str, asked: str | None) -> Send:
     return sending
 
 
-async def _problem(send: Send, status: int, error: CircadiaError) -> None:
-    """Send a problem that OpenAI's SDKs can read too: they show what stands in `error`, and nothing else."""
+def _problem(error: CircadiaError, path: str, *, status: int | None = None) -> ASGIApp:
+    """Return a problem that OpenAI's SDKs can read too: they show what stands in `error`, and nothing else."""
     told = {"message": error.message, "type": "invalid_request_error", "param": None, "code": error.code}
-    problem = {"type": "about:blank", "status": status, "detail": error.message, "code": error.code, "error": told}
-    await _answer(send, status, orjson.dumps(problem), b"application/problem+json")
+    return answer(error, path, status=status, more={"error": told})
 
 
 async def _answer(send: Send, status: int, body: bytes, kind: bytes) -> None:
     headers = [(b"content-type", kind), (b"content-length", b"%d" % len(body))] if status != 204 else []
-    if status == 401:
-        headers.append((b"www-authenticate", b'Bearer realm="circadia"'))
     await send({"type": "http.response.start", "status": status, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -41,7 +41,7 @@ from circadia.gateway.remember import Exchanges
 from circadia.gateway.seal import Seal
 from circadia.gateway.ticker import Ticker
 from circadia.gateway.turns import Turns
-from circadia.ids import IdSource, RandomIds, hash_token
+from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
@@ -196,7 +196,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
-    beside = (sweeps, Alerts(clock, store, _poster(basis)), *embedding)
+    beside = (sweeps, Alerts(clock, basis.ids, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())
@@ -223,7 +223,7 @@ async def _following(basis: Basis, identity: Identity, presence: Presence) -> Fo
     """Return what follows other servers, begun before any call comes: of what it did not see it takes over nothing."""
     if not basis.settings.server.database_url:
         return None
-    following = Following(basis.store, identity, presence)
+    following = Following(basis.store, identity, presence, basis.signals)
     await following.sweep()
     return following
 
@@ -296,6 +296,7 @@ async def _prepare(
 
 async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, settings: Settings) -> None:
     """Make the agents that the file names, and set those that are there to what it says."""
+    named: set[AgentId] = set()
     async with basis.store.write() as tx:
         default = await tx.sessions.by_name(DEFAULT_SESSION)
         assert default is not None
@@ -318,6 +319,8 @@ async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, setting
                 )  # fmt: skip
             found = await tier.coordinations.read_file(tx, found, each.stated_coordination())
             await tier.routines.read_file(tx, found, each.routine_specs())
+            named.add(found.id)
+    registry.in_file = frozenset(named)
 
 
 def _secret(basis: Basis, where: str, variable: str | None) -> str | None:

@@ -9,7 +9,7 @@ from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.parsing import parsed
 from circadia.settings.root import Settings
 from circadia.settings.server import ServerSettings
-from circadia.settings.upstreams import McpServerSettings, UpstreamSettings
+from circadia.settings.upstreams import KeyHeader, McpServerSettings, UpstreamSettings, key_sent
 
 __all__ = [
     "AgentSettings",
@@ -17,6 +17,7 @@ __all__ = [
     "ConfigFile",
     "DefaultsSettings",
     "FleetSettings",
+    "KeyHeader",
     "LauncherSettings",
     "LimitsSettings",
     "McpServerSettings",
@@ -25,6 +26,7 @@ __all__ = [
     "ServerSettings",
     "Settings",
     "UpstreamSettings",
+    "key_sent",
     "load_settings",
     "parsed",
     "settings_from",

@@ -6,6 +6,15 @@ from pydantic import Field, field_validator, model_validator
 
 from circadia.settings.section import Section
 
+KeyHeader = Literal["authorization", "x-api-key", "api-key"]
+"""Where a provider takes its key; what an agent sends in any of them goes no further."""
+
+
+def key_sent(key: str, *, api: Literal["openai", "anthropic"], header: KeyHeader | None) -> tuple[KeyHeader, str]:
+    """Return the header that carries the key, and what it says."""
+    header = header or ("x-api-key" if api == "anthropic" else "authorization")
+    return header, f"Bearer {key}" if header == "authorization" else key
+
 
 class UpstreamSettings(Section):
     """One model provider."""
@@ -19,10 +28,15 @@ class UpstreamSettings(Section):
     key_env: str | None = Field(
         None, description="Environment variable with the provider's key; without it no key is sent."
     )
+    key_header: KeyHeader | None = Field(
+        None,
+        description="Header that carries the key, after `Bearer` in `authorization`; without it, the usual one of "
+        "`api`. Azure takes `api-key`.",
+    )
     paths: tuple[str, ...] = Field(
         (),
-        description="More paths to let through, as `METHOD /path`; `{id}` stands for one segment and `{own}` for an "
-        "id that this provider handed to the same agent.",
+        description="More paths to let through, as `METHOD /path`; `{id}` stands for one segment, `{own}` for an id "
+        "that this provider handed to the same agent, and `{model}` for the model that is called.",
     )
     connect_timeout_seconds: float = Field(10.0, gt=0, description="Longest wait for a connection.")
     answer_timeout_seconds: float = Field(

@@ -238,8 +238,8 @@ class Notes(Searched[NoteId, Note], Protocol):
         """Return the notes, retired ones too, with any of these among their evidence."""
         ...
 
-    async def used(self, bank_id: BankId, *, first: int, since: datetime) -> Mapping[int, datetime]:
-        """Return when those from this number on that are not retired were last handed out, of those that were since."""
+    async def used(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
+        """Return when those from this number on that are not retired were last handed out, of those that were."""
         ...
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:

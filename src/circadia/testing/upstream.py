@@ -237,7 +237,8 @@ class MockUpstream:
         return _altered(answer, script)
 
     def _has_key(self, seen: SeenRequest) -> bool:
-        return self._key in (seen.header("x-api-key"), (seen.header("authorization") or "").partition(" ")[2])
+        bearer = (seen.header("authorization") or "").partition(" ")[2]
+        return self._key in (seen.header("x-api-key"), seen.header("api-key"), bearer)
 
     def _text(self, asked: dict[str, Any], script: Script) -> str:
         if script.text is not None:

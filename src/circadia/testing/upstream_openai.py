@@ -2,6 +2,7 @@
 
 import base64
 import hashlib
+import re
 import struct
 from typing import Any
 
@@ -9,6 +10,8 @@ from circadia.testing.upstream_script import Answer, SeenRequest, as_events, as_
 
 Json = dict[str, Any]
 
+_DEPLOYMENT = re.compile(r"^/openai/deployments/[^/]+")
+"""What Azure has in the place of the version."""
 _DONE = b"data: [DONE]\n\n"
 _ERROR_TYPES = {
     400: "invalid_request_error",
@@ -32,7 +35,7 @@ class OpenAIApi:
 
     def answer(self, seen: SeenRequest, text: str, *, usage: bool) -> Answer:
         """Answer one request; see ProviderApi."""
-        path = seen.path.rstrip("/")
+        path = _DEPLOYMENT.sub("/v1", seen.path.rstrip("/"))
         if path.startswith("/v1/responses/"):
             return self._stored(seen.method, path.split("/")[3:])
         if path.startswith("/v1/models"):

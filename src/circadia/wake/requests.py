@@ -118,11 +118,7 @@ class Requests:
             if not same or (known.agent_id, known.reason, known.message_id) != asked:
                 raise Conflict("this key stands for another agent, reason, message or override; take a new key")
             return known
-        wake = self._new(ask)
-        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
-        wake = self._decided(wake, facts, ask.overridden_by)
-        if ask.overridden_by is None and await self._must_queue(tx, wake, ask.target):
-            wake = _queued(wake, ask.target)
+        wake, facts = await self._judged(tx, ask)
         if wake.decision is Decision.ADMITTED:
             wake = await self._admitted(tx, wake, facts, wake.timeout_seconds)
         elif wake.decision is not Decision.DEFERRED:
@@ -133,10 +129,7 @@ class Requests:
 
     async def explain(self, tx: Tx, ask: Ask) -> Wake:
         """Return what would be decided now, with what every guardrail says; nothing is written (WAKE-71)."""
-        wake = self._new(ask)
-        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
-        wake = self._with(wake, judge(facts, to_the_end=True), facts.tally, ask.target)
-        return _queued(wake, ask.target) if await self._must_queue(tx, wake, ask.target) else wake
+        return (await self._judged(tx, ask, to_the_end=True))[0]
 
     async def reconsider(self, tx: Tx, agent: Agent | None, waiting: Sequence[Wake]) -> Sequence[Wake]:
         """Decide an agent's deferred requests again: by priority, then age (WAKE-25)."""
@@ -193,11 +186,20 @@ class Requests:
             timeout_seconds=ask.timeout_seconds,
         )
 
-    def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None) -> Wake:
+    async def _judged(self, tx: Tx, ask: Ask, *, to_the_end: bool = False) -> tuple[Wake, Facts]:
+        """Return the request with its decision, and what it rests on; `to_the_end` asks all guardrails."""
+        wake = self._new(ask)
+        facts = await self._facts(tx, wake, ask.target, ask.sender, ask.place)
+        wake = self._decided(wake, facts, ask.overridden_by, to_the_end=to_the_end)
+        if ask.overridden_by is None and await self._must_queue(tx, wake, ask.target):
+            wake = _queued(wake, ask.target)
+        return wake, facts
+
+    def _decided(self, wake: Wake, facts: Facts, overridden_by: str | None, *, to_the_end: bool = False) -> Wake:
         verdict = Verdict(decision=Decision.ADMITTED)
         enabled = facts.target.enabled  # nothing and nobody lets a wake pass that its agent could not answer
         if not (enabled and _unguarded(wake, facts.target)):
-            verdict = judge(facts, to_the_end=overridden_by is not None)
+            verdict = judge(facts, to_the_end=to_the_end or overridden_by is not None)
         overridden_by = overridden_by if enabled else None
         needed = verdict.decision is not Decision.ADMITTED
         if overridden_by is not None and needed:
@@ -382,9 +384,7 @@ def _until_the_start(verdict: Verdict, now: datetime) -> Verdict:
     """Return it deferred; another process that works on the same database may take it at once."""
     detail = "the server is stopping; it goes on after the start"
     trace = (*verdict.trace, Checked(rule=DRAINING, passed=False, detail=detail))
-    return replace(
-        verdict, decision=Decision.DEFERRED, rule=DRAINING, detail=detail, not_before=now, trace=trace
-    )  # fmt: skip
+    return replace(verdict, decision=Decision.DEFERRED, rule=DRAINING, detail=detail, not_before=now, trace=trace)
 
 
 def spare_seconds(agent: Agent, tally: Tally) -> float | None:

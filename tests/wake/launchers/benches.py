@@ -96,11 +96,19 @@ def processes(pulse_id: str) -> list[psutil.Process]:
     found: list[psutil.Process] = []
     for process in psutil.process_iter():
         try:
-            if process.status() != psutil.STATUS_ZOMBIE and process.environ().get("CIRCADIA_PULSE") == pulse_id:
+            if process.status() != psutil.STATUS_ZOMBIE and _of_pulse(process, pulse_id):
                 found.append(process)
         except (psutil.Error, OSError):
             continue  # it ended meanwhile
     return found
+
+
+def _of_pulse(process: psutil.Process, pulse_id: str) -> bool:
+    try:
+        return process.environ().get("CIRCADIA_PULSE") == pulse_id
+    except psutil.AccessDenied:  # of another user, as in a container of a Podman without root: its monitor is ours
+        monitors = [each.cmdline() for each in process.parents() if each.name() == "conmon"]
+        return any(word.startswith(f"circadia-{pulse_id}-") for words in monitors for word in words)
 
 
 def environment_in(content: bytes) -> dict[str, str]:

@@ -12,7 +12,7 @@ from yarl import URL
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.cli.doctor.machine import Watch
 from circadia.reach import plain_hint, why_unreached
-from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings
+from circadia.settings import McpServerSettings, ServerSettings, UpstreamSettings, key_sent
 
 ANSWER_SECONDS = 8.0
 _WILD = {"0.0.0.0": "127.0.0.1", "::": "::1"}
@@ -138,9 +138,8 @@ def open_session() -> aiohttp.ClientSession:
 def _key_headers(upstream: UpstreamSettings, key: str | None) -> dict[str, str]:
     if key is None:
         return {}
-    if upstream.api == "anthropic":
-        return {"x-api-key": key, "anthropic-version": "2023-06-01"}
-    return {"Authorization": f"Bearer {key}"}
+    header, value = key_sent(key, api=upstream.api, header=upstream.key_header)
+    return {header: value, **({"anthropic-version": "2023-06-01"} if upstream.api == "anthropic" else {})}
 
 
 def _cannot_bind(host: str, port: int) -> str | None:

@@ -49,6 +49,8 @@ def unavailable(database: str, error: BaseException) -> StorageUnavailable:
     told = _told(error)
     if "disk is full" in told or "No space left" in told:
         told = f"its disk is full; make room ({told})"
+    elif "disk I/O error" in told:
+        told = f"its disk takes nothing more; see whether it is over a quota or broken ({told})"
     return StorageUnavailable(f"{database} does not answer: {told}", retry_after_seconds=1.0)
 
 

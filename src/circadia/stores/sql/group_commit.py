@@ -67,6 +67,8 @@ class Writer:
         self._committed: list[Block] = []
         """Those that no sync has begun for, in the order of their commits."""
         self._syncing = False
+        self.failure: str | None = None
+        """Why something could not be written, until it is found that writes pass again."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
 
@@ -136,6 +138,7 @@ class Writer:
             failure = None
         except CircadiaError as error:
             failure = _failed("the commit failed", error)
+            self.note(failure.message)
             await self.link.drop()
         finally:
             if failure is None:
@@ -161,9 +164,16 @@ class Writer:
                     block.act()
             except CircadiaError as error:
                 failure = _failed("it may not be on the disk", error)
+                self.note(failure.message)
             finally:
                 _settle(blocks, failure)
         self._syncing = False
+
+    def note(self, failure: str) -> None:
+        """Keep that something could not be written."""
+        if self.failure is None:
+            _logger.warning("nothing can be written: %s", failure)
+        self.failure = failure
 
     async def undo(self, block: "Block") -> None:
         """Take back what the block did, and pass the turn on."""
@@ -272,6 +282,8 @@ class Block:
             return await self._writer.link.run(work, first=first, opens=opens)
         except Exception as error:
             self._failure = error
+            if isinstance(error, StorageUnavailable):
+                self._writer.note(error.message)
             raise
 
     def after_commit(self, act: Callable[[], None]) -> None:
