@@ -141,7 +141,9 @@ async def undone(stand: Stand, run: Pass) -> float:
     tier = Tier(stand, None).tier
     async with stand.store.write() as tx:
         bank = await stand.memory.banks.get(tx, stand.bank.name)
-        await tier.undo(tx, bank, await tier.pass_of(tx, bank, run.id), by="ann")
+        present = await tx.passes.get(run.id)
+        assert present is not None
+        await tier.undo(tx, bank, present, by="ann")
         return (await stand.memory.banks.get(tx, stand.bank.name)).policy.least_importance
 
 
