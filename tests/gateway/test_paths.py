@@ -190,7 +190,7 @@ def test_an_operators_path_that_ends_like_a_known_one_is_read_like_it() -> None:
         ["POST /openai/deployments/{id}/chat/completions", "POST /x/messages/count_tokens", "POST /x/y/cancel"]
     )
     route = opened("POST", "/openai/deployments/my-gpt/chat/completions", rules)
-    assert (route.dialect, route.generates) == ("chat_completions", True)
+    assert (route.dialect, route.generates, route.models) == ("chat_completions", True, ("my-gpt",))
     assert opened("POST", "/x/messages/count_tokens", rules).generates is False
     assert opened("POST", "/x/y/cancel", rules).generates is False
 

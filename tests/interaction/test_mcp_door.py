@@ -262,3 +262,18 @@ async def test_wrong_tokens_servers_grants_and_bodies_fail_at_once(tmp_path: Pat
             headers = {"authorization": f"Bearer {token}"}
             async with at.http.request(method, f"{at.url}/mcp", headers=headers) as response:
                 assert response.status == 405
+
+
+@pytest.mark.spec("GATE-40")
+@pytest.mark.parametrize("number", [None, 1.5, True, {"a": 1}, [1]])
+async def test_a_request_whose_id_is_none_is_refused_and_not_taken_for_a_notification(
+    tmp_path: Path, number: object
+) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        async with asyncio.timeout(60), at.tool(token, {**call("list_agents"), "id": number}) as response:
+            assert response.status == 400
+            assert "`id` of a request" in (await response.json())["error"]["message"]
+        told = {"jsonrpc": "2.0", "id": None, "method": "notifications/initialized"}
+        async with asyncio.timeout(60), at.tool(token, told) as response:
+            assert response.status == 202

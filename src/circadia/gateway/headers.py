@@ -28,9 +28,13 @@ def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byt
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the caller's headers that go on. Names are in lower case, as ASGI has them."""
+    """Return the caller's headers that go on. Names are in lower case, as ASGI has them.
+
+    The caller's token does not, by whatever other name a client may repeat it (`x-goog-api-key`).
+    """
     given = list(headers)
-    kept = [header for header in given if header[0] not in _NOT_UPSTREAM]
+    token = (bearer(given) or "").encode("latin-1")
+    kept = [each for each in given if each[0] not in _NOT_UPSTREAM and each[1].rpartition(b" ")[2] != token]
     dropped = named_by_connection(given)
     return [header for header in kept if header[0] not in dropped] if dropped else kept
 
@@ -74,8 +78,8 @@ def seconds_in(text: str | None) -> float | None:
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the token that came as `Authorization: Bearer` or `x-api-key`."""
+    """Return the token that came as `Authorization: Bearer`, `x-api-key`, or `api-key`, as clients of Azure send it."""
     given = one(headers, b"authorization")
     if given and given[:7].lower() == "bearer ":
         return given[7:].strip() or None
-    return one(headers, b"x-api-key")
+    return one(headers, b"x-api-key") or one(headers, b"api-key")

@@ -1,6 +1,7 @@
 """A stdio MCP server as a child process: the handshake, questions and their answers, and its end."""
 
 import asyncio
+import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -14,7 +15,7 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import METHOD_NOT_FOUND, jsonrpc_message_adapter
+from mcp_types import METHOD_NOT_FOUND, JSONRPCMessage, jsonrpc_message_adapter
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
@@ -168,7 +169,7 @@ class Child:
                     if not line.strip():
                         continue
                     try:
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        message = _message(line)
                     except ValueError:
                         _logger.debug("MCP server %r wrote a line that is no JSON-RPC message", self._name)
                         continue
@@ -183,6 +184,22 @@ class Child:
             async for message in outgoing:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._process.write(text.encode())
+
+
+def _message(line: bytes) -> JSONRPCMessage:
+    """Return the message of a line, with U+FFFD for halves of characters: programs that cut texts write such.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        if b"\\u" not in line:
+            raise
+        text = json.dumps(json.loads(line), ensure_ascii=False)
+        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        return jsonrpc_message_adapter.validate_json(whole, by_name=False)
 
 
 class _Started:

@@ -11,6 +11,8 @@ _PREFIX = r"(?:/api)?(?:/openai)?(?:/v\d{1,2}(?:beta\d?)?)?(?:/openai)?"
 """What providers put before the endpoint: `/v1`, `/openai/v1`, `/api/v1`, `/v1beta/openai`, or nothing."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
 """What an id in a path may look like once it is decoded."""
+_OF_MODELS = frozenset({"deployments", "engines", "models"})
+"""Segments behind which a path names a model (`/openai/deployments/{id}/chat/completions`)."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _RULE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
 _LITERAL = re.compile(r"[A-Za-z0-9_.:@+~-]+")
@@ -29,6 +31,8 @@ class Route:
     """Whether it is held while its agent sleeps (GATE-40, GATE-41)."""
     owned_ids: tuple[str, ...] = ()
     """Provider-side ids in the path, which must belong to the caller."""
+    models: tuple[str, ...] = ()
+    """Models that the path names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -51,6 +55,8 @@ class Rule:
     """The whole path as it comes, still encoded; each id is a group."""
     owned: tuple[bool, ...] = ()
     """For each group, whether it must belong to the caller."""
+    model: tuple[bool, ...] = ()
+    """For each group, whether it is a model."""
     dialect: str = "plain"
     """Key of the dialect."""
     generates: bool = False
@@ -87,13 +93,20 @@ def _listed() -> tuple[Rule, ...]:
 def _compile(method: str, path: str, *, prefix: str = "", generates: bool, dialect: str = "plain") -> Rule:
     pattern = prefix
     owned: list[bool] = []
+    model: list[bool] = []
+    before = ""
     for segment in path.split("/")[1:]:
         if segment in ("{id}", "{own}"):
             pattern += "/([^/]+)"
             owned.append(segment == "{own}")
+            model.append(before in _OF_MODELS)
         else:
             pattern += "/" + re.escape(segment)
-    return Rule(method=method, pattern=re.compile(pattern), owned=tuple(owned), dialect=dialect, generates=generates)
+        before = segment
+    return Rule(
+        method=method, pattern=re.compile(pattern), owned=tuple(owned), model=tuple(model), dialect=dialect,
+        generates=generates,
+    )  # fmt: skip
 
 
 _LISTED = _listed()
@@ -132,13 +145,16 @@ def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route |
 
 def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
     owned: list[str] = []
-    for raw, own in zip(match.groups(), rule.owned, strict=True):
+    models: list[str] = []
+    for raw, own, model in zip(match.groups(), rule.owned, rule.model, strict=True):
         name = unquote_to_bytes(raw).decode("utf-8", "replace")
         if _SEGMENT.fullmatch(name) is None:
             return Refusal(error=InvalidRequest(f"{name[:200]!r} in the path is no id; send it as it was given"))
         if own:
             owned.append(name)
-    return Route(dialect=rule.dialect, generates=rule.generates, owned_ids=tuple(owned))
+        if model and rule.generates:
+            models.append(name)
+    return Route(dialect=rule.dialect, generates=rule.generates, owned_ids=tuple(owned), models=tuple(models))
 
 
 def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:

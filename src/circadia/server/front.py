@@ -29,7 +29,7 @@ _STRAY = ("/completions", "/embeddings", "/messages", "/models", "/responses")
 _CORS_METHODS = b"GET, POST, PUT, PATCH, DELETE"
 _ONCE = frozenset(
     {
-        b"host", b"origin", b"authorization", b"x-api-key", b"idempotency-key", b"mcp-session-id",
+        b"host", b"origin", b"authorization", b"x-api-key", b"api-key", b"idempotency-key", b"mcp-session-id",
         b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
     }
 )  # fmt: skip

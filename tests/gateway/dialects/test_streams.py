@@ -107,6 +107,22 @@ def test_the_usage_event_of_a_legacy_completion_is_taken_out() -> None:
     assert (meter.model, meter.complete) == ("m", True)
 
 
+@pytest.mark.parametrize("beside", [{"citations": ["https://a.example"]}, {"search": {"n": 1}}, {"warning": "soon"}])
+def test_a_chunk_that_says_more_than_usage_is_left_to_the_caller(beside: dict[str, object]) -> None:
+    chunk: dict[str, object] = {"model": "m", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 1}}
+    for dialect in (CHAT, COMPLETIONS):
+        meter = dialect.meter(streamed=True, take_usage_out=True, chain=())
+        assert run(meter, bytewise(sse({**chunk, **beside}, done=True))) == sse({**chunk, **beside}, done=True)
+        assert meter.usage == Usage(input_tokens=2, output_tokens=1)
+
+
+@pytest.mark.parametrize("beside", [{"timings": {"predicted_ms": 1.5}}, {"citations": []}, {"service_tier": None}])
+def test_a_chunk_with_what_goes_with_usage_is_taken_out(beside: dict[str, object]) -> None:
+    chunk: dict[str, object] = {"model": "m", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 1}}
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, bytewise(sse({**chunk, **beside}, done=True))) == sse(done=True)
+
+
 def test_an_event_that_never_ends_is_not_kept_for_ever() -> None:
     meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
     chunk = b"x" * (1024 * 1024)
