@@ -11,12 +11,13 @@ HOP_BY_HOP: Final = frozenset(
     }
 )  # fmt: skip
 """Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
+_OF_TOKENS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
 _NOT_UPSTREAM: Final = HOP_BY_HOP | {
-    b"host", b"content-length", b"authorization", b"x-api-key", b"api-key", b"accept-encoding", b"cookie", b"expect",
+    b"host", b"content-length", b"accept-encoding", b"cookie", b"expect",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
-"""What stays here: the agent's token, what the client library sets anew, and what is meant for Circadia."""
+"""What stays here besides the agent's token: what the client library sets anew, and what is meant for Circadia."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -28,15 +29,18 @@ def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byt
 
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return the caller's headers that go on. Names are in lower case, as ASGI has them.
-
-    The caller's token does not, by whatever other name a client may repeat it (`x-goog-api-key`).
-    """
-    given = list(headers)
-    token = (bearer(given) or "").encode("latin-1")
-    kept = [each for each in given if each[0] not in _NOT_UPSTREAM and each[1].rpartition(b" ")[2] != token]
+    """Return the caller's headers that go on. Names are in lower case, as ASGI has them."""
+    given = without_token(headers)
+    kept = [header for header in given if header[0] not in _NOT_UPSTREAM]
     dropped = named_by_connection(given)
     return [header for header in kept if header[0] not in dropped] if dropped else kept
+
+
+def without_token(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
+    """Return a caller's headers but for its token, by whatever other name it may come again (`x-goog-api-key`)."""
+    given = list(headers)
+    token = (bearer(given) or "").encode("latin-1")
+    return [each for each in given if each[0] not in _OF_TOKENS and each[1].rpartition(b" ")[2] != token]
 
 
 def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:

@@ -1,7 +1,6 @@
 """A stdio MCP server as a child process: the handshake, questions and their answers, and its end."""
 
 import asyncio
-import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import aclosing, suppress
@@ -19,6 +18,7 @@ from mcp_types import METHOD_NOT_FOUND, JSONRPCMessage, jsonrpc_message_adapter
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.dialects import halves
 from circadia.gateway.mcp_stdio_process import ChildProcess
 
 _logger = logging.getLogger(__name__)
@@ -187,7 +187,7 @@ class Child:
 
 
 def _message(line: bytes) -> JSONRPCMessage:
-    """Return the message of a line, with U+FFFD for halves of characters: programs that cut texts write such.
+    """Return the message of a line, which may hold halves of characters.
 
     Raises:
         ValueError: it is none.
@@ -195,11 +195,7 @@ def _message(line: bytes) -> JSONRPCMessage:
     try:
         return jsonrpc_message_adapter.validate_json(line, by_name=False)
     except ValueError:
-        if b"\\u" not in line:
-            raise
-        text = json.dumps(json.loads(line), ensure_ascii=False)
-        whole = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        return jsonrpc_message_adapter.validate_json(whole, by_name=False)
+        return jsonrpc_message_adapter.validate_python(halves.load(line), by_name=False)
 
 
 class _Started:

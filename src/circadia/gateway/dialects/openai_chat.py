@@ -8,6 +8,7 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
@@ -189,10 +190,10 @@ class _Choice:
     def message(self) -> dict[str, object]:
         """Return the message as far as it came."""
         calls = [
-            {"id": "".join(ids), "function": {"name": "".join(names), "arguments": "".join(arguments)}}
+            {"id": "".join(ids), "function": {"name": "".join(names), "arguments": joined(arguments)}}
             for _, (ids, names, arguments) in sorted(self.calls.items())
         ]
-        said = {"content": "".join(self.text), "refusal": "".join(self.refused)}
+        said = {"content": joined(self.text), "refusal": joined(self.refused)}
         return {"role": "assistant", **said, "tool_calls": calls}
 
     def _add_call(self, part: dict[str, object]) -> int:
