@@ -22,7 +22,7 @@ class PolicySettings(Section):
     may_sleep: tuple[str, ...] = Field((), description="Agents that it may put to sleep.")
     models: tuple[str, ...] | None = Field(
         None,
-        description="Models that its calls may name, in the path too; one that names none is refused then. All by default.",
+        description="Models that its calls may name, in paths too; a call that names none is refused. All by default.",
     )
     max_calls_per_day: int | None = Field(None, ge=0, description="Model calls a UTC day.")
     max_tokens_per_day: int | None = Field(None, ge=0, description="Input and output tokens a UTC day.")
