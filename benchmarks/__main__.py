@@ -17,6 +17,7 @@ from benchmarks import (
     answers_lookup,
     answers_pairs,
     answers_stale,
+    beside,
     context,
     doc,
     dream_cost,
@@ -105,7 +106,7 @@ def main(
     """Measure what Circadia costs; print tables and write JSON into benchmarks/results."""
     console = Console(width=None if sys.stdout.isatty() else 170)  # a log should keep the tables whole
     if write_doc:
-        console.print(f"wrote {doc.write()}")
+        console.print(f"wrote {doc.write()} and {beside.write()}")
         return
     known = benchmarks(quick, data, chosen_on=chosen_on)
     for name in names or known:

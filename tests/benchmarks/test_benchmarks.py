@@ -14,6 +14,7 @@ from benchmarks import (
     answers_lookup,
     answers_pairs,
     answers_stale,
+    beside,
     context,
     doc,
     dream_cost,
@@ -105,6 +106,14 @@ async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_
     assert load(name, tmp_path)[0].rows == [list(row) for row in report.rows]
     doc.write(page, tmp_path)
     assert page.read_text("utf-8") == text, "a second time changes nothing"
+
+
+def test_the_readme_tells_what_the_page_has(tmp_path: Path) -> None:
+    readme = Path(shutil.copy(beside.README, tmp_path / "README.md"))
+    beside.write(doc.DOC, readme)
+    assert readme.read_text("utf-8") == beside.README.read_text("utf-8"), "run `python -m benchmarks --doc`"
+    with pytest.raises(ValueError, match="no row"):
+        beside.table(doc.DOC.read_text("utf-8").replace("| plain, 32 | LiteLLM", "| plain, 32 | another"))
 
 
 @pytest.mark.slow

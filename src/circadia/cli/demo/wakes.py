@@ -18,9 +18,9 @@ from typing import Annotated, Any, Final
 
 import typer
 from rich.console import Console
-from rich.table import Table
 
 from circadia.cli.demo.command import app
+from circadia.cli.output import Listing, table
 from circadia.ids import AgentId, PulseId
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
@@ -240,15 +240,13 @@ async def _summary(fleet: Fleet) -> dict[str, Any]:
     return rows
 
 
-def _table(rows: Mapping[str, Any]) -> Table:
-    table = Table(title="The day", title_justify="left", show_edge=False)
-    for column in ("agent", "asked", "admitted", "deferred", "refused", "by", "read", "unread"):
-        table.add_column(column, justify="left" if column in ("agent", "by") else "right")
+def _table(rows: Mapping[str, Any]) -> Listing:
+    numbers = ("asked", "admitted", "deferred", "refused", "read", "unread")
+    cells: list[Sequence[object]] = []
     for name, row in rows.items():
         by = ", ".join(f"{rule} {count}" for rule, count in row["refused_by"].items())
-        counts = (row["asked"], row["admitted"], row["deferred"], row["refused"])
-        table.add_row(name, *map(str, counts), by, str(row["messages_handled"]), str(row["messages_unread"]))
-    return table
+        cells.append((name, *(row[each] for each in numbers[:4]), row["messages_handled"], row["messages_unread"], by))
+    return table(("agent", *numbers, "refused by"), cells, numbers=numbers)
 
 
 @app.command(epilog="Example: circadia demo wakes --pause-seconds 0")
@@ -265,6 +263,7 @@ def wakes(
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
         return
+    console.print("[bold]The day[/]")
     console.print(_table(rows))
     console.print(
         "A wake that was refused left its message in the inbox: it was read in a later pulse, or waits there."
