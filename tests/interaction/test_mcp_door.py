@@ -288,8 +288,9 @@ async def test_no_server_behind_gets_the_agents_token_by_another_name(tmp_path: 
         servers = {"far": {"url": f"http://127.0.0.1:{far.port}/mcp"}}
         async with live(tmp_path, mcp_servers=servers) as at:
             token = await at.agent()
-            headers = {name: token, "x-other": "kept"}
+            headers = {name: token, "x-other": "kept", "x-empty": ""}
             async with asyncio.timeout(60), at.tool(token, call("x"), server="/far", headers=headers) as response:
                 assert response.status == 202
         assert b"x-other: kept" in far.heads[0].lower()
+        assert b"x-empty:" in far.heads[0].lower()
         assert token.encode() not in far.heads[0]

@@ -39,8 +39,12 @@ def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
 def without_token(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return a caller's headers but for its token, by whatever other name it may come again (`x-goog-api-key`)."""
     given = list(headers)
-    token = (bearer(given) or "").encode("latin-1")
-    return [each for each in given if each[0] not in _OF_TOKENS and each[1].rpartition(b" ")[2] != token]
+    token = bearer(given)
+    kept = [header for header in given if header[0] not in _OF_TOKENS]
+    if not token:
+        return kept
+    own = token.encode("latin-1")
+    return [header for header in kept if own not in header[1] or header[1].rpartition(b" ")[2] != own]
 
 
 def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
