@@ -1,7 +1,7 @@
 """Which headers cross the gateway."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 HOP_BY_HOP: Final = frozenset(
@@ -12,12 +12,12 @@ HOP_BY_HOP: Final = frozenset(
 )  # fmt: skip
 """Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
 _OF_TOKENS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
-_NOT_UPSTREAM: Final = HOP_BY_HOP | {
+_NOT_UPSTREAM: Final = HOP_BY_HOP | _OF_TOKENS | {
     b"host", b"content-length", b"accept-encoding", b"cookie", b"expect",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
-"""What stays here besides the agent's token: what the client library sets anew, and what is meant for Circadia."""
+"""What stays here: the agent's token, what the client library sets anew, and what is meant for Circadia."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -30,21 +30,23 @@ def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byt
 
 def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the caller's headers that go on. Names are in lower case, as ASGI has them."""
-    given = without_token(headers)
-    kept = [header for header in given if header[0] not in _NOT_UPSTREAM]
+    given = list(headers)
+    kept = without_token(given, _NOT_UPSTREAM)
     dropped = named_by_connection(given)
     return [header for header in kept if header[0] not in dropped] if dropped else kept
 
 
-def without_token(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
-    """Return a caller's headers but for its token, by whatever other name it may come again (`x-goog-api-key`)."""
-    given = list(headers)
-    token = bearer(given)
-    kept = [header for header in given if header[0] not in _OF_TOKENS]
-    if not token:
-        return kept
-    own = token.encode("latin-1")
-    return [header for header in kept if own not in header[1] or header[1].rpartition(b" ")[2] != own]
+def without_token(
+    headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes] = _OF_TOKENS
+) -> list[tuple[bytes, bytes]]:
+    """Return a caller's headers but for these and for its token, by whatever name it comes again (`x-goog-api-key`)."""
+    token = bearer(headers)
+    own = token.encode("latin-1") if token else b"\0"  # which stands in no header
+    return [
+        header
+        for header in headers
+        if header[0] not in dropped and (own not in header[1] or header[1].rpartition(b" ")[2] != own)
+    ]
 
 
 def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
