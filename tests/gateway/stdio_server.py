@@ -15,7 +15,7 @@ from typing import Any
 
 NAMES = ("echo", "env", "crash", "hang", "stuck", "noise", "long", "steps", "spawn", "fail", "pid", "say", "half")
 TOOLS = [{"name": name, "description": f"does {name}", "inputSchema": {"type": "object"}} for name in NAMES]
-ODD_TOOLS = [
+ODD_TOOLS: list[dict[str, Any]] = [
     {"name": "no-schema", "inputSchema": {}},
     {"name": "list", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array"}, "ofTomorrow": {"a": None}},
 ]

@@ -122,8 +122,10 @@ class Front:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return result
         fresh = _NEVER_FRESH if context.method in CACHEABLE_METHODS else {}
+        meta: dict[str, Any] = {SERVER_INFO_META_KEY: self._server.server_info_stamp}
         told: object = result.get("_meta")
-        meta = {SERVER_INFO_META_KEY: self._server.server_info_stamp, **(told if isinstance(told, dict) else {})}
+        if isinstance(told, dict):
+            meta |= cast("dict[str, Any]", told)
         # What a child of the older era does not know comes first, so that what it says stands.
         return {"resultType": "complete", **fresh, **result, "_meta": meta}
 

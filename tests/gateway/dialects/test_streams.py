@@ -185,6 +185,7 @@ THUMB = "\ud83d", "\udc4d"
 
 def halved(chat: bool, *pieces: str) -> bytes:
     """Return a stream of text in these pieces, with escapes for all that is not ASCII."""
+    frames: list[dict[str, object]]
     if chat:
         frames = [chat_chunk({"content": piece}) for piece in pieces] + [chat_chunk({}, "stop")]
     else:
