@@ -127,6 +127,8 @@ async def test_of_a_long_text_that_is_a_secret_nothing_or_little_is_left_and_the
     assert [each.text for each in made] == ["Tea is nice"]
     made = await kept(world, said(world, "x" * 50_000 + f" {secret}", key="c"))
     assert made[-1].text == ("x" * 50_000 + " [redacted: key]")[:-5_000]
+    made = await kept(world, said(world, f"{secret} and tea", key="d"))
+    assert made[-1].text == "and tea"
 
 
 @pytest.mark.spec("MEM-18", "MEM-14")

@@ -29,6 +29,7 @@ _LEFT_OUT: Final = "\n[…]\n"
 _HALF: Final = (MAX_CHARACTERS - len(_LEFT_OUT)) // 2
 _MARGIN: Final = 10_000
 """Characters that are read beyond those that are kept, for what is taken out of them."""
+_WORD_END: Final = re.compile(r"\A\S*")
 _NOTICE: Final = re.compile(r"(?<!\s)\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
 
 
@@ -219,6 +220,7 @@ def _kept(said: str) -> str:
         # What is taken out moves what is beside it; at a cut may stand half of a secret, which no pattern finds.
         begins = _clean(said[: _HALF + _MARGIN])[: -_MARGIN // 2]
         ends = _clean(said[-_HALF - _MARGIN :])[_MARGIN // 2 :]
+        ends = _WORD_END.sub("", ends, count=1)  # the end of a very long secret would be no secret by itself
     else:
         begins = ends = _clean(said)
         if len(begins) <= MAX_CHARACTERS:
