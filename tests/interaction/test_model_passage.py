@@ -1,4 +1,4 @@
-"""What of a model call goes up and comes back: tokens and models by other names, answers in pieces that are no events."""
+"""What of a model call goes up and comes back: other names of tokens and models, and pieces that are no events."""
 
 import asyncio
 from pathlib import Path
