@@ -332,7 +332,7 @@ async def test_a_template_and_its_user_mean_the_person_s_bank(service: Service) 
 @pytest.mark.parametrize(
     ("body", "word"),
     [
-        ({"operations": ["dream"]}, "operations"),
+        ({"operations": ["dedupe", "refelct"]}, "precompute; did you mean 'reflect'?"),
         ({"operations": "consolidate"}, "operations"),
         ({"dryrun": True}, "did you mean 'dry_run'"),
         ({"dry_run": "yes"}, "dry_run"),

@@ -201,7 +201,7 @@ async def test_a_pass_is_shown_as_a_diff_and_undone(operator: CircadiaProcess, w
     assert [each["text"] for each in found["evidence"]] == ["Ann lives in Lisbon.", "Ann has moved to Porto."]
     assert "ann: Ann lives in Lisbon." in await told("explain", f"not_{key}", "--bank", "diff")
     assert "4 undone" in await told("undo", key)
-    assert "nothing that is there" in await told("undo", key)
+    assert "no note, block or weight that is there" in await told("undo", key)
     blocks = (await run("memory", "blocks", "diff", "--json")).json
     assert blocks[0]["value"] == "Ann lives in Lisbon.\nAnn has a cat."
 
@@ -228,7 +228,7 @@ async def test_what_waits_for_a_person_is_accepted_and_a_dry_run_is_not(
 async def test_mistakes_are_one_line_that_says_what_to_do(operator: CircadiaProcess) -> None:
     await made("mistakes")
     refused(await run("sleeptime", "status", "--bank", "nobody"), 4, "no bank 'nobody'")
-    refused(await run("sleeptime", "run", "--bank", "mistakes", "--operation", "dream"), 2, "operations")
+    refused(await run("sleeptime", "run", "--bank", "mistakes", "--operation", "dedup"), 2, "did you mean 'dedupe'?")
     refused(await run("sleeptime", "undo", "pas_0"), 4, "no pass 'pas_0'")
     refused(await run("sleeptime", "diff"), 2, "--bank")
     refused(await run("sleeptime", "diff", "--bank", "mistakes"), 4, "no pass over")

@@ -10,8 +10,11 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import Registry
 from circadia.errors import Ended, Unauthenticated
-from circadia.ids import hash_token, new_token
+from circadia.ids import BankId, hash_token, new_token
 from circadia.records.agent import Agent, AgentPolicy, Cause
+from circadia.records.bank import Bank
+from circadia.server.dreaming import sleep_tier
+from circadia.server.remembering import memory_tier
 from circadia.server.waking import wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store
@@ -31,6 +34,7 @@ class Here:
     identity: Identity
     presence: Presence
     following: Following
+    signals: LocalSignals
 
 
 class Elsewhere:
@@ -39,7 +43,11 @@ class Elsewhere:
     def __init__(self, store: Store) -> None:
         self.clock, ids, signals = ManualClock(T0), CountedIds(), LocalSignals()
         self.store = store
-        self.tier = wake_tier(Settings.model_validate({}), self.clock, ids, signals)
+        settings = Settings.model_validate({})
+        self.tier = wake_tier(settings, self.clock, ids, signals)
+        self.dreams = sleep_tier(
+            settings, self.clock, ids, signals, memory_tier(settings, self.clock, ids, signals, None)
+        )
         self.registry = Registry(self.clock, ids, signals, AgentPolicy(), self.tier.pulses)
 
     async def sleep(self, ada: Agent, *, asleep: bool) -> None:
@@ -64,9 +72,9 @@ async def elsewhere(store: Store) -> Elsewhere:
 async def here(open_store: Opener, elsewhere: Elsewhere) -> Here:
     own, signals = await open_store(), LocalSignals()
     identity, presence = Identity(own, signals, admin_token_hash="none"), Presence(own, signals)
-    following = Following(own, identity, presence)
+    following = Following(own, identity, presence, signals)
     await following.sweep()
-    return Here(identity=identity, presence=presence, following=following)
+    return Here(identity=identity, presence=presence, following=following, signals=signals)
 
 
 async def test_a_token_that_is_rotated_elsewhere_opens_nothing_here(here: Here, elsewhere: Elsewhere) -> None:
@@ -129,3 +137,21 @@ async def test_an_older_agent_of_the_same_name_ends_too(here: Here, elsewhere: E
     await here.following.sweep()
     with pytest.raises(Ended):
         await held
+
+
+@pytest.mark.spec("SLEEP-61")
+async def test_a_bank_whose_passes_are_resumed_elsewhere_is_looked_at_here(here: Here, elsewhere: Elsewhere) -> None:
+    heard: list[str] = []
+    here.signals.listen("passes_resumed", lambda key, _: heard.append(key))
+    banks = [Bank(id=BankId(f"bnk_{name}"), name=name, created_at=T0) for name in ("ann", "bob")]
+    async with elsewhere.store.write() as tx:
+        for bank in banks:
+            await tx.banks.add(bank)
+            await elsewhere.dreams.pause(tx, bank, by="operator")
+    await here.following.sweep()
+    assert heard == []
+    async with elsewhere.store.write() as tx:
+        await elsewhere.dreams.resume(tx, banks[1], by="operator")
+    await here.following.sweep()
+    await here.following.sweep()
+    assert heard == ["bnk_bob"]

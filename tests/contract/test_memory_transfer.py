@@ -13,7 +13,7 @@ from circadia.memory.banks import Banks
 from circadia.memory.episodes import Episodes, NewEpisode
 from circadia.memory.transfer.export import exported
 from circadia.memory.transfer.intake import Intake, Taken, read_lines
-from circadia.records.bank import Bank, BankPolicy, Trust
+from circadia.records.bank import Bank, BankPolicy, Trust, Tuned
 from circadia.records.block import Block, Span
 from circadia.records.episode import EpisodeKind, Stale
 from circadia.records.note import Note, NoteKind
@@ -24,7 +24,8 @@ from tests.contract.test_store_answers import answer, frame
 from tests.wake.fleet import CountedIds
 
 NOON = datetime(2025, 6, 1, 12, tzinfo=UTC)
-HOME = Bank(id=BankId("b1"), name="home", created_at=NOON, policy=BankPolicy(keep_days=1000.5))
+TUNED = Tuned(importance=0.2, before=0.0, pass_id="p1")
+HOME = Bank(id=BankId("b1"), name="home", created_at=NOON, policy=BankPolicy(keep_days=1000.5, tuned=TUNED))
 
 
 class Memory:

@@ -21,3 +21,24 @@ async def test_an_alert_is_known_by_cause_and_subject_until_it_is_forgotten(stor
         await tx.alerts.end("backlog", "team:bob")
         assert await tx.alerts.told("backlog") == {"": at(2)}
         assert await tx.alerts.told("budget") == {"team:ann": at(3)}
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_what_is_to_be_posted_is_known_until_it_is_or_something_else_is_told(store: Store) -> None:
+    first: dict[str, object] = {"id": "alr_1", "detail": {"waiting": 2}}
+    other: dict[str, object] = {"id": "alr_2", "detail": {}}
+    async with store.write() as tx:
+        await tx.alerts.tell("backlog", "team:ann", at(2), first)
+        await tx.alerts.tell("budget", "team:ann", at(1), other)
+        await tx.alerts.tell("budget", "team:bob", at(1))
+    async with store.write() as tx:
+        found = await tx.alerts.unposted()
+        assert [(each.cause, each.subject, each.told_at, each.body) for each in found] == [
+            ("budget", "team:ann", at(1), other), ("backlog", "team:ann", at(2), first)
+        ]  # fmt: skip
+        await tx.alerts.posted("budget", "team:ann", at(1))
+        await tx.alerts.posted("backlog", "team:ann", at(1))
+        assert [each.body for each in await tx.alerts.unposted()] == [first], "that was told later"
+        await tx.alerts.tell("backlog", "team:ann", at(3))
+        assert await tx.alerts.unposted() == []
+        assert await tx.alerts.told("budget") == {"team:ann": at(1), "team:bob": at(1)}

@@ -7,7 +7,7 @@ import pytest
 
 from circadia.errors import Conflict
 from circadia.ids import BankId, EpisodeId, NoteId
-from circadia.records.bank import Bank, BankPolicy, Capture, Trust
+from circadia.records.bank import Bank, BankPolicy, Capture, Trust, Tuned
 from circadia.records.block import Block, Span
 from circadia.records.episode import Episode, EpisodeKind, Stale
 from circadia.records.index_entry import Layer
@@ -61,10 +61,11 @@ async def test_a_bank_is_kept_as_it_was_given_and_counts_what_it_leaves_out(bank
         assert [each.name for each in await tx.banks.every(named=["ann", "support-{user}"])] == ["ann", "bob"]
         assert [each.name for each in await tx.banks.every(named=["support-{user}", "eve"], after="a")] == ["bob"]
         assert not await tx.banks.every(named=[])
-        await tx.banks.save(replace(BANK, name="anna", policy=BankPolicy(hot_edits=True)))
+        policy = BankPolicy(hot_edits=True, tuned=Tuned(importance=0.2, before=0.1, pass_id="pas_1"))
+        await tx.banks.save(replace(BANK, name="anna", policy=policy))
         changed = await tx.banks.get(BANK.id)
         assert changed is not None
-        assert (changed.name, changed.policy) == ("anna", BankPolicy(hot_edits=True))
+        assert (changed.name, changed.policy) == ("anna", policy)
     with pytest.raises(Conflict):
         async with banks.write() as tx:
             await tx.banks.add(replace(OTHER, id=BankId("b3")))

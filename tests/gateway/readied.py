@@ -72,9 +72,9 @@ class Readied(Bound):
 
     async def put(
         self, frame: AnswerFrame, question: str = ASKED, text: str = SAID, *, reasoning: str = "",
-        more: Sequence[str] = (), confidence: float = 0.9,
+        more: Sequence[str] = (), confidence: float = 0.9, shown: Mapping[str, Mapping[int, float]] | None = None,
     ) -> Answer:  # fmt: skip
-        """Make an answer ready that rests on the bank as it is now."""
+        """Make an answer ready that rests on the bank as it is now, and on weights of what was `shown`, by layer."""
         now = SystemClock().now()
         async with self.store.write() as tx:
             bank = await tx.banks.get(frame.bank_id)
@@ -84,7 +84,9 @@ class Readied(Bound):
             new = Answer(
                 id=AnswerId(RandomIds(system_milliseconds).new("ans")), bank_id=bank.id, scope=frame.scope,
                 phrasings=[question, *more], confidence=confidence, text=text, reasoning=reasoning, made_at=now,
-                rests=Rests(blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation),
+                rests=Rests(
+                    blocks=blocks, shown=list(blocks), heads=heads, generation=bank.generation, **(shown or {})
+                ),
                 expires_at=now + timedelta(days=1), tokens=120, nanousd=5_000, seconds=1.5,
             )  # fmt: skip
             assert await tx.answers.put([new]) == [new.id]

@@ -1,13 +1,16 @@
 """What is written down of questions for which ready answers are looked up, and what is not."""
 
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from circadia.records.bank import Capture
+from circadia.clock import SystemClock
+from circadia.ids import NoteId
+from circadia.records.bank import Capture, Trust
+from circadia.records.note import Note, NoteKind
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat
 from tests.gateway.readied import ASKED, OTHER, Readied, question, readied
 
@@ -55,6 +58,43 @@ async def test_a_frame_that_was_forgotten_is_written_again_with_the_next_call(
         assert await frames(ann) == 0
         assert (await ann.ask(chat(OTHER))).outcome == "miss"
         assert await frames(ann) == 1
+
+
+@pytest.mark.spec("SLEEP-20", "ANS-07")
+@pytest.mark.parametrize("mode", ["serve", "hint"])
+async def test_what_an_answer_rests_on_counts_as_given_to_the_agent_with_it(tmp_path: Path, mode: str) -> None:
+    async with readied(tmp_path, answers=mode) as ann:
+        frame = await ann.frame(chat(OTHER))
+        assert (await ann.at.rest("PATCH", "/sessions/default/agents/ann", {"policy": {"capture": False}}))[0] == 200
+        for text in ("Zinc costs more than copper.", "Snow lies on Kebnekaise."):
+            assert (await ann.at.rest("POST", "/banks/memory/episodes", {"text": text, "importance": 0.5}))[0] == 201
+        episodes = (await ann.episodes())[-2:]
+        at = SystemClock().now()
+        async with ann.store.write() as tx:
+            for each in episodes:
+                note = Note(
+                    id=NoteId(f"not_{each.number}"), number=0, bank_id=each.bank_id, kind=NoteKind.CONSOLIDATION,
+                    text=each.text, evidence=(each.id,), trust=Trust.PERSON, at=at, created_at=at, terms=each.terms,
+                )  # fmt: skip
+                await tx.notes.add(note)
+            first, other = await tx.notes.every(frame.bank_id)
+        await ann.put(frame, shown={"notes": {first.number: 1.0}, "episodes": {episodes[0].number: 1.0}})
+        assert (await ann.ask(chat(OTHER))).outcome == "miss"
+        await ann.at.server.answers.flush()
+        assert await given(ann) == ([None, None], 0)
+        assert (await ann.ask(chat(ASKED))).outcome == {"serve": "hit", "hint": "hint"}[mode]
+        await ann.at.server.answers.flush()
+        (used, unused), count = await given(ann)
+        assert (used is not None and used >= at, unused, count) == (True, None, 1)
+        assert other.text == episodes[1].text
+
+
+async def given(ann: Readied) -> tuple[list[datetime | None], int]:
+    """Return when each note was given to an agent last, and how many episodes were."""
+    bank = await ann.held()
+    async with ann.store.read() as tx:
+        _, found = await tx.episodes.found_below(bank.id, (), before=SystemClock().now() + timedelta(seconds=1))
+        return [each.used_at for each in await tx.notes.every(bank.id)], found
 
 
 @pytest.mark.spec("ANS-07")

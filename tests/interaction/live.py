@@ -3,7 +3,7 @@
 import asyncio
 import json
 from collections.abc import AsyncGenerator, Mapping
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -104,12 +104,17 @@ async def live(
     environment: Mapping[str, str] | None = None,
     upstream: Mapping[str, object] | None = None,
     traces: Traces | None = None,
+    provider: MockUpstream | None = None,
     **sections: Any,
 ) -> AsyncGenerator[Live]:
-    """Run a server with the mock provider as `openai` and `anthropic`, with short timings."""
+    """Run a server with the mock provider as `openai` and `anthropic`, with short timings.
+
+    A `provider` that runs already is what several starts share.
+    """
     folder.mkdir(exist_ok=True)
     put_database(folder)
-    async with MockUpstream(key=KEY) as mock, aiohttp.ClientSession(auto_decompress=False) as http:
+    provided = MockUpstream(key=KEY) if provider is None else nullcontext(provider)
+    async with provided as mock, aiohttp.ClientSession(auto_decompress=False) as http:
         base = {"base_url": mock.base_url, "key_env": "KEY", **(upstream or {})}
         given = {
             "upstreams": {"openai": base, "anthropic": {**base, "api": "anthropic"}},

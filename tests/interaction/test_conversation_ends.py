@@ -1,15 +1,16 @@
 """The end of a conversation, seen at a whole server, begins a pass over what was said in it (SLEEP-02)."""
 
 import asyncio
-from collections.abc import Mapping
+from collections.abc import AsyncGenerator, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from circadia.stores.signals.local import LocalSignals
+from circadia.testing.upstream import MockUpstream
 from tests.gateway.bound_agent import RESPONSES, Bound, bound, chat
-from tests.interaction.live import Live, live
+from tests.interaction.live import KEY, Live, live
 
 NEVER: dict[str, Any] = {"idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none"}
 SAID = chat("My flat in Porto is near the river.")
@@ -118,17 +119,63 @@ async def test_a_chain_of_stored_answers_that_is_deleted_to_its_end_begins_a_pas
         assert await begun(ann.at) == "ended"
 
 
-async def test_answers_that_a_client_never_went_on_from_end_no_conversation(
-    tmp_path: Path, ends: list[tuple[str, object]]
+@pytest.fixture
+async def provider() -> AsyncGenerator[MockUpstream]:
+    """Return a provider that keeps its answers while servers stop and start."""
+    async with MockUpstream(key=KEY) as mock:
+        yield mock
+
+
+@pytest.mark.parametrize("more", [0, 1, 2])
+async def test_the_end_of_a_chain_is_known_after_a_restart_of_the_server(
+    tmp_path: Path, ends: list[tuple[str, object]], provider: MockUpstream, more: int
 ) -> None:
-    async with bound(tmp_path, sections={"sleeptime": NEVER}) as ann:
-        said: list[dict[str, str]] = []
-        for text in ("My flat is in Porto.", "Its cellar is wet.", "Its roof leaks."):
-            said.append({"role": "user", "content": text})
-            ann.at.upstream.next(text="I see.")
-            name = await told(ann, said)  # all that was said, anew
-            said.append({"role": "assistant", "content": "I see."})
-            await deleted(ann, f"/v1/responses/{name}")
+    name: dict[str, str] = {}
+    texts = ("Its cellar is wet.", "Its roof leaks.")
+    for said in (texts, texts[:more]):
+        async with bound(tmp_path, sections={"sleeptime": NEVER, "provider": provider}) as ann:
+            for text in said:
+                name["previous_response_id"] = await told(ann, text, **name)
+            if said is not texts:
+                assert ends == []
+                await deleted(ann, f"/v1/responses/{name['previous_response_id']}")
+                assert len(ends) == 1
+                assert await begun(ann.at) == "ended"
+
+
+async def test_one_answer_before_a_restart_is_no_chain_and_is_one_when_it_goes_on(
+    tmp_path: Path, ends: list[tuple[str, object]], provider: MockUpstream
+) -> None:
+    sections = {"sleeptime": NEVER, "provider": provider}
+    async with bound(tmp_path, sections=sections) as ann:
+        first, other = await told(ann, "My flat is in Porto."), await told(ann, "The shed has no roof.")
+    async with bound(tmp_path, sections=sections) as ann:
+        await deleted(ann, f"/v1/responses/{other}")
+        assert ends == []
+        last = await told(ann, "Its cellar is wet.", previous_response_id=first)
+        await deleted(ann, f"/v1/responses/{last}")
+    assert len(ends) == 1
+
+
+@pytest.mark.parametrize("starts", [1, 3])
+async def test_answers_that_a_client_never_went_on_from_end_no_conversation(
+    tmp_path: Path, ends: list[tuple[str, object]], provider: MockUpstream, starts: int
+) -> None:
+    said: list[dict[str, str]] = []
+    names: list[str] = []
+    for at in range(starts):
+        async with bound(tmp_path, sections={"sleeptime": NEVER, "provider": provider}) as ann:
+            for name in names:
+                await deleted(ann, f"/v1/responses/{name}")
+            for text in ("My flat is in Porto.", "Its cellar is wet.", "Its roof leaks."):
+                said.append({"role": "user", "content": f"{at}. {text}"})
+                provider.next(text="I see.")
+                names = [await told(ann, said)]  # all that was said, anew
+                said.append({"role": "assistant", "content": "I see."})
+                if text != "Its roof leaks.":
+                    await deleted(ann, f"/v1/responses/{names[0]}")
+            calls = [each["calls"] for each in await ann.at.usage("conversation")]
+            assert calls == [3 * (at + 1)], "it is one conversation over all starts"
     assert ends == []
 
 

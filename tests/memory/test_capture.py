@@ -9,7 +9,7 @@ from circadia.memory.capture import RETRY, Capturing, Exchange, Utterance
 from circadia.memory.context import fenced
 from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.agent import AgentPolicy
-from circadia.records.bank import BankPolicy, Capture, Trust
+from circadia.records.bank import BankPolicy, Capture, Trust, Tuned
 from circadia.records.episode import Episode
 from tests.memory.world import World
 
@@ -144,10 +144,12 @@ async def test_the_policy_of_the_bank_decides_and_what_it_leaves_out_is_counted(
 
     assert await under(BankPolicy(capture=Capture.EXPLICIT)) == []
     assert await under(BankPolicy(min_importance=0.9)) == []
-    assert await under(BankPolicy()) == ["Tea is nice"]
+    tuned = Tuned(importance=0.3, before=0.0, pass_id="p1")
+    assert await under(BankPolicy(tune_importance=True, tuned=tuned)) == []
+    assert await under(BankPolicy(tune_importance=True, tuned=tuned, min_importance=0.2)) == ["Tea is nice"]
     assert await under(BankPolicy(capture=Capture.ALL, capture_tools=True)) == ["ok", "look(where)"]
     bank = await world.present()
-    assert bank.skipped == {"explicit": 2, "no_content": 2, "importance": 1}
+    assert bank.skipped == {"explicit": 2, "no_content": 3, "importance": 2}
 
 
 @pytest.mark.spec("MEM-12", "MEM-14")

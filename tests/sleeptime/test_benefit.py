@@ -169,7 +169,7 @@ async def test_resume_and_a_person_s_own_wish_start_a_paused_operation(stand: St
     await tier.ended(1)
     assert len(mind.asked) == 1
     async with stand.store.write() as tx:
-        await tier.tier.resume(tx, stand.bank)
+        await tier.tier.resume(tx, stand.bank, by="ann")
     await stand.said("Three.", "Four.")
     await worker.step()
     await tier.ended(2)

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import pytest
 from pydantic import BaseModel
@@ -15,13 +15,15 @@ from circadia.records.episode import Episode, Stale
 from circadia.records.note import Note, NoteKind
 from circadia.records.sleep_pass import Pass
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.looking import Looking
 from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Operation, View
 from circadia.sleeptime.operations.collect import AT_ONCE, FEWEST_FOUND, MOST_EPISODES, Collect
 from circadia.sleeptime.operations.registry import chosen
 from circadia.sleeptime.propose import demote
 from tests.sleeptime.stand import Stand
-from tests.sleeptime.told import FRIDAY, note, numbered, page, said
+from tests.sleeptime.test_looking import Counted
+from tests.sleeptime.told import FRIDAY, Past, note, numbered, page, said
 
 pytestmark = pytest.mark.spec("SLEEP-25")
 
@@ -128,20 +130,17 @@ async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_b
     await stand.store.close()
 
 
-def beside(number: int, *, used: timedelta = timedelta()) -> list[Note]:
-    """Return notes that agents were given so long after Friday."""
-    return [note(str(at), "Ann lives in Porto.", OLD, used_at=FRIDAY + used) for at in range(100, 100 + number)]
-
-
-def after(days: float) -> View:
-    """Return the view of a pass so long after Friday."""
-    return replace(page(NEW, past=OLD), now=FRIDAY + timedelta(days=days))
+def after(days: float, first: Note, *, others: int = FEWEST_FOUND, used: float = 0, itself: bool = False) -> View:
+    """Return the view of a pass so long after Friday, when agents were given all notes but the first, or that, too."""
+    notes = [first, *(note(str(at), "Ann lives in Porto.", OLD) for at in range(100, 100 + others))]
+    found = {each.number: FRIDAY + timedelta(days=used) for each in notes[0 if itself else 1 :]}
+    there = Past(rows={each.id: each for each in (*OLD, *NEW)}, used=found)
+    return replace(page(NEW, notes=notes), now=FRIDAY + timedelta(days=days), look=there)
 
 
 @pytest.mark.spec("SLEEP-20")
 async def test_a_note_that_was_never_found_while_others_were_is_retired_with_why() -> None:
-    never = note("1", "Ann lives in Porto.", OLD)
-    view = replace(after(120.5), notes=[never, *beside(FEWEST_FOUND + 3, used=timedelta(days=1))])
+    view = after(120.5, note("1", "Ann lives in Porto.", OLD), others=FEWEST_FOUND + 3, used=1)
     assert [(each.target, each.kind, each.why) for each in await found(view)] == [
         ("not_1", ChangeKind.RETIRE_NOTE, "in 120 days it was never found, while 23 other notes were")
     ]
@@ -153,29 +152,46 @@ async def test_a_note_that_was_never_found_while_others_were_is_retired_with_why
 @pytest.mark.parametrize(("stated", "gone"), [({}, []), ({"unused_days": 30}, ["not_1"]), ({"unused_days": 0}, [])])
 async def test_a_bank_states_after_how_long(stated: dict[str, int], gone: list[str]) -> None:
     (operation,) = chosen(SleepPolicySettings.model_validate(stated), False, ("collect",))
-    never = note("1", "Ann lives in Porto.", OLD)
-    changes = await found(replace(after(40), notes=[never, *beside(FEWEST_FOUND)]), operation=operation)
+    changes = await found(after(40, note("1", "Ann lives in Porto.", OLD)), operation=operation)
     assert [each.target for each in changes] == gone
 
 
 @pytest.mark.spec("SLEEP-20")
 @pytest.mark.parametrize(
-    ("days", "keys", "others"),
+    ("days", "keys", "finds"),
     [
-        (90, {}, beside(FEWEST_FOUND)),
-        (120, {"used_at": FRIDAY}, beside(FEWEST_FOUND)),
-        (120, {"returned": True}, beside(FEWEST_FOUND)),
-        (120, {"kind": NoteKind.BELIEF}, beside(FEWEST_FOUND)),
-        (120, {"kind": NoteKind.SUMMARY}, beside(FEWEST_FOUND)),
-        (120, {}, beside(FEWEST_FOUND - 1)),
-        (120, {}, beside(FEWEST_FOUND, used=timedelta(seconds=-1))),
+        (90, {}, {}),
+        (120, {}, {"itself": True}),
+        (120, {"returned": True}, {}),
+        (120, {"kind": NoteKind.BELIEF}, {}),
+        (120, {"kind": NoteKind.SUMMARY}, {}),
+        (120, {}, {"others": FEWEST_FOUND - 1}),
+        (120, {}, {"used": -0.001}),
     ],
 )
 async def test_a_note_that_is_young_found_brought_back_or_no_consolidation_or_in_an_idle_bank_stays(
-    days: int, keys: dict[str, object], others: list[Note]
+    days: int, keys: dict[str, object], finds: dict[str, Any]
 ) -> None:
-    never = note("1", "Ann lives in Porto.", OLD, **keys)
-    assert await found(replace(after(days), notes=[never, *others])) == []
+    assert await found(after(days, note("1", "Ann lives in Porto.", OLD, **keys), **finds)) == []
+
+
+@pytest.mark.spec("SLEEP-20", "SLEEP-43")
+@pytest.mark.parametrize(("days", "asks"), [(90, 0), (91, 1)])
+async def test_what_agents_were_given_is_read_once_where_a_note_is_old_enough_to_leave_for_it(
+    tmp_path: Path, days: int, asks: int
+) -> None:
+    stand = await Stand.made(tmp_path)
+    sources = await stand.said("I live in Porto.", "Porto is my home.")
+    await stand.publish(await stand.begun(), *(stand.note(f"n{at}", sources) for at in range(2 * AT_ONCE)))
+    stand.clock.advance(timedelta(days=days, seconds=-1 if days == 90 else 0).total_seconds())
+    reads = Counted(stand.store)
+    look = Looking(reads, stand.bank, None, sources)  # pyright: ignore[reportArgumentType] # it only reads
+    now = stand.clock.now()
+    view = replace(page(sources, notes=await stand.notes(), full=True), now=now, look=look)
+    assert len(Collect(unused_days=90).plan(view)) > 1
+    assert await found(view) == []
+    assert reads.reads == asks
+    await stand.store.close()
 
 
 @pytest.mark.spec("SLEEP-20", "SLEEP-32")
@@ -194,7 +210,8 @@ async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_fo
             assert bank is not None
             notes = await book.newest(tx, bank)
         run = await stand.begun(key)
-        view = replace(page(sources, notes=notes, past=sources), now=stand.clock.now())
+        look = Looking(stand.store, stand.bank, None, sources)
+        view = replace(page(sources, notes=notes), now=stand.clock.now(), look=look)
         await stand.publish(run, *await found(view))
         await stand.ended(run)
         return run

@@ -104,7 +104,7 @@ async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well
     stand = await Stand.made(tmp_path)
     first, second = health_of(stand)[0], health_of(stand)[0]
     posted: list[object] = []
-    telling = [Alerts(stand.clock, stand.store, partial(_note, posted)) for _ in range(2)]
+    telling = [Alerts(stand.clock, stand.ids, stand.store, partial(_note, posted)) for _ in range(2)]
     for each in telling:
         await each.step()
     await stand.said("one", "two")

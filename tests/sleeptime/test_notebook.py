@@ -3,7 +3,6 @@
 import random
 from collections.abc import AsyncIterator
 from dataclasses import replace
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -48,7 +47,7 @@ async def test_it_shows_the_newest_that_stand_after_any_additions_retirements_an
     book = Notebook(newest=6, spare=2)
     every: list[NoteId] = []
     for at in range(40):
-        act = draw.choice(("add", "add", "retire", "return", "use", "use", "forget" if at % 9 == 8 else "add"))
+        act = draw.choice(("add", "add", "retire", "return", "forget" if at % 9 == 8 else "add"))
         if act == "add":
             new = [NoteId(f"n{at}-{each}") for each in range(draw.randint(1, 4))]
             every += new
@@ -56,29 +55,23 @@ async def test_it_shows_the_newest_that_stand_after_any_additions_retirements_an
         elif act == "forget":
             async with stand.store.write() as tx:
                 await forget(tx, await present(tx, stand.bank), [draw.choice(every or [NoteId("none")])])
-        elif act == "use":
-            stand.clock.advance(3_600)
-            async with stand.store.write() as tx:
-                numbers = [each.number for each in await tx.notes.every(stand.bank.id, retired=True)]
-                late = stand.clock.now() - timedelta(hours=draw.randint(0, 23))  # as another process' clock says
-                some = draw.sample(numbers, min(2, len(numbers)))
-                await tx.notes.use(stand.bank.id, some, late, before=late)
         elif every:
             async with stand.store.write() as tx:
                 for each in draw.sample(every, min(3, len(every))):
                     await tx.notes.retire(each, stand.clock.now() if act == "retire" else None)
         if draw.random() < 0.7:
             async with stand.store.read() as tx:
-                rows = await tx.notes.newest(stand.bank.id, 6)
+                rows = [replace(each, used_at=None) for each in await tx.notes.newest(stand.bank.id, 6)]
             assert await shown(stand, book) == rows
 
 
-async def test_notes_are_shown_without_their_vectors_and_read_once(stand: Stand) -> None:
+async def test_notes_are_shown_without_what_changes_beside_them_and_read_once(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "My flat in Porto is small.")
     await stand.publish(await stand.begun(), stand.note("n1", sources))
     async with stand.store.write() as tx:
         (note,) = await tx.notes.every(stand.bank.id)
         await tx.notes.embed({note.number: b"1234"}, "a model")
+        await tx.notes.use(stand.bank.id, [note.number], stand.clock.now(), before=stand.clock.now())
     book = Notebook()
     (first,) = await shown(stand, book)
     assert first == replace(note, vector=None, embedder=None)

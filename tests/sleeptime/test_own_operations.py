@@ -5,13 +5,14 @@ from pathlib import Path
 import pytest
 from pydantic import ValidationError
 
-from circadia.errors import ConfigError
+from circadia.errors import ConfigError, InvalidRequest
 from circadia.records.change import ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.settings.sleeptime import SleeptimeSettings
 from circadia.sleeptime.operations.registry import chosen, loaded
 from tests.sleeptime.night import Night
 from tests.sleeptime.stand import Stand
+from tests.sleeptime.tier_stand import Tier
 
 OWN = {"own_open_tasks": "examples.sleeptime.open_tasks:OpenTasks"}
 
@@ -55,6 +56,30 @@ def test_it_stands_before_the_blocks_are_rewritten_and_can_be_switched_off() -> 
     assert [each.name for each in chosen(settings, False, ("own_open_tasks",), own)] == ["own_open_tasks"]
     off = settings.policy_of({"operations": {"own_open_tasks": {"enabled": False}}})
     assert "own_open_tasks" not in [each.name for each in chosen(off, True, (), own)]
+
+
+@pytest.mark.spec("SLEEP-61")
+@pytest.mark.parametrize(
+    ("wanted", "told"),
+    [
+        (
+            ["own_open_tusks"],
+            "operation 'own_open_tusks' is none of consolidate, .*, own_open_tasks; did you mean 'own_o",
+        ),
+        (["collect", "zzz"], "operation 'zzz' is none of consolidate, .*, precompute, own_open_tasks$"),
+        (["own_open_tasks", "reflect"], "operation 'reflect' is switched off for bank 'ann'"),
+    ],
+)
+async def test_who_asks_for_an_operation_that_is_none_is_told_those_that_there_are(
+    tmp_path: Path, wanted: list[str], told: str
+) -> None:
+    stand = await Stand.made(tmp_path)
+    off = {"reflect": {"enabled": False}}
+    tier = Tier(stand, None, own_operations=OWN, operations=off).tier
+    with pytest.raises(InvalidRequest, match=told):
+        tier.require_operations(stand.bank, wanted)
+    tier.require_operations(stand.bank, ["own_open_tasks", "collect"])
+    await stand.store.close()
 
 
 @pytest.mark.parametrize(

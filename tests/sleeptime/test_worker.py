@@ -198,7 +198,7 @@ async def test_a_bank_that_is_paused_has_no_pass_and_says_why(stand: Stand) -> N
     await worker.step()
     assert await tier.gate() == "paused"
     async with stand.store.write() as tx:
-        await tier.tier.resume(tx, stand.bank)
+        await tier.tier.resume(tx, stand.bank, by="ann")
     stand.clock.advance(10)
     await worker.step()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED

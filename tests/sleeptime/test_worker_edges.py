@@ -176,7 +176,7 @@ async def test_a_pass_by_hand_over_a_paused_bank_waits_and_asks_nothing(stand: S
     assert (await tier.passes())[0].detail == "paused by ann"
     assert mind.asked == []
     async with stand.store.write() as tx:
-        await tier.tier.resume(tx, stand.bank)
+        await tier.tier.resume(tx, stand.bank, by="ann")
     await worker.step()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
 
@@ -192,7 +192,7 @@ async def test_a_pass_that_is_due_begins_as_soon_as_its_bank_is_paused_no_more(s
     await worker.step()
     assert (await tier.passes(), await tier.gate()) == ([], "paused")
     async with stand.store.write() as tx:
-        await tier.tier.resume(tx, stand.bank)
+        await tier.tier.resume(tx, stand.bank, by="ann")
     await worker.step()
     assert (await tier.ended())[0].status is PassStatus.SUCCEEDED
 

@@ -24,6 +24,7 @@ class Past:
     """Looks up what it was given."""
 
     rows: Mapping[EpisodeId, Episode] = field(default_factory=dict[EpisodeId, Episode])
+    used: Mapping[int, datetime] = field(default_factory=dict[int, datetime])
 
     @property
     def known(self) -> Mapping[EpisodeId, Episode]:
@@ -34,6 +35,9 @@ class Past:
 
     async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         return [self._about(each, before, limit) for each in texts]
+
+    async def uses(self, first: int) -> Mapping[int, datetime]:
+        return {number: at for number, at in self.used.items() if number >= first}
 
     def _about(self, text: str, before: int, limit: int) -> Sequence[Episode]:
         asked = set(asked_terms(text))

@@ -26,6 +26,7 @@ from tests.fixtures.database_file import put_database
 from tests.wake.fleet import LAUNCHED, NO_LIMITS, fleet
 
 HOUR = 3600.0
+IDS = RandomIds(system_milliseconds)
 
 
 @dataclass
@@ -52,7 +53,7 @@ class Stand:
 
 @pytest.fixture
 async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    clock, signals, ids = ManualClock(), LocalSignals(), RandomIds(system_milliseconds)
+    clock, signals, ids = ManualClock(), LocalSignals(), IDS
     store = await open_sqlite(put_database(tmp_path))
     tier = wake_tier(settings_from({}), clock, ids, signals)
     registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
@@ -66,7 +67,7 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
     async def post(alert: Mapping[str, object]) -> None:
         posted.append(alert)
 
-    alerts = Alerts(clock, store, post)
+    alerts = Alerts(clock, ids, store, post)
     await alerts.step()
     yield Stand(clock, store, agent, alerts, posted)
     await store.close()
@@ -89,7 +90,7 @@ async def test_the_same_cause_of_the_same_agent_is_told_once_an_hour(stand: Stan
 @pytest.mark.spec("WAKE-76")
 async def test_what_happened_before_the_start_is_not_told_again(stand: Stand) -> None:
     await stand.happens("dead_letter")
-    later = Alerts(stand.clock, stand.store, None)
+    later = Alerts(stand.clock, IDS, stand.store, None)
     await later.step()
     await stand.alerts.settled()
     assert stand.causes == ["dead_letter"]
@@ -102,7 +103,7 @@ async def test_of_two_servers_one_tells_and_the_other_goes_on_alone_when_it_has_
     async def post(alert: Mapping[str, object]) -> None:
         posted.append(alert)
 
-    other = Alerts(stand.clock, stand.store, post)
+    other = Alerts(stand.clock, IDS, stand.store, post)
     await other.step()
     await stand.happens("dead_letter", pulse="pls_1")
     await other.step()
@@ -133,7 +134,7 @@ async def test_a_webhook_that_fails_stops_no_alert(stand: Stand, caplog: pytest.
     async def post(_: Mapping[str, object]) -> None:
         raise OSError("refused, with a secret in the URL")
 
-    alerts = Alerts(stand.clock, stand.store, post)
+    alerts = Alerts(stand.clock, IDS, stand.store, post)
     await alerts.step()
     stand.alerts = alerts
     await stand.happens("dead_letter")
@@ -141,6 +142,75 @@ async def test_a_webhook_that_fails_stops_no_alert(stand: Stand, caplog: pytest.
     assert "alert dead_letter of default:ann" in caplog.text
     assert "an alert could not be posted: OSError" in caplog.text
     assert "secret" not in caplog.text
+
+
+@dataclass
+class Receiver:
+    """A webhook that keeps who posts waiting until the test lets go, or the server dies."""
+
+    got: list[Mapping[str, object]] = field(default_factory=list[Mapping[str, object]])
+    came: asyncio.Event = field(default_factory=asyncio.Event)
+    free: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def __call__(self, alert: Mapping[str, object]) -> None:
+        self.got.append(alert)
+        self.came.set()
+        await self.free.wait()
+
+
+async def died(alerts: Alerts, receiver: Receiver) -> None:
+    """Let a server tell an alert and stop while it posts it."""
+    running = asyncio.create_task(alerts.run())
+    await asyncio.wait_for(receiver.came.wait(), 60)
+    running.cancel()
+    await asyncio.gather(running, return_exceptions=True)
+    await asyncio.gather(alerts.settled(), return_exceptions=True)
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_what_a_server_has_not_posted_that_died_is_posted_by_the_next_one_with_the_same_id(stand: Stand) -> None:
+    receiver = Receiver()
+    first = Alerts(stand.clock, IDS, stand.store, receiver)
+    await first.step()
+    async with stand.store.write() as tx:
+        data = {"cause": "dead_letter", "pulse": "pls_1"}
+        event = Event(type=EventType.ALERT, at=stand.clock.now(), session="default", agent="ann", data=data)
+        await tx.events.add([event])
+    await died(first, receiver)
+    stand.clock.advance(59)
+    await stand.alerts.step()
+    await stand.alerts.settled()
+    assert stand.posted == [], "it may still be under way"
+    stand.clock.advance(5 * HOUR)
+    receiver.free.set()
+    later = Alerts(stand.clock, IDS, stand.store, receiver)
+    for alerts in (later, stand.alerts, later):
+        await alerts.step()
+        await alerts.settled()
+        stand.clock.advance(60)
+    lost, again = receiver.got
+    assert again == lost
+    assert str(again["id"]).startswith("alr_")
+    assert stand.posted == []
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_an_alert_that_a_webhook_refused_is_not_posted_again_and_each_has_an_id_of_its_own(stand: Stand) -> None:
+    refused: list[Mapping[str, object]] = []
+
+    async def post(alert: Mapping[str, object]) -> None:
+        refused.append(alert)
+        raise OSError("refused")
+
+    stand.alerts = Alerts(stand.clock, IDS, stand.store, post)
+    await stand.alerts.step()
+    await stand.happens("dead_letter")
+    await stand.happens("routine_skipped")
+    await stand.alerts.settled()
+    stand.clock.advance(120)
+    await stand.alerts.step()
+    await stand.alerts.settled()
+    assert len({each["id"] for each in refused}) == len(refused) == 2
 
 
 @pytest.mark.spec("WAKE-76")
@@ -153,7 +223,7 @@ async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(
     cap = {"wake_guardrails": {**NO_LIMITS, "max_wakes_per_day": 2}}
     async with fleet(tmp_path) as team:
         ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, cap)
-        alerts = Alerts(team.clock, team.store, post)
+        alerts = Alerts(team.clock, IDS, team.store, post)
         await alerts.step()
         await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
         for _ in range(3):

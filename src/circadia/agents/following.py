@@ -1,4 +1,7 @@
-"""Takes over what another server on the same database has changed of agents, by looking once a second (GATE-42)."""
+"""Takes over what another server on the same database has changed of agents, by looking once a second (GATE-42).
+
+What else has to be known at once is told by the signals here, as it was there.
+"""
 
 from typing import Final
 
@@ -6,12 +9,15 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.records.event import EventType
 from circadia.stores.base import Store
+from circadia.stores.signals.base import Signals
 
 _OF_AGENTS: Final = (
     EventType.AGENT_CHANGED, EventType.AGENT_DELETED, EventType.TOKEN_ROTATED, EventType.COORDINATION,
     EventType.PULSE, EventType.SLEEP_START, EventType.SLEEP_STOP,
 )  # fmt: skip
 """What is recorded whenever a token, a policy or a gate changes; a pulse's token dies with it."""
+_OF_BANKS: Final = (EventType.PASSES_RESUMED,)
+"""What is told by a signal of its name, whose key is the bank's."""
 _AT_ONCE: Final = 1_000
 """Events that are read together."""
 
@@ -23,8 +29,9 @@ class Following:
     principal that is forgotten is read again.
     """
 
-    def __init__(self, store: Store, identity: Identity, presence: Presence) -> None:
+    def __init__(self, store: Store, identity: Identity, presence: Presence, signals: Signals) -> None:
         self._store = store
+        self._signals = signals
         self._identity = identity
         self._presence = presence
         self._read: int | None = None
@@ -40,9 +47,12 @@ class Following:
         more = True
         while more:
             async with self._store.read() as tx:
-                events = await tx.events.after(self._read, limit=_AT_ONCE, types=_OF_AGENTS)
+                events = await tx.events.after(self._read, limit=_AT_ONCE, types=(*_OF_AGENTS, *_OF_BANKS))
                 lasted: dict[tuple[str, str], object] = {}
                 for event in events:
+                    if event.type in _OF_BANKS:
+                        self._signals.publish(event.type.value, str(event.data["bank_id"]))
+                        continue
                     who = event.session or "", event.agent or ""
                     lasted[who] = event.data.get("lasted_seconds", lasted.get(who))
                 for (session, name), seconds in lasted.items():

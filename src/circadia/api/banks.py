@@ -106,6 +106,9 @@ class BankView(BaseModel):
     end_user: str | None = Field(description="The person whom it belongs to, where it was made from a template.")
     policy: BankPolicyKeys = Field(description="How it is written to.")
     episodes: int = Field(description="How many episodes it holds.")
+    tuned_importance: float = Field(
+        description="From which importance on turns are kept where `min_importance` is 0, as passes have tuned it."
+    )
     skipped: dict[str, int] = Field(description="How many turns its policy has left out, by why.")
     created_at: datetime = Field(description="When it was made.")
     written_at: datetime | None = Field(description="When something was last remembered.")
@@ -150,6 +153,7 @@ async def bank_view(tx: Tx, bank: Bank) -> BankView:
         template=bank.template,
         end_user=bank.end_user,
         policy=BankPolicyKeys(**{name: getattr(bank.policy, name) for name in BankPolicyKeys.model_fields}),
+        tuned_importance=bank.policy.tuned_importance,
         episodes=await tx.episodes.count(bank.id),
         skipped=dict(bank.skipped),
         created_at=bank.created_at,

@@ -9,7 +9,7 @@ from pydantic import Field, StrictBool, StrictFloat, StrictInt
 
 from circadia.agents.access import require_operator
 from circadia.api.banks import User
-from circadia.api.bodies import Body
+from circadia.api.bodies import Body, Names
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.pass_views import (
     ChangeList,
@@ -29,7 +29,6 @@ from circadia.records.bank import Bank
 from circadia.records.change import Change, ChangeState
 from circadia.records.principal import Principal
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
-from circadia.settings.sleeptime import Operation, OwnOperation
 from circadia.sleeptime.rows import TOPIC, NewPass
 from circadia.stores.base import Tx
 
@@ -53,10 +52,11 @@ class PassBody(Body):
         description="What you want of this pass in particular.",
         examples=["Keep the dates."],
     )
-    operations: list[Operation | OwnOperation] = Field(
-        default_factory=list[Operation | OwnOperation],
+    operations: Names = Field(
+        default_factory=list[str],
         max_length=20,
         description="Only these operations; what is new stays for all of them. Empty are those of the bank's policy.",
+        examples=[["consolidate"]],
     )
     review: StrictBool = Field(False, description="What it proposes waits until you `accept` it.")
     full: StrictBool = Field(False, description="It looks at all notes and beliefs again, not only at what is new.")
@@ -88,9 +88,7 @@ async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None,
         raise InvalidRequest("body.instructions: it is not text: it has a NUL or a lone surrogate")
     async with parts.store.write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
-        off = [each for each in asked.operations if not parts.sleeptime.does(bank, each)]
-        if off:
-            raise InvalidRequest(f"body.operations: {off[0]!r} is switched off for bank {bank.name!r}, or not there")
+        parts.sleeptime.require_operations(bank, asked.operations)
         new = NewPass(
             trigger=Trigger.NEEDED if asked.needed else Trigger.HAND,
             by=who.name,

@@ -108,7 +108,7 @@ async def resume_sleeptime(b: str, who: Who, parts: Parts, user: User = None) ->
     require_operator(who)
     async with parts.store.write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
-        await parts.sleeptime.resume(tx, bank)
+        await parts.sleeptime.resume(tx, bank, by=who.name)
         return await stand_view(tx, await parts.sleeptime.status(tx, bank))
 
 

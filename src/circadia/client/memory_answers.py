@@ -12,6 +12,7 @@ class BankAnswer(TypedDict):
     template: str | None
     end_user: str | None
     policy: dict[str, Any]
+    tuned_importance: float
     episodes: int
     skipped: dict[str, int]
     created_at: str

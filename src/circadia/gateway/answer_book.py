@@ -1,5 +1,6 @@
 """Writes down, behind the calls, what was asked, in which frame, and what ready answers were used for (ANS-07).
 
+What an answer rests on counts as handed to the agent with it (SLEEP-20).
 Where nothing may be kept of what is said, no question is written down; what came of the calls is counted.
 """
 
@@ -7,6 +8,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
+from functools import partial
 from typing import Final
 
 from circadia.clock import Clock
@@ -18,8 +20,9 @@ from circadia.ids import AnswerId, BankId, IdSource
 from circadia.memory.answers.lookup import Outcome
 from circadia.memory.asked import may_keep
 from circadia.memory.redaction import redacted
+from circadia.memory.uses import Marks
 from circadia.records.agent import Agent
-from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse
+from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerMode, AnswerScope, AnswerUse, Rests
 from circadia.records.bank import Bank
 from circadia.records.benefit import Benefit
 from circadia.records.per_call import per_call
@@ -66,6 +69,8 @@ class Noted:
     """The use, if what was found is surely an answer to it, and what was asked may be written down."""
     answer: Answer | None = None
     """The answer that was served, without its words."""
+    rests: Rests | None = None
+    """What the answer rests on that was served or shown; none if none was."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -93,6 +98,7 @@ class AnswerBook(Backlog[Noted]):
         self._trust = trust
         self._saw = saw
         self._keeps_frames = frames
+        self._marks = Marks()
         self._seen: OrderedDict[tuple[BankId, AnswerScope], _Seen] = OrderedDict()
         self._frames: dict[tuple[BankId, AnswerScope], tuple[int, AnswerFrame]] = {}
         """Those that are to be written, with the generation of their bank by then."""
@@ -105,12 +111,14 @@ class AnswerBook(Backlog[Noted]):
         if self._keeps_frames:  # whatever may be kept of what is said: nothing of that is in a frame
             self._see(lookup, now)
         kept = may_keep(lookup.bank, lookup.asked.call.agent)
-        served = lookup.ready.answer if lookup.outcome is Outcome.HIT else None
+        answer = lookup.ready.answer if found else None
+        served = answer if lookup.outcome is Outcome.HIT else None
         self.put(
             Noted(
                 bank=lookup.bank.id, generation=lookup.bank.generation, agent=lookup.asked.call.agent,
                 outcome=lookup.outcome, at=now, use=self._use(lookup, now) if found and kept and lookup.sure else None,
                 answer=None if served is None else replace(served, text="", reasoning=""),
+                rests=None if answer is None else answer.rests,
             )
         )  # fmt: skip
 
@@ -145,9 +153,22 @@ class AnswerBook(Backlog[Noted]):
         await tx.answers.count(list(days.values()))
         if saved:
             await tx.benefits.add(list(saved.values()))
+        await self._mark(tx, batch)
         for (bank_id, _), agent in {(each.bank, each.agent.id): each.agent for each in batch}.items():
             if agent.policy.answers is AnswerMode.SERVE:
                 await self._trust.look(tx, banks[bank_id], agent)
+
+    async def _mark(self, tx: Tx, batch: Sequence[Noted]) -> None:
+        """Mark what the answers rest on as handed to an agent: also where nothing may be kept of what is said."""
+        resting: dict[BankId, list[Rests]] = {}
+        for each in batch:
+            if each.rests is not None:
+                resting.setdefault(each.bank, []).append(each.rests)
+        now = self._clock.now()
+        for bank_id, rests in resting.items():
+            if due := self._marks.due(rests, now):
+                await self._marks.write(tx, bank_id, due, now)
+                tx.after_commit(partial(self._marks.keep, due))
 
     def _use(self, lookup: Lookup, now: datetime) -> AnswerUse | None:
         """Return what is written of a use; none if the question has a secret in it."""

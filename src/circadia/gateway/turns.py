@@ -131,13 +131,15 @@ class Turns:
         self._by_head: dict[tuple[str, str], str] = {}
         self._heads: dict[tuple[str, str], tuple[str, ...]] = {}
         self._chained_by_id: set[tuple[str, str]] = set()
-        """Those of them that a call went on with by the id of the answer before."""
+        """Those of them that have gone on by the ids of answers, if their head is one."""
 
     async def load(self) -> None:
         """Remember the conversations that went on before this process began."""
         async with self._store.read() as tx:
             for conversation in reversed(await tx.conversations.latest(REMEMBERED)):
                 self._keep(conversation, [conversation.head] if conversation.head else [])
+                if conversation.version > 1:
+                    self._chained_by_id.add((conversation.agent_id, conversation.id))
 
     async def begin(self, agent: Agent, request: ModelRequest, headers: Sequence[tuple[bytes, bytes]]) -> Turn:
         """Return the call's place in its conversation."""
@@ -167,11 +169,13 @@ class Turns:
             return
         latest = self._by_id.get((turn.agent.id, turn.conversation.id), turn.conversation)
         key = (latest.agent_id, latest.id)
-        by_id = (
-            key in self._chained_by_id or self._by_head.get((latest.agent_id, request.conversation or "")) == latest.id
-        )
-        heads = [handle] if handle else []
-        heads += [each for each in (answer[::-1] or request.chain[-1:]) if each]
+        before = request.conversation or ""
+        known = key in self._chained_by_id or self._by_head.get((latest.agent_id, before)) == latest.id
+        by_id = before not in ("", latest.id) and known
+        handles = [handle] if handle else []
+        hashes = [each for each in (answer[::-1] or request.chain[-1:]) if each]
+        # The first one is known after a restart, too: what its client goes on by, and so whether that is an id.
+        heads = handles + hashes if by_id or not latest.version else hashes + handles
         moved = Conversation(
             id=latest.id,
             agent_id=latest.agent_id,

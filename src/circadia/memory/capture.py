@@ -200,7 +200,7 @@ def _why_not(bank: Bank, text: str, score: float) -> str | None:
         return "explicit"
     if not text or (bank.policy.capture is Capture.CONTENT and not is_content(text)):
         return "no_content"
-    if score < bank.policy.min_importance:
+    if score < bank.policy.least_importance:
         return "importance"
     return None
 

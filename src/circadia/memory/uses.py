@@ -34,6 +34,20 @@ class Shown(Protocol):
     def scored(self) -> Scored: ...
 
 
+class Resting(Protocol):
+    """What stands on notes and episodes."""
+
+    @property
+    def notes(self) -> Iterable[int]:
+        """Return their numbers."""
+        ...
+
+    @property
+    def episodes(self) -> Iterable[int]:
+        """Return their numbers."""
+        ...
+
+
 @per_call
 class Use:
     """One answer of a bank: what stood in it."""
@@ -104,14 +118,15 @@ class Marks:
         self._day = date.min
         self._marked: dict[Layer, set[int]] = {layer: set() for layer in Layer}
 
-    def due(self, uses: Iterable[Use], now: datetime) -> Mapping[Layer, Collection[int]]:
+    def due(self, uses: Iterable[Resting], now: datetime) -> Mapping[Layer, Collection[int]]:
         """Return the numbers of what was handed out and is not marked today; empty if there is nothing."""
         if self._day != now.date() or sum(map(len, self._marked.values())) > MARKED:
             self._day = now.date()
             self._marked = {layer: set() for layer in Layer}
-        notes = {number for use in uses for number in use.notes}
-        episodes = {number for use in uses for number in use.episodes}
-        found = {Layer.NOTES: notes, Layer.EPISODES: episodes}
+        found: dict[Layer, set[int]] = {Layer.NOTES: set(), Layer.EPISODES: set()}
+        for use in uses:
+            found[Layer.NOTES].update(use.notes)
+            found[Layer.EPISODES].update(use.episodes)
         return {layer: left for layer, each in found.items() if (left := each - self._marked[layer])}
 
     async def write(self, tx: Tx, bank: BankId, due: Mapping[Layer, Collection[int]], now: datetime) -> None:

@@ -52,6 +52,18 @@ class Capture(StrEnum):
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
+class Tuned:
+    """From which importance on passes have found that turns are of use."""
+
+    importance: float
+    """Turns that score less are of none, 0 to 1."""
+    before: float
+    """What that was before."""
+    pass_id: str
+    """The pass that found it; empty once that was undone."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
 class BankPolicy:
     """How a bank is written to."""
 
@@ -60,9 +72,11 @@ class BankPolicy:
     capture_tools: bool = False
     """Whether calls of tools and their results are kept too."""
     min_importance: float = 0.0
-    """Turns that score less than this are skipped and counted, 0 to 1."""
+    """Turns that score less than this are skipped and counted, 0 to 1; 0 states nothing."""
     tune_importance: bool = False
-    """Whether passes set that, by what was found later of the turns that were kept."""
+    """Whether `tuned` holds where nothing is stated, and passes tune it."""
+    tuned: Tuned | None = None
+    """What passes have tuned, by what was found later of the turns that were kept; none if they have not."""
     hot_edits: bool = False
     """Whether agents may write blocks while somebody waits; else only people and the sleep tier do (MEM-10)."""
     duplicate_seconds: float = 3600.0
@@ -73,6 +87,16 @@ class BankPolicy:
     """What this bank states of its passes, as in the file; the rest is what section `sleeptime` says."""
     own: bool = False
     """Whether a person has set it for this bank, so that what the file says changes it no more."""
+
+    @property
+    def tuned_importance(self) -> float:
+        """Return from which importance on turns are kept where nothing is stated."""
+        return self.tuned.importance if self.tune_importance and self.tuned is not None else 0.0
+
+    @property
+    def least_importance(self) -> float:
+        """Return from which importance on turns are kept: what is stated, else what is tuned."""
+        return self.min_importance or self.tuned_importance
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -40,6 +40,8 @@ class EventType(StrEnum):
     BLOCK = "block"
     FORGOTTEN = "forgotten"
     PASS = "pass"
+    PASSES_PAUSED = "passes_paused"
+    PASSES_RESUMED = "passes_resumed"
     OPERATION_PAUSED = "operation_paused"
     ANSWERS_FELL_BACK = "answers_fell_back"
     ANSWERS_TRUSTED = "answers_trusted"

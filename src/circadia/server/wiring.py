@@ -200,7 +200,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
-    beside = (sweeps, Alerts(clock, store, _poster(basis)), *embedding)
+    beside = (sweeps, Alerts(clock, basis.ids, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())
@@ -227,7 +227,7 @@ async def _following(basis: Basis, identity: Identity, presence: Presence) -> Fo
     """Return what follows other servers, begun before any call comes: of what it did not see it takes over nothing."""
     if not basis.settings.server.database_url:
         return None
-    following = Following(basis.store, identity, presence)
+    following = Following(basis.store, identity, presence, basis.signals)
     await following.sweep()
     return following
 

@@ -94,7 +94,7 @@ class BankSettings(Section):
     min_importance: float = Field(0.0, ge=0, le=1, description="Turns that score less are left out and counted.")
     tune_importance: bool = Field(
         False,
-        description="Passes set `min_importance`, up to 0.3, by which of the turns that were kept were found later.",
+        description="Where `min_importance` is 0, passes tune it, up to 0.3, by which kept turns were found later.",
     )
     hot_edits: bool = Field(False, description="Agents may write blocks while somebody waits.")
     duplicate_seconds: float = Field(

@@ -9,6 +9,7 @@ import contextvars
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
 from concurrent.futures import Executor
 from dataclasses import replace
+from datetime import datetime
 from typing import Any, TypeVar
 
 from circadia.ids import EpisodeId
@@ -122,3 +123,6 @@ class _LookThere:
 
     async def about(self, texts: Sequence[str], *, before: int, limit: int) -> Sequence[Sequence[Episode]]:
         return await self._here.done(self._look.about(texts, before=before, limit=limit)) if texts else []
+
+    async def uses(self, first: int) -> Mapping[int, datetime]:
+        return await self._here.done(self._look.uses(first))

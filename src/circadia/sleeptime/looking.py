@@ -1,7 +1,8 @@
-"""What a page of a pass reads of its bank beyond what its view holds: each episode once."""
+"""What a page of a pass reads of its bank beyond what its view holds, each thing once."""
 
 import asyncio
 from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime
 from typing import Final
 
 from circadia.ids import EpisodeId
@@ -28,6 +29,7 @@ class Looking:
         self._retrieval = retrieval
         self._page = page
         self._known = {each.id: each for each in page}
+        self._uses: dict[int, Mapping[int, datetime]] = {}
 
     @property
     def known(self) -> Mapping[EpisodeId, Episode]:
@@ -58,6 +60,13 @@ class Looking:
             rows = await tx.episodes.numbered(bank.id, {each.number for some in found for each in some})
         self._keep({**self._known, **{each.id: each for each in rows.values()}})
         return [[rows[each.number] for each in some if each.number in rows] for some in found]
+
+    async def uses(self, first: int) -> Mapping[int, datetime]:
+        """Return when notes were used, as `Look` tells; read once, since the parts of a full pass ask the same."""
+        if first not in self._uses:
+            async with self._store.read() as tx:
+                self._uses[first] = await tx.notes.used(self._bank.id, first=first)
+        return self._uses[first]
 
     def _keep(self, known: dict[EpisodeId, Episode]) -> None:
         """Keep what is known, or only the page if that is too much; who reads what there was meanwhile goes on."""

@@ -1,13 +1,12 @@
 """Keeps the notes of the banks that passes worked in last, so that a pass reads what is new and not all of them again.
 
-The rows are the truth: what was added since, retired, put back, forgotten or found by agents is read in the caller's
-transaction.
+The rows are the truth: what was added since, retired, put back or forgotten is read in the caller's transaction. What
+changes beside that, vectors and `used_at`, is left out.
 """
 
 from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime, timedelta
 from typing import Final
 
 from circadia.ids import BankId
@@ -21,9 +20,6 @@ SPARE: Final = 500
 """Older ones that are kept beside them: they take the place of those that are retired."""
 MOST: Final = 4 * NOTES
 """Notes that are kept in all; those of one bank always are."""
-LATE: Final = timedelta(days=1)
-"""So much later than it says a use may be written: by another process, whose clock is its own."""
-_NEVER: Final = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -50,7 +46,7 @@ class Notebook:
         self._kept: OrderedDict[BankId, _Kept] = OrderedDict()
 
     async def newest(self, tx: Tx, bank: Bank) -> Sequence[Note]:
-        """Return the newest notes that are not retired, in order, and without vectors, as the transaction sees them.
+        """Return the newest notes that are not retired, in order, as the transaction sees them.
 
         `bank` is its row as the same transaction reads it.
         """
@@ -83,7 +79,6 @@ class Notebook:
                 found = await tx.notes.numbered(bank.id, back)
                 kept.notes = dict(sorted({**kept.notes, **{at: _bare(each) for at, each in found.items()}}.items()))
             kept.demotions = bank.demotions
-        await _used(tx, bank, kept)
         limit = self._newest
         while True:
             new = await tx.notes.every(bank.id, after=kept.last, limit=limit)
@@ -107,15 +102,6 @@ def _add(kept: _Kept, notes: Sequence[Note]) -> None:
         kept.last = each.number
 
 
-async def _used(tx: Tx, bank: Bank, kept: _Kept) -> None:
-    """Read which of them were found since they were read."""
-    last = max((each.used_at for each in kept.notes.values() if each.used_at is not None), default=_NEVER + LATE)
-    for number, at in (await tx.notes.used(bank.id, first=next(iter(kept.notes), 0), since=last - LATE)).items():
-        note = kept.notes.get(number)
-        if note is not None and note.used_at != at:
-            kept.notes[number] = replace(note, used_at=at)
-
-
 def _bare(note: Note) -> Note:
-    """Return a note without its vector, which comes when it comes and is the larger part of it."""
-    return replace(note, vector=None, embedder=None)
+    """Return a note without its vector, which comes when it comes and is the larger part of it, and without its use."""
+    return replace(note, vector=None, embedder=None, used_at=None)

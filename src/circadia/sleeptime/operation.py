@@ -24,7 +24,7 @@ T = TypeVar("T", bound=BaseModel)
 
 
 class Look(Protocol):
-    """Reads what a view does not hold: what notes rest on. Episodes never change, so a replay reads the same."""
+    """Reads what a view does not hold: what notes rest on, which is the same in a replay, and how they were used."""
 
     @property
     def known(self) -> Mapping[EpisodeId, Episode]:
@@ -39,6 +39,10 @@ class Look(Protocol):
         """Return for each text the episodes numbered less than `before` that a search for it finds, the best first."""
         ...
 
+    async def uses(self, first: int) -> Mapping[int, datetime]:
+        """Return when notes numbered from `first` on were last handed to agents, by number, of those that were."""
+        ...
+
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class View:
@@ -51,7 +55,7 @@ class View:
     page: Sequence[Episode]
     """New episodes in order."""
     notes: Sequence[Note]
-    """Notes that are not retired, in order."""
+    """Notes that are not retired, in order, without vectors and `used_at`; `look.uses` tells the latter."""
     blocks: Sequence[Block]
     """Blocks, by label."""
     look: Look

@@ -14,7 +14,6 @@ from typing import Any, Final
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import IdSource, PassId
-from circadia.memory.episodes import TOPIC as REMEMBERED
 from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType
 from circadia.records.sleep_pass import PASS_MOVES, Pass, PassStatus, Trigger
@@ -114,11 +113,11 @@ class PassRows:
         await tx.passes.save(later, origin=run)
 
     async def hurry(self, tx: Tx, bank: Bank) -> None:
-        """Let a pending pass wait no longer, and have the bank looked at soon, as if something was remembered in it."""
+        """Let a pending pass wait no longer, and have the bank looked at soon, by each process."""
         run = await tx.passes.open_of(bank.id)
         if run is not None and run.status is PassStatus.PENDING:
             await tx.passes.save(replace(run, not_before=None), origin=run)
-        tx.after_commit(lambda: self._signals.publish(REMEMBERED, bank.id))
+        tx.after_commit(lambda: self._signals.publish(EventType.PASSES_RESUMED.value, bank.id))
 
     async def end(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:
         """End a pass; after failures in a row the bank's next one waits, longer each time.

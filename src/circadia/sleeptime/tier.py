@@ -9,8 +9,9 @@ from typing import Final, get_args
 import orjson
 from pydantic import ValidationError
 
+from circadia.agents.directory import nearest
 from circadia.clock import Clock
-from circadia.errors import Conflict, NotFound
+from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId, PassId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
@@ -26,6 +27,7 @@ from circadia.sleeptime.benefit import Balance, Standing, balances, paused, wind
 from circadia.sleeptime.due import End, Known, Rules, Verdict, due
 from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
+from circadia.sleeptime.tuning import untune
 from circadia.stores.base import Tx
 from circadia.wake.recurrence import last_between, next_after
 from circadia.wake.schedule import SET_BACK
@@ -109,10 +111,19 @@ class Sleeptime:
             self._policies[key] = found
         return found
 
-    def does(self, bank: Bank, operation: str) -> bool:
-        """Return whether passes over the bank do it."""
-        there = operation in get_args(Operation) or operation in self.settings.own_operations
-        return there and self.policy(bank).does(operation)
+    @property
+    def operations(self) -> Sequence[str]:
+        """Return the names of the operations that there are, the user's own too."""
+        return (*get_args(Operation), *self.settings.own_operations)
+
+    def require_operations(self, bank: Bank, wanted: Sequence[str]) -> None:
+        """Raise InvalidRequest, with what there is, unless passes over the bank do all of these."""
+        for each in wanted:
+            if each not in self.operations:
+                there = ", ".join(self.operations)
+                raise InvalidRequest(f"operation {each!r} is none of {there}{nearest(each, self.operations)}")
+            if not self.policy(bank).does(each):
+                raise InvalidRequest(f"operation {each!r} is switched off for bank {bank.name!r}")
 
     def limits(self, bank: Bank) -> Sequence[Limit]:
         """Return all that a pass over the bank must keep to."""
@@ -159,8 +170,9 @@ class Sleeptime:
         """Let no more pass begin until `resume`; one that runs ends at its next step."""
         state = await tx.sleep_states.get(bank.id)
         await tx.sleep_states.put(replace(state, paused_by=by))
+        await self._record(tx, EventType.PASSES_PAUSED, bank, by)
 
-    async def resume(self, tx: Tx, bank: Bank) -> None:
+    async def resume(self, tx: Tx, bank: Bank, *, by: str) -> None:
         """Let passes begin again, at once if they waited after failures; what was set apart is tried again.
 
         Operations that were paused are done again too, and judged anew from now on.
@@ -170,6 +182,7 @@ class Sleeptime:
         pauses = tuple(replace(each, until=min(each.until, now)) for each in state.pauses)
         await tx.sleep_states.put(replace(state, paused_by=None, not_before=None, leftovers=again, pauses=pauses))
         await self.rows.hurry(tx, bank)
+        await self._record(tx, EventType.PASSES_RESUMED, bank, by)
 
     async def balances(self, tx: Tx, bank: Bank) -> Sequence[Balance]:
         """Return what each operation has brought and cost lately (SLEEP-42)."""
@@ -240,6 +253,7 @@ class Sleeptime:
     async def undo(self, tx: Tx, bank: Bank, run: Pass, *, by: str) -> Sequence[Change]:
         """Take back all that a pass did; return it with what came of it. Raises Conflict: it has not ended."""
         _require_ended(run)
+        await untune(tx, bank, run, by=by, at=self._clock.now())
         return await self.publisher.undo(tx, run, bank, by=by)
 
     async def explain(self, tx: Tx, bank: Bank, note_id: str) -> Explained:
@@ -252,6 +266,10 @@ class Sleeptime:
             note=note, evidence=[each for each in found if each is not None],
             changes=await tx.passes.changes_of(bank.id, note.id),
         )  # fmt: skip
+
+    async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str) -> None:
+        data = {"bank": bank.name, "bank_id": bank.id, "by": by}
+        await tx.events.add([Event(type=kind, at=self._clock.now(), data=data)])
 
     async def _looked(self, tx: Tx, bank: Bank, own: Pass | None) -> tuple[Known, Verdict]:
         policy, now = self.policy(bank), self._clock.now()

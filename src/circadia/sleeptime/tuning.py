@@ -2,17 +2,20 @@
 
 What was left out can show nothing any more, so little is risked: only what next to nothing of all that was found lies
 below is left out, never what scores 0.3 or more, and nothing while there is too little to tell. Nothing is tuned that
-nobody has asked for, nor by a pass whose proposals wait for a person.
+nobody has asked for, nor by a pass whose proposals wait for a person. What a person or the file states as
+`min_importance` holds instead, and stays as it is.
 """
 
 from collections.abc import Sequence
 from dataclasses import replace
-from datetime import timedelta
+from datetime import datetime, timedelta
 from typing import Final
 
-from circadia.records.bank import Bank
+from circadia.records.bank import Bank, Tuned
 from circadia.records.event import Event, EventType
+from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.operation import Ground
+from circadia.stores.base import Tx
 
 STEPS: Final = (0.05, 0.1, 0.15, 0.2, 0.25, 0.3)
 """Thresholds besides 0."""
@@ -27,24 +30,43 @@ MOST_LOST: Final = 0.01
 
 
 async def tune(bank: Bank, ground: Ground) -> bool:
-    """Set the bank's threshold, with an event, where its policy wants it; return whether it was another."""
+    """Tune the bank's threshold, with an event, where its policy leaves it to passes; return whether it was another."""
     run = ground.run
-    if not bank.policy.tune_importance or (run is not None and run.review):
+    if not _wanted(bank) or (run is not None and run.review):
         return False
     async with ground.store.read() as tx:
         kept, found, *below = await tx.episodes.found_below(bank.id, STEPS, before=ground.now - SETTLED)
     new = threshold(kept, found, below)
-    if new == bank.policy.min_importance:
+    if new == bank.policy.tuned_importance:
         return False
     async with ground.store.write() as tx:
         present = await tx.banks.get(bank.id)
-        if present is None or not present.policy.tune_importance or present.policy.min_importance == new:
+        if present is None or not _wanted(present) or present.policy.tuned_importance == new:
             return False
-        await tx.banks.save(replace(present, policy=replace(present.policy, min_importance=new)))
-        by = "circadia" if run is None else f"pass {run.id}"
-        told = {"bank": present.name, "by": by, "min_importance": new, "before": present.policy.min_importance}
-        await tx.events.add([Event(type=EventType.BANK_CHANGED, at=ground.now, data=told)])
+        key, last = "" if run is None else run.id, present.policy.tuned
+        anew = key and last is not None and last.pass_id == key
+        before = last.before if anew and last is not None else present.policy.tuned_importance
+        tuned = Tuned(importance=new, before=before, pass_id=key)
+        await _save(tx, present, tuned, by=f"pass {key}" if key else "circadia", at=ground.now)
     return True
+
+
+async def untune(tx: Tx, bank: Bank, run: Pass, *, by: str, at: datetime) -> None:
+    """Take back what the pass has tuned; what another has tuned since stays."""
+    tuned = bank.policy.tuned
+    if tuned is not None and tuned.pass_id == run.id:
+        await _save(tx, bank, replace(tuned, importance=tuned.before, pass_id=""), by=by, at=at)
+
+
+def _wanted(bank: Bank) -> bool:
+    return bank.policy.tune_importance and not bank.policy.min_importance
+
+
+async def _save(tx: Tx, bank: Bank, tuned: Tuned, *, by: str, at: datetime) -> None:
+    before = bank.policy.tuned_importance
+    await tx.banks.save(replace(bank, policy=replace(bank.policy, tuned=tuned)))
+    told = {"bank": bank.name, "by": by, "tuned_importance": tuned.importance, "before": before}
+    await tx.events.add([Event(type=EventType.BANK_CHANGED, at=at, data=told)])
 
 
 def threshold(kept: int, found: int, below: Sequence[int]) -> float:

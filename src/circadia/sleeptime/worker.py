@@ -19,6 +19,7 @@ from circadia.ids import AgentId, BankId, PassId
 from circadia.jobs.leases import StandingLeases
 from circadia.memory.banks import USER
 from circadia.records.bank import Bank
+from circadia.records.event import EventType
 from circadia.records.pulse import PULSE_MOVES, PulseStatus
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.answers.hygiene import forget_expired
@@ -75,8 +76,9 @@ class SleepWorker:
         self._running: dict[PassId, Run] = {}
         self._draining = False
         for topic, heard in (
-            ("memory", self._remembered), ("turn", self._turn_began), ("sleep", self._agent_moved),
-            ("pulse", self._pulse_moved), ("conversation", self._conversation_ended), (TOPIC, self._pass_moved),
+            ("memory", self._look_soon), (EventType.PASSES_RESUMED.value, self._look_soon), ("turn", self._turn_began),
+            ("sleep", self._agent_moved), ("pulse", self._pulse_moved), ("conversation", self._conversation_ended),
+            (TOPIC, self._pass_moved),
         ):  # fmt: skip
             parts.signals.listen(topic, heard)
 
@@ -135,7 +137,7 @@ class SleepWorker:
         self._draining = True
         await self._runs.drain([each.task for each in self._running.values()])
 
-    def _remembered(self, key: str, _: Mapping[str, object]) -> None:
+    def _look_soon(self, key: str, _: Mapping[str, object]) -> None:
         self._look_at.pop(BankId(key), None)  # the next look is soon enough
 
     def _pass_moved(self, key: str, _: Mapping[str, object]) -> None:

@@ -5,6 +5,7 @@ from datetime import datetime
 from typing import Protocol
 
 from circadia.ids import AgentId, CallId, ConversationId
+from circadia.records.alert import Unposted
 from circadia.records.call import Call, Spent, UsageGroup
 from circadia.records.conversation import Conversation
 
@@ -58,8 +59,16 @@ class Alerts(Protocol):
         """Return when each subject was last told of for this cause."""
         ...
 
-    async def tell(self, cause: str, subject: str, at: datetime) -> None:
-        """Note that it is told now."""
+    async def tell(self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None) -> None:
+        """Note that it is told now, and what of it is to be posted."""
+        ...
+
+    async def unposted(self) -> Sequence[Unposted]:
+        """Return what is to be posted and is not, as far as anybody knows."""
+        ...
+
+    async def posted(self, cause: str, subject: str, told_at: datetime) -> None:
+        """Note that what was told then is posted."""
         ...
 
     async def end(self, cause: str, subject: str) -> None:

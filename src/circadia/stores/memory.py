@@ -273,8 +273,8 @@ class Notes(Protocol):
         """Note that these were handed to an agent, unless that is noted of them since `before`."""
         ...
 
-    async def used(self, bank_id: BankId, *, first: int, since: datetime) -> Mapping[int, datetime]:
-        """Return when those from this number on that are not retired were last handed out, of those that were since."""
+    async def used(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
+        """Return when those from this number on that are not retired were last handed out, of those that were."""
         ...
 
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:

@@ -1,19 +1,22 @@
 """Tells people what they should know: to the log, and to the webhook that the fleet names (WAKE-76).
 
 It reads the record as others do, so that whatever writes an event needs to know nothing of alerts. The same cause is
-told at most once an hour for each agent, by one of the servers on a database: the one that notes it first.
+told at most once an hour for each agent, by one of the servers on a database: the one that notes it first. What that
+one has not posted, since it died, is posted by whoever finds it a minute later, under the same id.
 """
 
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Coroutine, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from typing import Any, Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
+from circadia.ids import IdSource
 from circadia.records.agent import Agent
+from circadia.records.alert import Unposted
 from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
@@ -34,7 +37,10 @@ BUDGET_SHARE: Final = 0.8
 """Share of the day's wakes."""
 BACKLOG: Final = timedelta(hours=1)
 """Age of a deferred wake."""
-_BACKLOG_EVERY_SECONDS: Final = 60.0
+POSTED_WITHIN: Final = timedelta(minutes=1)
+"""A post that is not known to have ended by then is nobody's any more; longer than one takes."""
+_SELDOM_SECONDS: Final = 60.0
+"""Old backlogs, and posts that died with a server, are looked for so often."""
 _AT_ONCE: Final = 500
 _TOLD: Final = (EventType.ALERT, EventType.SESSION_STALLED)
 """What is an alert as it stands."""
@@ -69,24 +75,29 @@ class Alert:
 class Alerts:
     """Follows the record from the moment at which it starts."""
 
-    def __init__(self, clock: Clock, store: Store, post: Post | None) -> None:
+    def __init__(self, clock: Clock, ids: IdSource, store: Store, post: Post | None) -> None:
         self._clock = clock
+        self._ids = ids
         self._store = store
         self._post = post
         self._posting: set[asyncio.Task[None]] = set()
-        self._backlog_at = 0.0
+        self._seldom_at = 0.0
         self._read_up_to: int | None = None
 
     async def run(self) -> None:
         """Follow until cancelled."""
-        while True:
-            try:
-                await self.step()
-            except CircadiaError as error:
-                _logger.warning("alerts wait: %s", error)
-            except Exception:  # the next look may pass, and nobody else does this work
-                _logger.exception("an alert failed")
-            await self._clock.sleep(EVERY_SECONDS)
+        try:
+            while True:
+                try:
+                    await self.step()
+                except CircadiaError as error:
+                    _logger.warning("alerts wait: %s", error)
+                except Exception:  # the next look may pass, and nobody else does this work
+                    _logger.exception("an alert failed")
+                await self._clock.sleep(EVERY_SECONDS)
+        finally:  # what is under way is posted again after the next start
+            for each in self._posting:
+                each.cancel()
 
     async def step(self) -> None:
         """Tell of what has happened since the last step."""
@@ -95,16 +106,42 @@ class Alerts:
                 self._read_up_to = await tx.events.last_number()
             found = await tx.events.after(self._read_up_to, limit=_AT_ONCE, types=_READ)
             alerts = [alert for event in _first_of_each(found) if (alert := await self._alert(tx, event)) is not None]
-            alerts += await self._old_backlog(tx)
+            left: Sequence[Unposted] = ()
+            if self._clock.monotonic() >= self._seldom_at:
+                self._seldom_at = self._clock.monotonic() + _SELDOM_SECONDS
+                alerts += await self._old_backlog(tx)
+                left = await self._left(tx)
             fresh = await self._fresh(tx, alerts)
-        if fresh:
-            async with self._store.write() as tx:
-                fresh = await self._fresh(tx, fresh)  # another server may have been first
-                for alert in fresh:
-                    await tx.alerts.tell(alert.cause, alert.subject, self._clock.now())
+        fresh, to_post = await self._taken(fresh) if fresh or left else ((), ())
         self._read_up_to = found[-1].number if found else self._read_up_to
         for alert in fresh:
-            self._tell(alert)
+            _logger.warning("alert %s of %s: %s", alert.cause, alert.subject or "the fleet", dict(alert.detail))
+        if self._post is not None:
+            for each in to_post:
+                posting = asyncio.create_task(self._posted(each, self._post))
+                self._posting.add(posting)
+                posting.add_done_callback(self._posting.discard)
+
+    async def _taken(self, fresh: Sequence[Alert]) -> tuple[Sequence[Alert], Sequence[Unposted]]:
+        """Note that this server tells them, of which another may have been first; return those, and what it posts."""
+        async with self._store.write() as tx:
+            now = self._clock.now()
+            to_post = [replace(each, told_at=now) for each in await self._left(tx)]
+            await self._note(tx, to_post)
+            fresh = await self._fresh(tx, fresh)
+            new = [_unposted(alert, now, self._ids.new("alr")) for alert in fresh]
+            await self._note(tx, new)
+        return fresh, (*to_post, *new)
+
+    async def _note(self, tx: Tx, told: Sequence[Unposted]) -> None:
+        for each in told:
+            await tx.alerts.tell(each.cause, each.subject, each.told_at, None if self._post is None else each.body)
+
+    async def _left(self, tx: Tx) -> list[Unposted]:
+        """Return what a server has not posted that died meanwhile, if this one posts at all."""
+        now = self._clock.now()
+        found = await tx.alerts.unposted() if self._post is not None else ()
+        return [each for each in found if abs(now - each.told_at) >= POSTED_WITHIN]  # as for those that are told
 
     async def _fresh(self, tx: Tx, alerts: Sequence[Alert]) -> list[Alert]:
         """Return those that nobody has told within the hour, of the same cause and subject one."""
@@ -149,10 +186,7 @@ class Alerts:
         return self._of(event, "budget", {"wakes_today": spent, "max_wakes_per_day": limit})
 
     async def _old_backlog(self, tx: Tx) -> list[Alert]:
-        """Return an alert for each agent whose oldest deferred wake waits too long; looked at each minute."""
-        if self._clock.monotonic() < self._backlog_at:
-            return []
-        self._backlog_at = self._clock.monotonic() + _BACKLOG_EVERY_SECONDS
+        """Return an alert for each agent whose oldest deferred wake waits too long."""
         now = self._clock.now()
         alerts: list[Alert] = []
         for each in await tx.wakes.due(now, ageing_seconds=AGEING_SECONDS, of=None):
@@ -170,22 +204,25 @@ class Alerts:
     def _of(self, event: Event, cause: str, detail: Mapping[str, object]) -> Alert:
         return Alert(cause=cause, session=event.session, agent=event.agent, at=event.at, detail=detail)
 
-    def _tell(self, alert: Alert) -> None:
-        _logger.warning("alert %s of %s: %s", alert.cause, alert.subject or "the fleet", dict(alert.detail))
-        if self._post is not None:
-            posting = asyncio.create_task(self._posted(alert, self._post))
-            self._posting.add(posting)
-            posting.add_done_callback(self._posting.discard)
-
-    async def _posted(self, alert: Alert, post: Post) -> None:
-        body = {
-            "type": "alert", "cause": alert.cause, "session": alert.session, "agent": alert.agent,
-            "at": alert.at.isoformat(), "detail": dict(alert.detail),
-        }  # fmt: skip
+    async def _posted(self, each: Unposted, post: Post) -> None:
+        """Post it once, whatever comes of it, and note that."""
         try:
-            await post(body)
+            await post(each.body)
         except Exception as error:  # noqa: BLE001 - whatever stands behind the URL
             _logger.warning("an alert could not be posted: %s", type(error).__name__)
+        try:
+            async with self._store.write() as tx:
+                await tx.alerts.posted(each.cause, each.subject, each.told_at)
+        except CircadiaError as error:
+            _logger.warning("an alert will be posted again, since it could not be noted that it is: %s", error)
+
+
+def _unposted(alert: Alert, now: datetime, key: str) -> Unposted:
+    body = {
+        "type": "alert", "id": key, "cause": alert.cause, "session": alert.session, "agent": alert.agent,
+        "at": alert.at.isoformat(), "detail": dict(alert.detail),
+    }  # fmt: skip
+    return Unposted(cause=alert.cause, subject=alert.subject, told_at=now, body=body)
 
 
 def _first_of_each(events: Sequence[Event]) -> Collection[Event]:

@@ -161,7 +161,11 @@ def run(
 @app.command(epilog="Example: circadia sleeptime undo pas_0cwd4f7k2m")
 def undo(run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False) -> None:
     """Take back all that a pass did; what others have changed since stays as they left it."""
-    _told(ask(url, token, data, lambda client: client.undo_pass(run)), as_json, "it has changed nothing that is there")
+    _told(
+        ask(url, token, data, lambda client: client.undo_pass(run)),
+        as_json,
+        "it has changed no note, block or weight that is there",
+    )
 
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")

@@ -194,7 +194,7 @@ def bank_line(bank: Bank, at: AwareDatetime) -> bytes:
             "description": bank.description,
             "template": bank.template,
             "end_user": bank.end_user,
-            "policy": bank.policy,
+            "policy": {name: getattr(bank.policy, name) for name in PolicyPart.model_fields},
             "exported_at": at,
         }
     )

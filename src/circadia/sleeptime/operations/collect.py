@@ -9,7 +9,7 @@ Each page looks at the notes of whose evidence it says that it is over, and at a
 """
 
 from bisect import bisect_left
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
 from typing import Final
 
@@ -58,26 +58,31 @@ class Collect:
         notes = [each for each in step.notes if each.id not in gone]
         rows = await view.look.episodes(sorted({key for note in notes for key in note.evidence}))
         over = _over(view) | {each.id for each in rows.values() if not all(map(repeated, each.stale))}
-        finds = sorted(each.used_at for each in view.notes if each.used_at is not None)
+        old = [each for each in notes if self._old(each, view.now)]
+        uses: Mapping[int, datetime] = await view.look.uses(view.notes[0].number) if old else {}
+        finds = sorted(uses.values())
+        unfound = {each.id for each in old if each.number not in uses}
         found: list[Change] = []
         for note in notes:
             why = _dead(note, [rows[key] for key in dict.fromkeys(note.evidence) if key in rows], over)
-            why = why or self._unused(note, finds, view.now)
+            why = why or (_unused(note, finds, view.now) if note.id in unfound else "")
             if why:
                 found.append(retire_note(view, self.name, note, why=why))
         return found
 
-    def _unused(self, note: Note, finds: Sequence[datetime], now: datetime) -> str:
-        """Return that a note is never found, empty if it is, or if nobody can tell; `finds` are those of the others."""
-        age = now - note.created_at
-        if not self._unused_days or age <= timedelta(days=self._unused_days):
-            return ""
-        if note.used_at is not None or note.returned or note.kind is not NoteKind.CONSOLIDATION:
-            return ""
-        others = len(finds) - bisect_left(finds, note.created_at)
-        if others < FEWEST_FOUND:
-            return ""
-        return f"in {age.days} days it was never found, while {others} other notes were"
+    def _old(self, note: Note, now: datetime) -> bool:
+        """Return whether a note has to be found by now."""
+        if not self._unused_days or note.returned or note.kind is not NoteKind.CONSOLIDATION:
+            return False
+        return now - note.created_at > timedelta(days=self._unused_days)
+
+
+def _unused(note: Note, finds: Sequence[datetime], now: datetime) -> str:
+    """Return that a note was never found, empty if nobody can tell what that means; `finds` are those of the others."""
+    others = len(finds) - bisect_left(finds, note.created_at)
+    if others < FEWEST_FOUND:
+        return ""
+    return f"in {(now - note.created_at).days} days it was never found, while {others} other notes were"
 
 
 def _parts(notes: Iterable[Note]) -> Iterator[Sequence[Note]]:

@@ -1,10 +1,11 @@
 """What people have been alerted of, once for all processes."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from datetime import datetime
 
-from sqlalchemy import Column, Connection, String, Table, bindparam, delete, select
+from sqlalchemy import JSON, Column, Connection, String, Table, bindparam, delete, null, select, update
 
+from circadia.records.alert import Unposted
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, metadata
 from circadia.stores.sql.statement import Statement
@@ -16,14 +17,16 @@ alerts = Table(
     Column("cause", String, primary_key=True),
     Column("subject", String, primary_key=True),
     Column("told_at", Instant, nullable=False),
+    Column("post", JSON(none_as_null=True)),  # what is to be posted; NULL once it is
 )
 
 _COLUMNS = [column.name for column in alerts.c]
 _TOLD = Statement(select(alerts.c.subject, alerts.c.told_at).where(alerts.c.cause == bindparam("of_cause")))
-_TELL = Statement(Upsert(alerts, keys=("cause", "subject"), new=("told_at",)), _COLUMNS)
-_END = Statement(
-    delete(alerts).where(alerts.c.cause == bindparam("of_cause"), alerts.c.subject == bindparam("of_subject"))
-)
+_TELL = Statement(Upsert(alerts, keys=("cause", "subject"), new=("told_at", "post")), _COLUMNS)
+_OF = (alerts.c.cause == bindparam("of_cause"), alerts.c.subject == bindparam("of_subject"))
+_END = Statement(delete(alerts).where(*_OF))
+_UNPOSTED = Statement(select(alerts).where(alerts.c.post.is_not(None)).order_by(alerts.c.told_at))
+_POSTED = Statement(update(alerts).where(*_OF, alerts.c.told_at == bindparam("at")).values(post=null()))
 
 
 class SqlAlerts:
@@ -37,12 +40,26 @@ class SqlAlerts:
         rows = await self._run(lambda connection: _TOLD.all(connection, {"of_cause": cause}))
         return {row.subject: row.told_at for row in rows}
 
-    async def tell(self, cause: str, subject: str, at: datetime) -> None:
-        """Note that it is told now."""
-        values = {"cause": cause, "subject": subject, "told_at": at}
+    async def tell(self, cause: str, subject: str, at: datetime, post: Mapping[str, object] | None = None) -> None:
+        """Note that it is told now, and what of it is to be posted."""
+        values = {"cause": cause, "subject": subject, "told_at": at, "post": post}
 
         def work(connection: Connection) -> None:
             _TELL.count(connection, values)
+
+        await self._run(work)
+
+    async def unposted(self) -> Sequence[Unposted]:
+        """Return what is to be posted and is not, as far as anybody knows."""
+        rows = await self._run(_UNPOSTED.all)
+        return [Unposted(cause=row.cause, subject=row.subject, told_at=row.told_at, body=row.post) for row in rows]
+
+    async def posted(self, cause: str, subject: str, told_at: datetime) -> None:
+        """Note that what was told then is posted."""
+        values = {"of_cause": cause, "of_subject": subject, "at": told_at}
+
+        def work(connection: Connection) -> None:
+            _POSTED.count(connection, values)
 
         await self._run(work)
 

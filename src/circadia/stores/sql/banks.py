@@ -9,7 +9,7 @@ from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
-from circadia.records.bank import Bank, BankPolicy, Capture
+from circadia.records.bank import Bank, BankPolicy, Capture, Tuned
 from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
@@ -194,6 +194,7 @@ def _skip(connection: Connection, bank_id: BankId, why: str) -> None:
 def _bank(row: Row[Any]) -> Bank:
     policy: dict[str, Any] = {name: value for name, value in row.policy.items() if name in _POLICY}
     policy["capture"] = Capture(policy.get("capture", Capture.CONTENT))
+    policy["tuned"] = Tuned(**policy["tuned"]) if policy.get("tuned") else None
     return Bank(
         id=BankId(row.id),
         name=row.name,

@@ -88,7 +88,7 @@ _USED = Statement(
     select(notes.c.number, notes.c.used_at).where(
         notes.c.bank_id == bindparam("bank"),
         notes.c.number >= bindparam("first"),
-        notes.c.used_at >= bindparam("since"),
+        notes.c.used_at.is_not(None),
         notes.c.retired_at.is_(None),
     )
 )
@@ -206,9 +206,9 @@ class SqlNotes:
             values = {"bank": bank_id, "now": at, "before": before}
             await self._run(lambda connection: use_numbers(connection, _USE, numbers, **values))
 
-    async def used(self, bank_id: BankId, *, first: int, since: datetime) -> Mapping[int, datetime]:
-        """Return when those from this number on that are not retired were last handed out, of those that were since."""
-        values = {"bank": bank_id, "first": first, "since": since}
+    async def used(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
+        """Return when those from this number on that are not retired were last handed out, of those that were."""
+        values = {"bank": bank_id, "first": first}
         rows = await self._run(lambda connection: _USED.all(connection, values))
         return {row.number: row.used_at for row in rows}
 

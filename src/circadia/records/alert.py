@@ -1,0 +1,19 @@
+"""An alert that is told and not posted yet."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Unposted:
+    """What a server has taken upon itself to post, and perhaps has not."""
+
+    cause: str
+    """What it is about."""
+    subject: str
+    """Of whom or what; empty if of no session."""
+    told_at: datetime
+    """When the server took it."""
+    body: Mapping[str, object]
+    """What is posted."""
