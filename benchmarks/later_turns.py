@@ -100,7 +100,7 @@ async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequen
 
 def _akin(others: Others, later: touching.Later, text: str, asked: Told) -> bool:
     if later.elsewhere:
-        return others.akin(text, asked.question)
+        return others.akin(text, asked.question) or others.corrects(text, asked.question, asked.answer)
     return others.alters(text, asked.question, asked.answer)
 
 

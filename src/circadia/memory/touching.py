@@ -10,7 +10,8 @@ touch, or not touch any more.
 A row that says that something is otherwise now (`moved`, `quit`) touches whatever it weighs: "I moved to Lisbon" has
 no word of "Where do I live?". One that has words which often say so (`now`, `stopped`), or is too brief to say what it
 is about, touches if it names what the answer names, if it follows a row about the question in its conversation, or if
-its text tells that it is about the same; one in another language may be about anything (`answers/others.py`).
+its text tells that it is about the same, or tells but another value; one in another language may be about anything
+(`answers/others.py`).
 
 A row that lacks each name and number of the question, as its speaker and the row before it do, and that has no word
 which may stand for one of them, such as `she` or `all`, may be about something else: banks are full of the same told of
@@ -80,7 +81,7 @@ _COMMON: Final = "the and you your that this they have with from not it his she 
 COMMON: Final = frozenset(term for word in _COMMON.split() for term in asked_terms(word))
 """Words that most English texts have one of, and few of other languages."""
 _DENYING: Final = """
-not never without cannot isn aren wasn weren doesn hasn
+no not never without cannot isn aren wasn weren doesn hasn
 take took taken give gave given hand away start begin began begun choose chose chosen pick
 """
 DENYING: Final = ALTERING | frozenset(term for word in _DENYING.split() for term in asked_terms(word))
@@ -183,7 +184,7 @@ def touching(rows: Rows, sampled: int, keys: Sequence[tuple[Layer, int]]) -> Seq
     weighed[(changes & ~rows.elsewhere) | answered | (alters & (heard > bar + SURER))] = np.inf
     elsewhere = rows.elsewhere & ~answered
     weighed, elsewhere, akin = (
-        each[sampled:] for each in (weighed, elsewhere, np.where(elsewhere, changes, alters) | (rows.foreign & states))
+        each[sampled:] for each in (weighed, elsewhere, alters | (elsewhere & changes) | (rows.foreign & states))
     )
     least = np.where(np.isnan(rows.near[sampled:]), usual + (bar - weighed) / WEIGHTS[1], np.inf)
     touches = weighed > bar

@@ -56,7 +56,8 @@ def test_what_is_akin_shares_no_word_and_no_name(words: WordTable) -> None:
     others = Others(words)
     assert others.akin("Flight postponed", "When does Ann fly?")
     assert not others.akin("The printer was postponed", "Where does Ann live?")
-    assert not others.akin("We met Ann", "Where does Ann live?"), "names are not compared"
+    assert not others.akin("Ann was replaced", "Where does Ann live?"), "names are not compared"
+    assert not others.akin("The flight was long", "When does Ann fly?"), "nothing is otherwise"
     assert not others.akin("", "Where does Ann live?")
 
 
@@ -128,7 +129,10 @@ BANK = (
         ("Who chairs the board?", "Petra chairs the board.", "She left us early."),
         ("What does the ferry cost?", "The ferry costs 12 euros.", "They doubled it."),
         ("What do I polish the desk with?", "You polish it with beeswax.", "I switched to linseed."),
+        ("When does Olaf's choir sing?", "On Wednesday at 7.", "Friday instead."),
+        ("What does Petra's boat cost?", "The boat costs 900 euros.", "Correction: 850."),
         ("Who chairs the board?", "Petra chairs the board.", "Petra handed the hammer and the keys to Olaf in April."),
+        ("Which tea do I drink?", "You drink sencha.", "Sencha keeps me awake, so no more of it."),
         ("Which tea do I drink?", "You drink sencha.", "Ich trinke jetzt Kaffee."),
         ("Which tea do I drink?", "You drink sencha.", "Ahora bebo café."),
         ("Which tea do I drink?", "You drink sencha.", "我现在喝咖啡。"),
@@ -172,6 +176,14 @@ def test_a_text_alters_an_answer_if_it_is_brief_and_tells_a_value_of_its_kind_or
     assert not others.alters("Olaf laughed", "Who steers the ferry?", "Petra."), "most texts name somebody"
 
 
+def test_a_text_corrects_an_answer_if_it_says_so_and_tells_nothing_but_a_value_of_its_kind(words: WordTable) -> None:
+    others, question, answer = Others(words), "What does Petra's boat cost?", "The boat costs 900 euros."
+    assert others.corrects("no, 850 now", question, answer)
+    assert not others.corrects("the 850", question, answer), "nothing is otherwise"
+    assert not others.corrects("on Monday instead", question, answer), "another kind"
+    assert not others.corrects("the bench costs 850 now", question, answer), "of something else"
+
+
 def test_a_text_alters_an_answer_if_it_names_nothing_else(words: WordTable) -> None:
     others = Others(words)
     polish = ("What do I polish the desk with?", "You polish it with beeswax.")
@@ -193,6 +205,7 @@ def test_a_text_alters_an_answer_if_it_names_nothing_else(words: WordTable) -> N
         ("Der Kurs ist jetzt im Saal", "Where is the course?", True),
         ("Le cours est maintenant dans la salle", "Where is the course?", True),
         ("Курс теперь в зале", "Where is the course?", True),
+        ("Der Kurs ist jetzt im Saal", "Am I a student?", True),
         ("The course is in the hall", "Wo ist denn der Kurs?", True),
         ("The course is in the hall", "Where is the course?", False),
         ("ERROR 12:03 disk full /var/log", "Where is the course?", False),

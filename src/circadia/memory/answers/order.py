@@ -50,6 +50,8 @@ def _other_part(a: Reading, b: Reading, wording: Wording) -> str | None:
         for one, other in zip(ours[stem], theirs[stem], strict=False):
             if one.role == other.role or _LOOSE.issuperset((one.role, other.role)):
                 continue
+            if 0 < _compound(a, one, b, other) - one.at <= 2 or 0 < _compound(b, other, a, one) - other.at <= 2:
+                continue
             if (one.role and other.role) or (bare and not _follows(a, one) and not _follows(b, other)):
                 return against([f"{one.role} {stem}".strip()], [f"{other.role} {stem}".strip()])
     return None
@@ -98,7 +100,7 @@ def order(a: Reading, b: Reading, wording: Wording) -> str | None:
         (one, two), (uno, due) = swapped
         same = (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, b)
         same = same or _put_elsewhere(one, uno, two, due)
-        same = same or _owner(a, one, two, b, uno, due)
+        same = same or (one.role == due.role and _taken_apart(a, one, two, b, uno, due))
         return None if same and not _other_subject(a, b) else f"{one.word} and {two.word} change places"
     first, second = _once(a), _once(b)
     both = [stem for stem in first if stem in second]
@@ -179,15 +181,6 @@ def _put_elsewhere(one: Word, uno: Word, two: Word, due: Word) -> bool:
     return one.role == uno.role and two.role == due.role and bool(one.role) != bool(two.role)
 
 
-def _owner(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
-    """Return whether the one has `the door of the house` where the other has `the house's door`."""
-    return (two.role == "of" and _owns(b, due)) or (uno.role == "of" and _owns(a, one))
-
-
-def _owns(reading: Reading, word: Word) -> bool:
-    return reading.words[word.at + 1 : word.at + 2] == ["'s"]
-
-
 def _base(word: Word) -> str:
     """Return the stem of a word, or of the verb that it is an irregular form of: `taught`, `teach`."""
     return stem_of(base_form(word.word))
@@ -208,17 +201,61 @@ def _moved(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -
     """
     if (_joined(a, one, two) and _joined(b, uno, due)) or _between(a, b):
         return True
-    if (one.role and one.role == uno.role) or (two.role and two.role == due.role):
-        return True
-    close = abs(one.at - two.at) == 1 or abs(uno.at - due.at) == 1
-    loose = {one.role, two.role, uno.role, due.role} - {""}
-    return bool(close and loose and not loose & classes.TOLD_APART)
+    kept = (one.role and one.role == uno.role) or (two.role and two.role == due.role)
+    return bool(kept) or _taken_apart(a, one, two, b, uno, due)
+
+
+def _taken_apart(a: Reading, one: Word, two: Word, b: Reading, uno: Word, due: Word) -> bool:
+    """Return whether two words changed places since a compound was taken apart: only one of them passed its head."""
+    ends = _compound(a, one, b, uno), _compound(b, due, a, two)
+    return one.at < two.at <= ends[0] or due.at < uno.at <= ends[1]
+
+
+def _compound(a: Reading, word: Word, b: Reading, same: Word) -> int:
+    """Return where a compound ends that a word begins, `the April bill`, if the other has `the bill for April`; else 0.
+
+    What stands before the word belongs to it where it stands under its preposition, too, as in `the Rome office key`.
+    """
+    parts = [same]
+    if not _LIGHT_NOUNS.isdisjoint(b.words[same.at + 1 : same.at + 2]):
+        return 0  # `the smell of old things` is no old smell
+    for each in reversed(b.telling):
+        if each.at == parts[0].at - 1 and not parts[0].role:
+            parts.insert(0, each)
+    head = max((each for each in b.telling if each.at < parts[0].at), default=None, key=lambda each: each.at)
+    told = [each.stem for each in a.telling if each.at <= word.at][-len(parts) :]
+    if head is None or parts[0].role not in _TAKEN_APART or told != [each.stem for each in parts]:
+        return 0
+    end = next((each.at for each in a.telling if each.at > word.at and each.stem == head.stem), 0)
+    between = a.words[word.at + 1 : end]
+    owns = "'s" in between
+    acts = word.at > 0 and a.words[word.at - 1] in _ACTED_BY and not owns  # `why does Ann vote`, `why vote for Ann`
+    given = owns and parts[0].role == "for"  # `Ann's letter` is no letter for Ann
+    near = parts[0].at - head.at <= _PREPOSITION_AND_ARTICLE
+    return 0 if acts or given or not near or not _ENDING.isdisjoint(between) else end
+
+
+_LIGHT_NOUNS = classes.FILLERS - classes.AUXILIARIES
+_TAKEN_APART = frozenset(("of", "in", "at", "on", "for", "about"))
+"""Prepositions by which a compound is taken apart."""
+_PREPOSITION_AND_ARTICLE = 3
+_ACTED_BY = classes.AUXILIARIES - {"is", "are", "was", "were"}
+"""Words before whoever does something."""
+_ENDING = classes.AUXILIARIES | {"a", "an", "the"} | classes.COORDINATING | classes.PLACED.keys() | classes.SUBJECTS
+"""Words that stand in no compound."""
 
 
 def _between(a: Reading, b: Reading) -> bool:
-    """Return whether the two sides of `between … and …`, which are alike, changed places as wholes."""
+    """Return whether the two sides of `between … and …`, which are alike, changed places as wholes.
+
+    What stands on both sides, as in `the east gate and the west gate`, tells them not apart.
+    """
     ours, theirs = _sides(a), _sides(b)
-    return bool(ours and theirs and ours[0] == theirs[1] and ours[1] == theirs[0])
+    if ours is None or theirs is None:
+        return False
+    told = ((ours[0] | ours[1]) & (theirs[0] | theirs[1])) - (ours[0] & ours[1]) - (theirs[0] & theirs[1])
+    (left, right), (first, second) = ([side & told for side in sides] for sides in (ours, theirs))
+    return bool(left and right) and (left, right) == (second, first)
 
 
 def _sides(reading: Reading) -> tuple[frozenset[str], frozenset[str]] | None:

@@ -25,7 +25,7 @@ ALTERED: Final = 0.45
 NAME: Final = "name"
 """A kind of value: most texts tell one, so that a text must say itself that something is otherwise."""
 BRIEF: Final = 4
-"""Telling words of a text that says one thing: a longer one has a word about the same as any."""
+"""Telling words, names aside, of a text that says one thing: a longer one has a word about the same as any."""
 SPELT: Final = 20.0
 """A word whose vector is as long is mostly one that is made of parts, as rare names are: some of them it shares with
 words about something else, and so it must be twice as near."""
@@ -49,6 +49,8 @@ _JOINING: Final = frozenset(_BETWEEN.split())
 """After these somebody may be named who does something."""
 _ONE: Final = frozenset(("he", "she"))
 """Who may be whom the answer names."""
+_SAID_BESIDES: Final = classes.NEGATIONS | classes.DAYS_AND_TIMES.keys()
+"""What may stand beside a number, and names nothing that it is of."""
 _WHOSE: Final = frozenset(("", "of", "by", "for", "with"))
 """Prepositions, or none, under which somebody is named whose it is, or who does it."""
 
@@ -81,8 +83,23 @@ class Others:
         return self._named(said, asked)
 
     def akin(self, text: str, question: str) -> bool:
-        """Return whether they have words that are about the same, names aside."""
-        return self._akin(_read(text).reading, _read(question).reading, AKIN)
+        """Return whether a text that says that something is otherwise has a word about the same, names aside."""
+        return self.changes(text) and self._akin(_read(text).reading, _read(question).reading, AKIN)
+
+    def changes(self, text: str) -> bool:
+        """Return whether a text says that something is otherwise now."""
+        return not CHANGING.isdisjoint(asked_terms(text))
+
+    def corrects(self, text: str, question: str, answer: str) -> bool:
+        """Return whether a text says that a value is otherwise, and nothing else: `actually, 500`."""
+        said, asked, told = _read(text), _read(question), _read(answer)
+        kinds = _values(said) & _values(told, frozenset(token.word for token in asked.words))
+        altering = [not ALTERING.isdisjoint(asked_terms(token.word)) for token in said.words]
+        left = [
+            word for word in said.reading.telling
+            if not (altering[word.at] or word.word in _SAID_BESIDES or any(map(str.isdigit, word.word)))
+        ]  # fmt: skip
+        return bool(kinds - {NAME}) and any(altering) and not left
 
     def alters(self, text: str, question: str, answer: str) -> bool:
         """Return whether a text that may say that something is otherwise says it of an answer.
@@ -92,7 +109,7 @@ class Others:
         whoever, was meant: `we doubled it`, `I switched to tea`, `she left the firm`.
         """
         said, asked, told = _read(text), _read(question), _read(answer)
-        if len(said.reading.telling) > BRIEF:
+        if not _brief(said):
             return False
         known = frozenset(token.word for token in asked.words)
         kinds = _values(said), _values(told, known)
@@ -144,6 +161,10 @@ def _taken_apart(text: str) -> _Text:
     return _Text(words, read(words), tuple(_doers(words)))
 
 
+def _brief(said: _Text) -> bool:
+    return sum(not word.name for word in said.reading.telling) <= BRIEF
+
+
 def _values(said: _Text, known: Collection[str] = ()) -> frozenset[str]:
     """Return the kinds of values that a text tells, but for words that are known: names, numbers, times."""
     kinds: set[str] = set()
@@ -180,6 +201,6 @@ def _doers(found: Sequence[Token]) -> Iterator[str]:
         owns = at + 1 < len(found) and found[at + 1].word == "'s"
         plain = token.word in classes.ENGLISH or token.word in classes.DAYS_AND_TIMES
         placed = at + 1 < len(found) and found[at + 1].word in classes.PLACED  # `Moved to Rome`
-        changes = not CHANGING.isdisjoint(asked_terms(token.word))
+        changes = not ALTERING.isdisjoint(asked_terms(token.word))
         if token.capital and not plain and (owns or (begins and not placed and not changes)):
             yield token.word

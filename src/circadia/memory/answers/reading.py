@@ -274,6 +274,9 @@ def _english(found: Sequence[Token]) -> bool:
     ambiguous = sum([word in classes.ABROAD for word in known])
     if words[:1] and words[0] in _LEADING and len(found) > 1 and found[1].capital and any(map(participle, words)):
         return True  # `Has Ann signed`
+    pairs = itertools.pairwise(found) if "i" in known else ()
+    if any(one.word in classes.AUXILIARIES and two.word == "i" and two.capital for one, two in pairs):
+        return True  # `Am I a member`
     if ambiguous == len(known) < _SURELY and "is" not in known:
         return False
     return len(known) - ambiguous / 2 >= ENGLISH * len(words)

@@ -119,10 +119,12 @@ class Standing:
             return False
         text = row.text[:MAX_CHARACTERS]
         akin = later.akin and (
-            self._others.akin(text, question.text) if later.elsewhere
+            self._others.akin(text, question.text) or self._others.corrects(text, question.text, answer.text)
+            if later.elsewhere
             else self._others.alters(text, question.text, answer.text)
         )  # fmt: skip
-        akin = akin or (later.akin and self._others.foreign(text, question.text))
+        says = bool(question.common) or not later.elsewhere or self._others.changes(text)
+        akin = akin or (later.akin and says and self._others.foreign(text, question.text))
         if not akin and later.least is not None and not self._nearer(row, later.least, question):
             return False
         return not self._repeating.repeats(row.text, row.trust, answer)

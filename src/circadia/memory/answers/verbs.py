@@ -111,13 +111,13 @@ def _untold(clause: Sequence[str]) -> frozenset[str]:
 def _perfect(clause: Sequence[str]) -> bool:
     """Return whether `has` or `have` helps a participle: `has Ann signed`, `should have signed`, no `do I have`.
 
-    What has been paid is paid.
+    Of what has been paid, whether it is paid is the same question; how it is paid is another one.
     """
     for at, word in enumerate(clause):
-        if word not in _HAS or not _DOING.isdisjoint(clause[max(at - 4, 0) : at]):
+        if word not in _HAS or (word == "have" and not _DOING.isdisjoint(clause[max(at - 4, 0) : at])):
             continue
         following = clause[at + 1 :]
-        passive = any(one == "been" and participle(other) for one, other in pairwise(following))
+        passive = not at and any(one == "been" and participle(other) for one, other in pairwise(following))
         if passive or following[:1] == ["to"]:
             continue
         return any(
