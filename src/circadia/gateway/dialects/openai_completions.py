@@ -11,7 +11,7 @@ from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dialects.stream_options import with_include_usage
-from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.dialects.usage import completions_usage, only_usage
 from circadia.gateway.dialects.voice import Voice
 from circadia.llm.usage import Usage
 
@@ -83,7 +83,7 @@ class _StreamedCompletion(StreamedMeter):
         choices = frame.get("choices")
         if any(fields.as_object(choice).get("finish_reason") for choice in fields.as_list(choices)):
             self.complete = True
-        return usage is not None and choices == []
+        return usage is not None and choices == [] and only_usage(frame)
 
 
 def _count(prompts: list[object]) -> int:
