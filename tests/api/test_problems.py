@@ -127,6 +127,7 @@ NUL_BODIES: list[tuple[str, str, dict[str, object]]] = [
     ("POST", "/messages", {"to": "ann", "content": "one\0two"}),
     ("POST", "/messages", {"to": "ann", "content": "x", "key": "k\0"}),
     ("POST", "/wakes", {"to": "ann", "reason": "blocker", "override": "\0"}),
+    ("POST", "/banks/b/episodes", {"text": "x", "metadata": {"a": [{"\0": 1}]}}),
     ("PUT", "/agents/ann/schedule", {"routines": [{"name": "r", "every_seconds": 60, "instructions": "a\0"}]}),
 ]
 

@@ -13,8 +13,13 @@ import time
 from pathlib import Path
 from typing import Any
 
-NAMES = ("echo", "env", "crash", "hang", "stuck", "noise", "long", "steps", "spawn", "fail", "pid")
+NAMES = ("echo", "env", "crash", "hang", "stuck", "noise", "long", "steps", "spawn", "fail", "pid", "say", "half")
 TOOLS = [{"name": name, "description": f"does {name}", "inputSchema": {"type": "object"}} for name in NAMES]
+ODD_TOOLS: list[dict[str, Any]] = [
+    {"name": "no-schema", "inputSchema": {}},
+    {"name": "list", "inputSchema": {"type": "object"}, "outputSchema": {"type": "array"}, "ofTomorrow": {"a": None}},
+]
+"""Tools that not every revision of the protocol has."""
 cancelled: set[object] = set()
 
 
@@ -58,6 +63,10 @@ def call(number: object, name: str, given: dict[str, Any], meta: dict[str, Any])
         return said(str(child.pid))
     if name == "fail":
         return {**said("it failed"), "isError": True}
+    if name == "say":
+        return given["result"]
+    if name == "half":
+        return said("a thumb \ud83d, \ud83d\udc4d whole, and tail \udc4d")
     if name == "pid":
         return said(json.dumps({"pid": os.getpid(), "cancelled": sorted(map(str, cancelled))}))
     return said(f"{given.get('text', '')}{json.dumps(meta) if given.get('meta') else ''}")
@@ -76,7 +85,7 @@ def answer(message: dict[str, Any], resources: bool) -> dict[str, Any] | None:
     if method == "ping":
         return {"result": {}}
     if method == "tools/list":
-        return {"result": {"tools": TOOLS}}
+        return {"result": {"tools": [*TOOLS, *(ODD_TOOLS if "--odd" in sys.argv else ())]}}
     if method == "tools/call":
         result = call(message["id"], params["name"], params.get("arguments", {}), params.get("_meta", {}))
         return None if result is None else {"result": result}

@@ -31,6 +31,7 @@ from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 from tests.fixtures.leap import Leap
 from tests.fixtures.listening import listening
+from tests.gateway.stdio_server import ODD_TOOLS, TOOLS
 from tests.mcp_server.manual_clock import ManualClock
 from tests.mcp_server.stand import ERAS
 
@@ -61,9 +62,13 @@ class At:
             async with Client(streamable_http_client(self.url, http_client=http), mode=era) as client:
                 yield client
 
-    async def post(self, method: str, **params: object) -> dict[str, Any]:
+    async def post(self, method: str, *, version: str = "2025-11-25", **params: object) -> dict[str, Any]:
         """Send one request by itself and return the JSON-RPC answer."""
-        headers = {"authorization": "ann", "accept": "application/json", "mcp-protocol-version": "2025-11-25"}
+        headers = {"authorization": "ann", "accept": "application/json", "mcp-protocol-version": version}
+        if version == "2026-07-28":
+            headers |= {"mcp-method": method, "mcp-name": str(params.get("name", ""))}
+            spoken = {"protocolVersion": version, "clientInfo": {"name": "t", "version": "1"}, "clientCapabilities": {}}
+            params["_meta"] = {f"io.modelcontextprotocol/{key}": value for key, value in spoken.items()}
         body: dict[str, object] = {"jsonrpc": "2.0", "id": 1, "method": method, "params": params}
         async with httpx2.AsyncClient(timeout=60, trust_env=False, verify=False) as http:
             return (await http.post(self.url, json=body, headers=headers)).json()
@@ -294,6 +299,32 @@ async def test_noise_between_the_messages_and_long_lines_do_no_harm() -> None:
     async with at() as here, here.client() as client:
         assert text(await client.call_tool("noise", {"text": "x"})) == "x"
         assert len(text(await client.call_tool("long", {"length": 3_000_000}))) == 3_000_000
+
+
+@pytest.mark.parametrize("version", ["2025-06-18", "2025-11-25", "2026-07-28"])
+@pytest.mark.spec("GATE-74")
+async def test_what_a_child_answers_comes_whole_whatever_the_protocol_knows_of_it(version: str) -> None:
+    odd: list[dict[str, Any]] = [
+        {"content": [{"type": "hologram", "data": "x"}]},
+        {"structuredContent": {"rows": [1.5, None], "n": 12345678901234567890123}},
+        {"content": [{"type": "text", "text": "hi", "shade": "red"}], "cost": 3, "_meta": {"own": None}},
+        {"toolResult": "as it was in 2024"},
+    ]
+    async with at("--odd") as here:
+        for result in odd:
+            told = await here.post("tools/call", version=version, name="say", arguments={"result": result})
+            own = {key: value for key, value in told["result"].items() if key not in ("resultType", "_meta")}
+            assert own == {key: value for key, value in result.items() if key != "_meta"}
+            assert told["result"].get("_meta", {}).items() >= result.get("_meta", {}).items()
+        listed = (await here.post("tools/list", version=version))["result"]["tools"]
+        assert listed[-2:] == ODD_TOOLS
+        assert listed[:-2] == TOOLS
+
+
+@pytest.mark.spec("GATE-74")
+async def test_a_text_that_a_child_has_cut_within_a_character_is_an_answer_and_not_a_hang() -> None:
+    async with at() as here, here.client() as client:
+        assert text(await client.call_tool("half")) == "a thumb \ufffd, \U0001f44d whole, and tail \ufffd"
 
 
 @pytest.mark.parametrize("era", ["legacy", "auto"])

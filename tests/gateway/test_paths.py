@@ -245,7 +245,7 @@ def test_an_operators_path_that_ends_like_a_known_one_is_read_like_it() -> None:
         ["POST /x/deployments/{id}/chat/completions", "POST /x/messages/count_tokens", "POST /x/y/cancel"]
     )
     route = opened("POST", "/x/deployments/my-gpt/chat/completions", rules)
-    assert (route.dialect, route.generates) == ("chat_completions", True)
+    assert (route.dialect, route.generates, route.model) == ("chat_completions", True, "my-gpt")
     assert opened("POST", "/x/messages/count_tokens", rules).generates is False
     assert opened("POST", "/x/y/cancel", rules).generates is False
 

@@ -75,6 +75,16 @@ async def test_nothing_is_sent_again_where_a_repeat_could_do_harm(first: bytes) 
 
 
 @pytest.mark.spec("GATE-63")
+@pytest.mark.parametrize("status", [b"429 Slow", b"503 Busy"])
+async def test_a_date_to_try_again_at_is_left_to_the_caller(status: bytes) -> None:
+    later = b"HTTP/1.1 %b\r\nretry-after: Wed, 21 Oct 2037 07:28:00 GMT\r\ncontent-length: 4\r\n\r\nbusy" % status
+    async with peer(in_turn(later, OK)) as at, upstream(at) as it:
+        answer, whole = await it.send("POST", "/", [], b"x", again=True)
+        assert (answer.status, whole) == (int(status[:3]), b"busy")
+        assert len(at.heads) == 1
+
+
+@pytest.mark.spec("GATE-63")
 async def test_an_answer_that_breaks_off_is_not_asked_for_again() -> None:
     half = b"HTTP/1.1 200 OK\r\ncontent-length: 10\r\nconnection: close\r\n\r\nhalf"
 
@@ -104,6 +114,15 @@ async def test_a_silent_provider_is_not_asked_again(leap: Leap) -> None:
         assert at.made == 1
 
 
+@pytest.mark.parametrize(
+    ("status", "kind"), [(b"200", b"application/json"), (b"200", b"application/x+json"), (b"502", b"audio/mpeg")]
+)
+async def test_json_and_errors_are_given_whole_however_they_are_sent(status: bytes, kind: bytes) -> None:
+    head = b"HTTP/1.1 %b It\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n" % (status, kind)
+    async with peer(in_turn(head + b"2\r\nab\r\n1\r\nc\r\n0\r\n\r\n")) as at, upstream(at, retries=0) as it:
+        assert (await it.send("POST", "/", [], b"x", again=True))[1] == b"abc"
+
+
 @pytest.mark.spec("GATE-62")
 @pytest.mark.parametrize(
     "said",
@@ -122,8 +141,9 @@ async def test_what_the_gateway_does_not_take_fails_and_says_no_key(said: bytes)
         assert len(at.heads) == 1
 
 
-async def test_a_stream_is_given_before_its_end_and_its_connection_kept_when_it_was_read() -> None:
-    said = b"HTTP/1.1 200 OK\r\ncontent-type: text/event-stream; charset=utf-8\r\ntransfer-encoding: chunked\r\n\r\n"
+@pytest.mark.parametrize("kind", [b"text/event-stream; charset=utf-8", b"application/x-ndjson", b"audio/mpeg"])
+async def test_a_stream_is_given_before_its_end_and_its_connection_kept_when_it_was_read(kind: bytes) -> None:
+    said = b"HTTP/1.1 200 OK\r\ncontent-type: %b\r\ntransfer-encoding: chunked\r\n\r\n" % kind
     more = asyncio.Event()
 
     async def script(caller: Caller) -> None:

@@ -308,6 +308,7 @@ async def test_a_head_without_end_is_refused(tmp_path: Path) -> None:
         ("idempotency-key: one", "Idempotency-Key: two"),
         ("authorization: Bearer one", "authorization: Bearer two"),
         ("mcp-session-id: one", "mcp-session-id: two"),
+        ("api-key: one", "api-key: two"),
         ("x-circadia-user: ann", "x-circadia-user: bob"),
     ],
 )

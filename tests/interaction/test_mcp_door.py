@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from circadia.testing.mcp_upstream import MockMcpServer
+from tests.gateway.wire.peer import answering, peer
 from tests.interaction.live import Live, live
 
 VERSION = "2025-11-25"
@@ -262,3 +263,34 @@ async def test_wrong_tokens_servers_grants_and_bodies_fail_at_once(tmp_path: Pat
             headers = {"authorization": f"Bearer {token}"}
             async with at.http.request(method, f"{at.url}/mcp", headers=headers) as response:
                 assert response.status == 405
+
+
+@pytest.mark.spec("GATE-40")
+@pytest.mark.parametrize("number", [None, 1.5, True, {"a": 1}, [1]])
+async def test_a_request_whose_id_is_none_is_refused_and_not_taken_for_a_notification(
+    tmp_path: Path, number: object
+) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        async with asyncio.timeout(60), at.tool(token, {**call("list_agents"), "id": number}) as response:
+            assert response.status == 400
+            assert "`id` of a request" in (await response.json())["error"]["message"]
+        told = {"jsonrpc": "2.0", "id": None, "method": "notifications/initialized"}
+        async with asyncio.timeout(60), at.tool(token, told) as response:
+            assert response.status == 202
+
+
+@pytest.mark.spec("GATE-62", "GATE-74")
+@pytest.mark.parametrize("name", ["api-key", "x-goog-api-key"])
+async def test_no_server_behind_gets_the_agents_token_by_another_name(tmp_path: Path, name: str) -> None:
+    taken = answering(b"HTTP/1.1 202 Accepted\r\ncontent-length: 0\r\n\r\n")
+    async with peer(taken) as far:
+        servers = {"far": {"url": f"http://127.0.0.1:{far.port}/mcp"}}
+        async with live(tmp_path, mcp_servers=servers) as at:
+            token = await at.agent()
+            headers = {name: token, "x-other": "kept", "x-empty": ""}
+            async with asyncio.timeout(60), at.tool(token, call("x"), server="/far", headers=headers) as response:
+                assert response.status == 202
+        assert b"x-other: kept" in far.heads[0].lower()
+        assert b"x-empty:" in far.heads[0].lower()
+        assert token.encode() not in far.heads[0]

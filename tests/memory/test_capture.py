@@ -96,6 +96,30 @@ async def test_an_overlong_text_is_cut_and_says_how_long_it_was(world: World) ->
     assert made.metadata == {"characters": 150_000}
 
 
+@pytest.mark.spec("MEM-14", "MEM-18")
+@pytest.mark.parametrize("lines", [5_100, 5_600, 20_000])
+async def test_the_words_before_and_behind_a_long_paste_are_kept(world: World, lines: int) -> None:
+    pasted = "".join(f"GET /page/{at:05} 200\n" for at in range(lines))
+    secret = "sk-proj-abcdefghij0123456789"
+    text = f"My log of Tuesday, key {secret}:\n{pasted}Why is it slow, with {secret}? I am in Porto."
+    (made,) = await kept(world, said(world, text))
+    assert made.text.startswith("My log of Tuesday, key [redacted: key]:\nGET /page/00000 200\n")
+    assert made.text.endswith("200\nWhy is it slow, with [redacted: key]? I am in Porto.")
+    assert made.text.count("[…]") == 1
+    assert len(made.text) <= MAX_CHARACTERS
+
+
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("before", [0, 49_990, 59_980, 100_000])
+async def test_no_part_of_a_secret_is_left_where_an_overlong_text_is_cut(world: World, before: int) -> None:
+    secret = "sk-proj-" + "abcdefghij" * 5
+    filler = "word " * 60_000
+    for behind in (50_000, 59_980, 120_000):
+        text = f"{filler[:before]} {secret} {filler[:behind]}"
+        made = await kept(world, said(world, text, key=f"k{behind}"))
+        assert "abcdefghij" not in made[-1].text
+
+
 @pytest.mark.spec("MEM-14", "MEM-17")
 async def test_of_a_long_text_that_is_a_secret_nothing_or_little_is_left_and_the_rest_is_kept(world: World) -> None:
     secret, blank = "sk-" + "a1B2" * 50_000, "\n" * 200_000 + "end"
@@ -103,6 +127,8 @@ async def test_of_a_long_text_that_is_a_secret_nothing_or_little_is_left_and_the
     assert [each.text for each in made] == ["Tea is nice"]
     made = await kept(world, said(world, "x" * 50_000 + f" {secret}", key="c"))
     assert made[-1].text == ("x" * 50_000 + " [redacted: key]")[:-5_000]
+    made = await kept(world, said(world, f"{secret} and tea", key="d"))
+    assert made[-1].text == "and tea"
 
 
 @pytest.mark.spec("MEM-18", "MEM-14")

@@ -38,6 +38,8 @@ BAD: list[dict[str, Any]] = [
     {"metadata": {"a": 2**70}},
     {"metadata": {"a": "\ud800"}},
     {"metadata": {"\ud800": 1}},
+    {"metadata": {"a": [{"b": math.nan}]}},
+    {"metadata": {"a": -math.inf}},
 ]
 
 

@@ -13,6 +13,7 @@ from datetime import datetime, timedelta
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, LimitReached
 from circadia.gateway.dialects.base import ModelRequest
+from circadia.gateway.paths import Route
 from circadia.ids import CallId
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.call import Call, Spent
@@ -24,11 +25,17 @@ DEFAULT_OUTPUT_TOKENS = 4096
 """Reserved for the output of a call that sets no limit of its own: the usual default of providers."""
 
 
-def require_model(agent: Agent, request: ModelRequest) -> None:
-    """Raise Forbidden if the agent may not name this model."""
+def require_model(agent: Agent, request: ModelRequest, route: Route) -> None:
+    """Raise Forbidden if the agent may not use a model that body or path name, or leaves it to the provider."""
     models = agent.policy.models
-    if models is not None and request.model is not None and request.model not in models:
-        raise Forbidden(f"{agent.reference!r} may not use model {request.model!r}; it may use {', '.join(models)}")
+    if models is None:
+        return
+    named = (*(() if request.model is None else (request.model,)), *request.instead)
+    wrong = next((model for model in named if model not in models), None)
+    if wrong is not None:
+        raise Forbidden(f"{agent.reference!r} may not use model {wrong!r}; it may use {', '.join(models)}")
+    if not named and route.generates and route.dialect != "plain":
+        raise Forbidden(f"the call names no model; {agent.reference!r} may use {', '.join(models)}")
 
 
 def budgeted(policy: AgentPolicy) -> bool:

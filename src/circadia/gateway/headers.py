@@ -1,7 +1,7 @@
 """Which headers cross the gateway."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Final
 
 HOP_BY_HOP: Final = frozenset(
@@ -32,9 +32,22 @@ def named_by_connection(headers: Iterable[tuple[bytes, bytes]]) -> frozenset[byt
 def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, bytes]]:
     """Return the caller's headers that go on. Names are in lower case, as ASGI has them."""
     given = list(headers)
-    kept = [header for header in given if header[0] not in _NOT_UPSTREAM]
+    kept = without_token(given, _NOT_UPSTREAM)
     dropped = named_by_connection(given)
     return [header for header in kept if header[0] not in dropped] if dropped else kept
+
+
+def without_token(
+    headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes] = CREDENTIALS
+) -> list[tuple[bytes, bytes]]:
+    """Return a caller's headers but for these and for its token, by whatever name it comes again (`x-goog-api-key`)."""
+    token = bearer(headers)
+    own = token.encode("latin-1") if token else b"\0"  # which stands in no header
+    return [
+        header
+        for header in headers
+        if header[0] not in dropped and (own not in header[1] or header[1].rpartition(b" ")[2] != own)
+    ]
 
 
 def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:

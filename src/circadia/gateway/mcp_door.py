@@ -18,7 +18,7 @@ from circadia.errors import CircadiaError, Forbidden, MethodNotAllowed, NotFound
 from circadia.gateway.bodies import Parcel, read_body
 from circadia.gateway.exchange import tell, watched
 from circadia.gateway.gate import Gate
-from circadia.gateway.headers import CREDENTIALS, bearer, one
+from circadia.gateway.headers import bearer, one, without_token
 from circadia.gateway.mcp_message import CANCELLED, WAIT_TOOLS, McpMessage, read_message
 from circadia.gateway.mcp_outlet import Outlet, receive_of
 from circadia.gateway.mcp_voice import McpVoice, event_of_json
@@ -248,9 +248,7 @@ class McpCall:
 
     def inner_scope(self, sent: list[Sent]) -> Scope:
         """Return the scope for the server behind: its own session id, no token, and who calls."""
-        headers = [
-            (name, value) for name, value in self.scope["headers"] if name != SESSION and name not in CREDENTIALS
-        ]
+        headers = [header for header in without_token(self.scope["headers"]) if header[0] != SESSION]
         if self._session is not None:
             headers.append((SESSION, self._session.encode("latin-1")))
         return {**self.scope, "headers": headers, "circadia.principal": self.principal, "circadia.sent": sent}

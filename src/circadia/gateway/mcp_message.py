@@ -15,6 +15,8 @@ LISTS = frozenset({"tools/list", "resources/list", "resources/templates/list", "
 WAIT_TOOLS = frozenset({"wait_for_message", "wait_for_mention", "wait_for_agent"})
 """Circadia's own tools that may answer "nothing yet" (GATE-48)."""
 CANCELLED = "notifications/cancelled"
+_NOTIFIES = "notifications/"
+"""How the methods begin to which there is no answer; some clients give them an id that is null."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -68,6 +70,9 @@ def _one(raw: object) -> McpMessage:
     token = cast("dict[str, object]", meta).get("progressToken") if isinstance(meta, dict) else None
     target: object = params.get("name", params.get("uri", ""))
     identity: object = message.get("id")
+    sound = isinstance(identity, str | int) and not isinstance(identity, bool)
+    if method and "id" in message and not sound and not method.startswith(_NOTIFIES):
+        raise InvalidRequest("the `id` of a request must be a string or a whole number")  # or nobody would answer it
     cancels: object = params.get("requestId")
     return McpMessage(
         method=method,

@@ -2,6 +2,7 @@
 
 In front the official SDK serves; behind it one child process, or one per agent (GATE-75), answers. The front offers
 what the child offers, but for what would need a stream of its own: changes of lists, subscriptions, logging, sampling.
+What it is asked and answers goes on whole: no revision of the protocol, ours or the caller's, takes anything out of it.
 """
 
 import asyncio
@@ -15,16 +16,7 @@ from mcp.server.lowlevel.server import Server
 from mcp.shared.dispatcher import ProgressFnT
 from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import progress_token_from_params
-from mcp_types import (
-    CallToolRequestParams,
-    CompleteRequestParams,
-    DiscoverResult,
-    GetPromptRequestParams,
-    PaginatedRequestParams,
-    ReadResourceRequestParams,
-    RequestParams,
-    ServerCapabilities,
-)
+from mcp_types import SERVER_INFO_META_KEY, DiscoverResult, RequestParams, ServerCapabilities
 from mcp_types.version import MODERN_PROTOCOL_VERSIONS
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -37,16 +29,12 @@ from circadia.ids import AgentId
 from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 
-_FORWARDED: Final[dict[str, type[RequestParams]]] = {
-    "tools/list": PaginatedRequestParams,
-    "tools/call": CallToolRequestParams,
-    "resources/list": PaginatedRequestParams,
-    "resources/templates/list": PaginatedRequestParams,
-    "resources/read": ReadResourceRequestParams,
-    "prompts/list": PaginatedRequestParams,
-    "prompts/get": GetPromptRequestParams,
-    "completion/complete": CompleteRequestParams,
-}
+_FORWARDED: Final = frozenset(
+    {
+        "tools/list", "tools/call", "resources/list", "resources/templates/list", "resources/read", "prompts/list",
+        "prompts/get", "completion/complete",
+    }
+)  # fmt: skip
 _NEVER_FRESH: Final[dict[str, object]] = {"ttlMs": 0, "cacheScope": "private"}
 _OFFERED: Final = ("tools", "resources", "prompts", "completions")
 _ERA_PREFIX: Final = "io.modelcontextprotocol/"
@@ -88,12 +76,10 @@ class Front:
         self._per_agent = settings.per_agent
         self._slots: dict[AgentId | None, Slot] = {}
         self._new_slot: Callable[[], Slot] = lambda: Slot(name, settings, environment, clock)
-        server: Server[Any] = Server(name, get_tool_input_schema=_nothing_to_check)
-        for method, params in _FORWARDED.items():
-            server.add_request_handler(method, params, self._forward)
-        server.add_request_handler("server/discover", RequestParams, self._discover)
-        server.middleware.append(self._introduce)
-        self._sdk = McpSdk(server)
+        self._server: Server[Any] = Server(name, get_tool_input_schema=_nothing_to_check)
+        self._server.add_request_handler("server/discover", RequestParams, self._discover)
+        self._server.middleware.append(self._speak)
+        self._sdk = McpSdk(self._server)
 
     @asynccontextmanager
     async def run(self) -> AsyncGenerator[None]:
@@ -117,7 +103,18 @@ class Front:
             self._slots[key] = self._new_slot()
         return self._slots[key]
 
-    async def _forward(self, context: Context, _: RequestParams) -> HandlerResult:
+    async def _speak(self, ctx: Context, call_next: CallNext) -> HandlerResult:
+        """Answer with what the child says: to what is forwarded, and of itself to `initialize`."""
+        if ctx.method in _FORWARDED:
+            return await self._forward(ctx)  # not by a handler, whose results the SDK cuts to what it knows
+        result = await call_next(ctx)
+        if ctx.method != "initialize" or not isinstance(result, dict):
+            return result
+        greeting = await self._greeting(ctx)
+        told = {key: greeting[key] for key in ("serverInfo", "instructions") if key in greeting}
+        return {**result, **told, "capabilities": _offered(greeting)}
+
+    async def _forward(self, context: Context) -> HandlerResult:
         try:
             result = await self._slot(context).ask(context.method, _passed_on(context), _reporter(context))
         except CircadiaError as error:
@@ -125,7 +122,12 @@ class Front:
         if context.protocol_version not in MODERN_PROTOCOL_VERSIONS:
             return result
         fresh = _NEVER_FRESH if context.method in CACHEABLE_METHODS else {}
-        return {"resultType": "complete", **fresh, **result}  # which a child of the older era does not know
+        meta: dict[str, Any] = {SERVER_INFO_META_KEY: self._server.server_info_stamp}
+        told: object = result.get("_meta")
+        if isinstance(told, dict):
+            meta |= cast("dict[str, Any]", told)
+        # What a child of the older era does not know comes first, so that what it says stands.
+        return {"resultType": "complete", **fresh, **result, "_meta": meta}
 
     async def _greeting(self, context: Context) -> Mapping[str, Any]:
         try:
@@ -140,15 +142,6 @@ class Front:
             capabilities=ServerCapabilities.model_validate(_offered(greeting)),
             instructions=greeting.get("instructions"),
         )
-
-    async def _introduce(self, ctx: Context, call_next: CallNext) -> HandlerResult:
-        """Put what the child says of itself into the answer to `initialize`."""
-        result = await call_next(ctx)
-        if ctx.method != "initialize" or not isinstance(result, dict):
-            return result
-        greeting = await self._greeting(ctx)
-        told = {key: greeting[key] for key in ("serverInfo", "instructions") if key in greeting}
-        return {**result, **told, "capabilities": _offered(greeting)}
 
 
 def _environment(name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -14,10 +14,11 @@ from mcp.shared.exceptions import MCPError
 from mcp.shared.jsonrpc_dispatcher import JSONRPCDispatcher
 from mcp.shared.message import SessionMessage
 from mcp.shared.transport_context import TransportContext
-from mcp_types import METHOD_NOT_FOUND, jsonrpc_message_adapter
+from mcp_types import METHOD_NOT_FOUND, JSONRPCMessage, jsonrpc_message_adapter
 from mcp_types.version import LATEST_HANDSHAKE_VERSION
 
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
+from circadia.gateway.dialects import halves
 from circadia.gateway.mcp_stdio_process import ChildProcess
 
 _logger = logging.getLogger(__name__)
@@ -168,7 +169,7 @@ class Child:
                     if not line.strip():
                         continue
                     try:
-                        message = jsonrpc_message_adapter.validate_json(line, by_name=False)
+                        message = _message(line)
                     except ValueError:
                         _logger.debug("MCP server %r wrote a line that is no JSON-RPC message", self._name)
                         continue
@@ -183,6 +184,18 @@ class Child:
             async for message in outgoing:
                 text = message.message.model_dump_json(by_alias=True, exclude_unset=True)
                 await self._process.write(text.encode())
+
+
+def _message(line: bytes) -> JSONRPCMessage:
+    """Return the message of a line, which may hold halves of characters.
+
+    Raises:
+        ValueError: it is none.
+    """
+    try:
+        return jsonrpc_message_adapter.validate_json(line, by_name=False)
+    except ValueError:
+        return jsonrpc_message_adapter.validate_python(halves.load(line), by_name=False)
 
 
 class _Started:

@@ -105,9 +105,10 @@ class ModelDoor:
         body = await read_body(scope, receive, self._limits.max_model_body_bytes)
         request = dialect.read(body) if body or scope["method"] == "POST" else ModelRequest(model=None)
         if route.model is not None:
-            request = replace(request, model=route.model)
+            besides = () if request.model is None else (request.model,)
+            request = replace(request, model=route.model, instead=(*besides, *request.instead))
         reply.voice = ModelVoice(dialect, streamed=request.streamed)
-        require_model(agent, request)
+        require_model(agent, request, route)
         await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
         query = scope["query_string"]
         target = tail.decode("ascii") + ("?" + query.decode("latin-1") if query else "")
@@ -144,7 +145,7 @@ class ModelDoor:
         if agent is None or agent.id != call.agent.id:
             raise Forbidden("this token is no longer this agent's")
         require_upstream(agent, call.provider.upstream.name)
-        require_model(agent, call.request)
+        require_model(agent, call.request, call.route)
         return replace(call, agent=agent)
 
     async def _held_and_sent(self, call: ModelCall, parcel: Parcel, reply: Reply, silent: float) -> None:

@@ -11,6 +11,8 @@ _PREFIX = r"(?:/api)?(?:/openai)?(?:/v\d{1,2}(?:beta\d?)?)?(?:/openai)?"
 """What providers put before the endpoint: `/v1`, `/openai/v1`, `/api/v1`, `/v1beta/openai`, or nothing."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
 """What an id in a path may look like once it is decoded."""
+_OF_MODELS = frozenset({"deployments", "engines", "models"})
+"""Segments behind which any id is a model (`/x/deployments/{id}/chat/completions`)."""
 _METHODS = frozenset({"GET", "POST", "PUT", "PATCH", "DELETE"})
 _RULE = re.compile(r"(?P<method>[A-Z]+) (?P<path>/\S*)")
 _PLACES = frozenset({"{id}", "{own}", "{model}", "{name}"})
@@ -100,12 +102,14 @@ def _listed() -> tuple[Rule, ...]:
 def _compile(method: str, path: str, *, prefix: str = "", generates: bool, dialect: str = "plain") -> Rule:
     pattern = prefix
     groups: list[str] = []
+    before = ""
     for segment in path.split("/")[1:]:
         if segment in _PLACES:
             pattern += "/([^/]+)"
-            groups.append(segment)
+            groups.append("{model}" if segment == "{id}" and generates and before in _OF_MODELS else segment)
         else:
             pattern += "/" + re.escape(segment)
+        before = segment
     return Rule(method=method, pattern=re.compile(pattern), groups=tuple(groups), dialect=dialect, generates=generates)
 
 

@@ -18,11 +18,13 @@ from circadia.gateway.gate import Passage
 from circadia.gateway.journal import Journal
 from circadia.gateway.ledger import Outcome, answered, filled, reserved, settled
 from circadia.gateway.model_call import ModelCall
+from circadia.gateway.model_voice import ModelVoice
 from circadia.gateway.notice import notice
 from circadia.gateway.owners import Owners
 from circadia.gateway.reply import OPENED_STREAM, Headers, Phase, Reply
 from circadia.gateway.stream import WholeEvents
 from circadia.gateway.turns import NOTHING, Noted, SleepTier, Turn, Turns
+from circadia.gateway.upstream import is_stream
 from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.ids import AgentId, CallId, IdSource
@@ -163,6 +165,8 @@ class Relay:
                     outcome.too_long = too_long(answer.status, whole)
                 self._error_event(call, answer.status, "answered with an error")
             if reply.phase is Phase.OPENED:
+                if whole is None and not is_stream(answer):
+                    whole = await _rest_of(call, answer)
                 await _require_fitting(call, answer, whole)
             if whole is None:
                 await self._pass_stream(call, answer, reply, meter, told)
@@ -192,13 +196,17 @@ class Relay:
     async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter, told: Headers) -> None:
         owned = 0
         last = b""
-        events = WholeEvents()
+        events = WholeEvents() if is_stream(answer) else None
+        if events is None:  # nothing can be said in it
+            reply.voice = ModelVoice(call.dialect, streamed=False)
         cell = self._presence.known(call.agent.id) if call.agent.policy.abort_streams else None
         cut = None if cell is None else _cut_by_sleep(cell, answer)
         try:
             await reply.start(answer.status, [*crossing.to_caller(answer.headers, length=False), *told])
             async for chunk in answer:
-                passed = events.feed(meter.feed(chunk))
+                passed = meter.feed(chunk)
+                if events is not None:
+                    passed = events.feed(passed)
                 if len(meter.ids) > owned:
                     await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
                     owned = len(meter.ids)
@@ -215,7 +223,7 @@ class Relay:
         finally:
             if cell is not None and cut is not None:
                 cell.streams.discard(cut)
-        await reply.finish(last + events.end() + meter.end())
+        await reply.finish(last + (b"" if events is None else events.end()) + meter.end())
 
     def _error_event(self, call: ModelCall, status: int | None, message: str) -> None:
         self._journal.event(
@@ -312,6 +320,14 @@ async def _require_fitting(call: ModelCall, answer: Answer, whole: bytes | None)
         raise UpstreamFailed(f"upstream {name!r} did not send {wanted}, as was asked")
     if whole is not None and not whole.lstrip().startswith((b"{", b"[")):
         raise UpstreamFailed(f"upstream {name!r} answered with something that is not JSON")
+
+
+async def _rest_of(call: ModelCall, answer: Answer) -> bytes:
+    upstream = call.provider.upstream
+    try:
+        return await upstream.whole(answer)
+    except Broken as error:
+        raise UpstreamFailed(f"upstream {upstream.name!r} broke off in its answer") from error
 
 
 async def _start_of(answer: Answer) -> bytes:

@@ -1,6 +1,7 @@
 """Sends an admitted call to its provider, and again where that is safe (GATE-62, GATE-63)."""
 
 import io
+from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
@@ -11,6 +12,8 @@ from circadia.gateway.wire_pool import Pool
 from circadia.reach import plain_hint
 from circadia.settings import UpstreamSettings, key_sent
 
+_WHOLE_KINDS: Final = frozenset({"", "application/json", "text/html", "text/plain"})
+"""Of these nobody makes use before the end; errors of proxies are among them."""
 FIRST_PAUSE_SECONDS = 0.25
 """Pause before the first repeat; doubled each time."""
 
@@ -67,7 +70,7 @@ class Upstream:
             else:
                 try:
                     self._require_answer(answer)
-                    whole = None if is_stream(answer) else await self._read(answer)
+                    whole = None if _comes_in_pieces(answer) else await self.whole(answer)
                     pause = None if last or not again else self._pause(answer, pause)
                     if pause is None:
                         return answer, whole
@@ -89,7 +92,12 @@ class Upstream:
         """Return an error body without the key, should the provider have repeated it."""
         return body.replace(self._key, b"[key]") if self._key else body
 
-    async def _read(self, answer: Answer) -> bytes:
+    async def whole(self, answer: Answer) -> bytes:
+        """Return all of an answer.
+
+        Raises:
+            UpstreamFailed: it is too long. UpstreamTimedOut: it stopped. Broken: it broke off.
+        """
         try:
             chunks: list[bytes] = []
             size = 0
@@ -108,8 +116,9 @@ class Upstream:
             return None
         if (answer.header(b"x-should-retry") or "").lower() == "false":
             return None
-        wait = seconds_in(answer.header(b"retry-after"))
-        if answer.status == 429 and wait is None:
+        told = answer.header(b"retry-after")
+        wait = seconds_in(told)
+        if wait is None and (told or answer.status == 429):  # a date, which is for the caller to read
             return None
         chosen = wait if wait is not None else backoff
         return chosen if chosen is not None and chosen <= self.settings.retry_max_seconds else None
@@ -140,3 +149,12 @@ def sendable(body: bytes | None) -> bytes | io.BytesIO | None:
 def is_stream(answer: Answer) -> bool:
     """Return whether the answer is an event stream."""
     return (answer.header(b"content-type") or "").lower().startswith("text/event-stream")
+
+
+def _comes_in_pieces(answer: Answer) -> bool:
+    """Return whether it is sent on as it comes: events, and lines, sound and the like whose length nobody told."""
+    if is_stream(answer):
+        return True
+    kind = (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
+    whole = kind in _WHOLE_KINDS or kind.endswith("+json") or answer.header(b"content-length") is not None
+    return answer.status < 300 and not whole

@@ -24,8 +24,12 @@ RETRY: Final = timedelta(hours=1)
 has said something else meanwhile: then it is said again, and is the newest of both."""
 _BETWEEN: Final = 50
 """Episodes, the newest, in which what was said meanwhile is looked for."""
+_LEFT_OUT: Final = "\n[…]\n"
+"""Stands for the middle of a text that is too long."""
+_HALF: Final = (MAX_CHARACTERS - len(_LEFT_OUT)) // 2
 _MARGIN: Final = 10_000
 """Characters that are read beyond those that are kept, for what is taken out of them."""
+_WORD_END: Final = re.compile(r"\A\S*")
 _NOTICE: Final = re.compile(r"(?<!\s)\s*<circadia-notice>[^<>]{0,500}</circadia-notice>")
 
 
@@ -208,12 +212,20 @@ def _kind(said: Utterance) -> EpisodeKind:
 
 
 def _kept(said: str) -> str:
-    """Return what may be written of a text, and is not too long for an episode."""
-    text = _clean(said[: MAX_CHARACTERS + _MARGIN])
+    """Return what may be written of a text; of one that is too long for an episode, how it begins and how it ends.
+
+    Who pastes a file asks behind it as often as before it.
+    """
     if len(said) > MAX_CHARACTERS + _MARGIN:
-        # What is taken out moves up what follows; at the end may stand half of a secret, which no pattern finds.
-        text = text[: -_MARGIN // 2]
-    return text[:MAX_CHARACTERS].strip()
+        # What is taken out moves what is beside it; at a cut may stand half of a secret, which no pattern finds.
+        begins = _clean(said[: _HALF + _MARGIN])[: -_MARGIN // 2]
+        ends = _clean(said[-_HALF - _MARGIN :])[_MARGIN // 2 :]
+        ends = _WORD_END.sub("", ends, count=1)  # the end of a very long secret would be no secret by itself
+    else:
+        begins = ends = _clean(said)
+        if len(begins) <= MAX_CHARACTERS:
+            return begins
+    return _LEFT_OUT.join(filter(None, (begins[:_HALF].rstrip(), ends[-_HALF:].lstrip())))
 
 
 def _clean(text: str) -> str:

@@ -6,7 +6,7 @@ import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
-from typing import Final
+from typing import Final, cast
 
 import orjson
 
@@ -225,8 +225,19 @@ def _require_sound(new: NewEpisode, now: datetime) -> None:
         size = len(orjson.dumps(new.metadata))
     except TypeError as error:
         raise InvalidRequest(f"the metadata is not JSON: {error}") from error
+    if not _is_finite(new.metadata):
+        raise InvalidRequest("the metadata is not JSON: it has a number that is none (NaN) or has no end (Infinity)")
     if size > MAX_METADATA:
         raise TooLarge(f"the metadata may have {MAX_METADATA} bytes, not {size}")
+
+
+def _is_finite(value: object) -> bool:
+    """Return whether each number in JSON values is one that JSON can say."""
+    if isinstance(value, Mapping):
+        return all(map(_is_finite, cast("Mapping[str, object]", value).values()))
+    if isinstance(value, list | tuple):
+        return all(map(_is_finite, cast("Sequence[object]", value)))
+    return not isinstance(value, float) or math.isfinite(value)
 
 
 def is_text(value: str) -> bool:

@@ -64,7 +64,7 @@ class AgentPolicy:
     may_sleep: tuple[str, ...] = ()
     """Agents that it may put to sleep."""
     models: tuple[str, ...] | None = None
-    """Models that it may name; none means all."""
+    """Models that its calls may name; none means all."""
     max_calls_per_day: int | None = None
     """Model calls a UTC day; none means no limit."""
     max_tokens_per_day: int | None = None

@@ -20,7 +20,10 @@ class PolicySettings(Section):
     sessions: tuple[str, ...] = Field((), description="Other sessions whose agents it may reach.")
     may_wake: tuple[str, ...] = Field((), description="Agents that it may wake by `set_sleeping` or REST.")
     may_sleep: tuple[str, ...] = Field((), description="Agents that it may put to sleep.")
-    models: tuple[str, ...] | None = Field(None, description="Models that it may name; all by default.")
+    models: tuple[str, ...] | None = Field(
+        None,
+        description="Models that its calls may name, in paths too; a call that names none is refused. All by default.",
+    )
     max_calls_per_day: int | None = Field(None, ge=0, description="Model calls a UTC day.")
     max_tokens_per_day: int | None = Field(None, ge=0, description="Input and output tokens a UTC day.")
     max_usd_per_day: float | None = Field(None, ge=0, description="US dollars a UTC day, at list prices.")

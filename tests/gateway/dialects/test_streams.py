@@ -1,5 +1,7 @@
 """Streams pass as they came, in any chunks, but for the one event that the gateway itself asked for."""
 
+import json
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,6 +13,7 @@ from tests.gateway.dialects.samples import (
     ALL,
     CHAT,
     COMPLETIONS,
+    MESSAGES,
     USAGE_CHUNK,
     bytewise,
     chat_chunk,
@@ -107,6 +110,22 @@ def test_the_usage_event_of_a_legacy_completion_is_taken_out() -> None:
     assert (meter.model, meter.complete) == ("m", True)
 
 
+@pytest.mark.parametrize("beside", [{"citations": ["https://a.example"]}, {"search": {"n": 1}}, {"warning": "soon"}])
+def test_a_chunk_that_says_more_than_usage_is_left_to_the_caller(beside: dict[str, object]) -> None:
+    chunk: dict[str, object] = {"model": "m", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 1}}
+    for dialect in (CHAT, COMPLETIONS):
+        meter = dialect.meter(streamed=True, take_usage_out=True, chain=())
+        assert run(meter, bytewise(sse({**chunk, **beside}, done=True))) == sse({**chunk, **beside}, done=True)
+        assert meter.usage == Usage(input_tokens=2, output_tokens=1)
+
+
+@pytest.mark.parametrize("beside", [{"timings": {"predicted_ms": 1.5}}, {"citations": []}, {"service_tier": None}])
+def test_a_chunk_with_what_goes_with_usage_is_taken_out(beside: dict[str, object]) -> None:
+    chunk: dict[str, object] = {"model": "m", "choices": [], "usage": {"prompt_tokens": 2, "completion_tokens": 1}}
+    meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
+    assert run(meter, bytewise(sse({**chunk, **beside}, done=True))) == sse(done=True)
+
+
 def test_an_event_that_never_ends_is_not_kept_for_ever() -> None:
     meter = CHAT.meter(streamed=True, take_usage_out=True, chain=())
     chunk = b"x" * (1024 * 1024)
@@ -158,3 +177,63 @@ def test_events_are_the_same_whatever_the_chunks(data: st.DataObject, text: str)
 )
 def test_the_data_of_an_event_is_found(event: bytes, data: bytes) -> None:
     assert payload(event).strip() == data
+
+
+THUMB = "\ud83d", "\udc4d"
+"""The two halves of an emoji, as servers send them that stream by UTF-16 units."""
+
+
+def halved(chat: bool, *pieces: str) -> bytes:
+    """Return a stream of text in these pieces, with escapes for all that is not ASCII."""
+    frames: list[dict[str, object]]
+    if chat:
+        frames = [chat_chunk({"content": piece}) for piece in pieces] + [chat_chunk({}, "stop")]
+    else:
+        block = {"type": "text", "text": ""}
+        frames = [{"type": "message_start", "message": {"model": "m"}}]
+        frames.append({"type": "content_block_start", "index": 0, "content_block": block})
+        for piece in pieces:
+            frames.append({"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": piece}})
+        frames.append({"type": "message_stop"})
+    return b"".join(b"data: %b\n\n" % json.dumps(frame).encode() for frame in frames)
+
+
+@pytest.mark.spec("MEM-14", "GATE-67")
+@pytest.mark.parametrize("chat", [True, False])
+@pytest.mark.parametrize(
+    ("pieces", "said"),
+    [
+        (("up ", *THUMB, " it is"), "up \U0001f44d it is"),
+        (("ü" + THUMB[0], THUMB[1] + THUMB[0]), "ü\U0001f44d\ufffd"),
+        (("cut", THUMB[1]), "cut\ufffd"),
+    ],
+)
+def test_a_character_that_was_streamed_in_halves_is_whole_in_what_was_said(
+    chat: bool, pieces: tuple[str, ...], said: str
+) -> None:
+    dialect = CHAT if chat else MESSAGES
+    whole = dialect.meter(streamed=True, take_usage_out=False, chain=("x",), words=True)
+    run(whole, [halved(chat, said)])
+    meter = dialect.meter(streamed=True, take_usage_out=False, chain=("x",), words=True)
+    stream = halved(chat, *pieces)
+    assert run(meter, bytewise(stream)) == stream
+    told = meter.said()
+    assert told is not None
+    assert told.text == said
+    assert meter.answer_hashes == whole.answer_hashes != []
+
+
+@pytest.mark.spec("MEM-14")
+def test_halves_in_a_whole_answer_spoil_nothing_but_themselves() -> None:
+    answer = {
+        "id": "\ud83d", "model": "m\udc4d", "usage": {"prompt_tokens": 2, "completion_tokens": 1},
+        "choices": [{"index": 0, "message": {"content": "cut \ud83d", "role": "assistant"}, "finish_reason": "stop"}],
+    }  # fmt: skip
+    meter = CHAT.meter(streamed=False, take_usage_out=False, chain=("x",))
+    run(meter, [json.dumps(answer).encode()])
+    told = meter.said()
+    assert told is not None
+    assert (told.text, meter.model, meter.usage.output_tokens) == ("cut \ufffd", "m\ufffd", 1)
+    deep = b'{"a": "\\ud83d", "b": ' + b"[" * 100_000
+    meter = CHAT.meter(streamed=False, take_usage_out=False, chain=("x",))
+    assert run(meter, [deep]) == deep

@@ -13,6 +13,7 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
@@ -169,7 +170,7 @@ class StreamedMessage(StreamedMeter):
     def _content(self) -> list[object]:
         content: list[object] = []
         for index, block in self._blocks.items():
-            piece = "".join(self._pieces.get(index, ()))
+            piece = joined(self._pieces.get(index, ()))
             if block.get("type") == "text":
                 content.append({**block, "text": f"{fields.as_text(block.get('text')) or ''}{piece}"})
             else:

@@ -16,6 +16,8 @@ class ModelRequest:
 
     model: str | None
     """Model that it names."""
+    instead: tuple[str, ...] = ()
+    """Models that it names besides, which the provider may take in its place."""
     streamed: bool = False
     """Whether the answer is asked for as a stream."""
     input_estimate: int = 0

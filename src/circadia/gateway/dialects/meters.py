@@ -2,12 +2,12 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Any, Final, cast
 
 import orjson
 
 from circadia.errors import InvalidRequest
-from circadia.gateway.dialects import chain
+from circadia.gateway.dialects import chain, halves
 from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.events import EventSplitter, payload
 from circadia.llm.usage import Usage
@@ -139,7 +139,10 @@ class StreamedMeter(Watched, ABC):
 def _parse(text: bytes) -> dict[str, Any] | None:
     """Return a JSON object, none if the text is something else: what a provider sends is watched, not judged."""
     try:
-        value: dict[str, Any] = orjson.loads(text)
+        value: object = orjson.loads(text)
     except orjson.JSONDecodeError:
-        return None
-    return value if type(value) is dict and value else None
+        try:
+            value = halves.load(text, pieces=b'"delta"' in text)
+        except ValueError:
+            return None
+    return cast("dict[str, Any]", value) if type(value) is dict and value else None

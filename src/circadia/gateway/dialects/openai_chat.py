@@ -8,12 +8,13 @@ from circadia.errors import InvalidRequest
 from circadia.gateway import splice
 from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
-from circadia.gateway.dialects.usage import completions_usage
+from circadia.gateway.dialects.usage import completions_usage, only_usage
 from circadia.gateway.dialects.voice import Voice
 from circadia.gateway.dialects.voice_chat import ChatVoice
 from circadia.llm.usage import Usage
@@ -37,6 +38,7 @@ class ChatCompletions(Plain):
             limit = fields.count(request, "max_tokens")
         return ModelRequest(
             model=fields.text(request, "model"),
+            instead=tuple(model for model in fields.as_list(request.get("models")) if isinstance(model, str)),
             streamed=fields.flag(request, "stream"),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.count(request, "n")),
@@ -117,7 +119,7 @@ class StreamedChat(StreamedMeter):
         for choice in choices:
             if type(choice) is dict:
                 self._delta(choice)
-        return usage is not None and not choices
+        return usage is not None and not choices and only_usage(frame)
 
     def said(self) -> Said | None:
         """Return what the first choice has said so far."""
@@ -181,10 +183,10 @@ class _Choice:
     def message(self) -> dict[str, object]:
         """Return the message as far as it came."""
         calls = [
-            {"id": "".join(ids), "function": {"name": "".join(names), "arguments": "".join(arguments)}}
+            {"id": "".join(ids), "function": {"name": "".join(names), "arguments": joined(arguments)}}
             for _, (ids, names, arguments) in sorted(self.calls.items())
         ]
-        said = {"content": "".join(self.text), "refusal": "".join(self.refused)}
+        said = {"content": joined(self.text), "refusal": joined(self.refused)}
         return {"role": "assistant", **said, "tool_calls": calls}
 
     def _add_call(self, part: dict[str, object]) -> int:

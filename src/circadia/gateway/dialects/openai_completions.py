@@ -11,7 +11,12 @@ from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.stream_options import with_include_usage
+<<<<<<< HEAD
 from circadia.gateway.dialects.usage import completions_usage
+=======
+from circadia.gateway.dialects.usage import completions_usage, only_usage
+from circadia.gateway.dialects.voice import Voice
+>>>>>>> main
 from circadia.llm.usage import Usage
 
 
@@ -65,7 +70,7 @@ class _StreamedCompletion(StreamedMeter):
         choices = frame.get("choices")
         if any(fields.as_object(choice).get("finish_reason") for choice in fields.as_list(choices)):
             self.complete = True
-        return usage is not None and choices == []
+        return usage is not None and choices == [] and only_usage(frame)
 
 
 def _count(prompts: list[object]) -> int:

@@ -9,6 +9,7 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
+from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, texts
@@ -156,7 +157,7 @@ class _StreamedResponse(StreamedMeter, _Response):
     def said(self) -> Said | None:
         """Return what the response says; what came of it if it broke off."""
         broken = self._said is None and self._pieces
-        return Said(text="".join(self._pieces), handle=self._behind) if broken else super().said()
+        return Said(text=joined(self._pieces), handle=self._behind) if broken else super().said()
 
 
 def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:

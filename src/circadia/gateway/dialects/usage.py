@@ -1,7 +1,22 @@
 """Counts of tokens as each API tells them. What is not told stays none."""
 
+from typing import Final
+
 from circadia.gateway.dialects.fields import as_count, as_object
 from circadia.llm.usage import Usage
+
+_BESIDE_USAGE: Final = frozenset(
+    {
+        "id", "object", "created", "model", "choices", "usage", "system_fingerprint", "service_tier", "obfuscation",
+        "provider", "timings", "time_info", "x_groq",
+    }
+)  # fmt: skip
+"""What providers and servers put into the chunk that tells the usage of a stream, and say nobody else."""
+
+
+def only_usage(chunk: dict[str, object]) -> bool:
+    """Return whether a chunk with usage and without choices says nothing else, such as sources that were cited."""
+    return not any(value for key, value in chunk.items() if key not in _BESIDE_USAGE)
 
 
 def completions_usage(value: object) -> Usage | None:
