@@ -11,12 +11,7 @@ from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.stream_options import with_include_usage
-<<<<<<< HEAD
-from circadia.gateway.dialects.usage import completions_usage
-=======
 from circadia.gateway.dialects.usage import completions_usage, only_usage
-from circadia.gateway.dialects.voice import Voice
->>>>>>> main
 from circadia.llm.usage import Usage
 
 
