@@ -6,18 +6,17 @@ is a path of SQLite or a URL of PostgreSQL.
 
 import asyncio
 import json
-import sqlite3
 import sys
 import time
 from collections.abc import Awaitable, Callable, Sequence
-from contextlib import closing, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import uvloop
 
-from benchmarks.postgres import connect
+from benchmarks.disk import commit_milliseconds
 from circadia.agents.directory import agent_of
 from circadia.clock import SystemClock
 from circadia.errors import Conflict
@@ -42,8 +41,6 @@ TARGETS: Final = 20
 """Agents that a storm is for."""
 SENDERS: Final = 40
 TEXT: Final = "The build of the main branch fails since 14:02; please look at the log of step 3. " * 3
-ROW: Final = "x" * 400
-"""About what a decision adds without its message: the request, the pulse, two events."""
 _FREE: Final = {
     "cooldown_seconds": 0, "max_wakes_per_day": None, "max_wakes_per_pair_per_day": None,
     "max_wakes_per_session": None, "max_daily_session_minutes": None,
@@ -116,7 +113,7 @@ async def times(where: str, decisions: int, rounds: int) -> list[dict[str, Any]]
     for number_of_round in range(rounds + 1):
         async with fleet.store.write() as tx:  # each is woken once, so that every wake is admitted
             targets = [await fleet.add(tx, f"target-{number_of_round}-{n}", {}) for n in range(decisions)]
-        bare = await bare_commits(where, decisions)
+        bare = await commit_milliseconds(where, decisions)
         left = iter(targets)
         taken: list[float] = []
 
@@ -138,44 +135,6 @@ async def times(where: str, decisions: int, rounds: int) -> list[dict[str, Any]]
             })  # fmt: skip
     await fleet.store.close()
     return found
-
-
-async def bare_commits(where: str, commits: int) -> list[float]:
-    """Return the milliseconds of commits of one row each, one after the other, in a database beside the other."""
-    if where.startswith("postgresql"):
-        return await _bare_postgres(where, commits)
-    return await asyncio.to_thread(_bare_sqlite, Path(where).with_name("bare.db"), commits)
-
-
-def _bare_sqlite(path: Path, commits: int) -> list[float]:
-    path.unlink(missing_ok=True)
-    found: list[float] = []
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        for statement in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL", "CREATE TABLE bare (data TEXT)"):
-            database.execute(statement)
-        for _ in range(commits):
-            began = time.perf_counter()
-            database.execute("BEGIN IMMEDIATE")
-            database.execute("INSERT INTO bare VALUES (?)", (ROW,))
-            database.execute("COMMIT")
-            found.append((time.perf_counter() - began) * 1000)
-    return found
-
-
-async def _bare_postgres(url: str, commits: int) -> list[float]:
-    connection = await connect(url)
-    try:
-        await connection.execute("CREATE SCHEMA IF NOT EXISTS bare; CREATE TABLE IF NOT EXISTS bare.rows (data TEXT)")
-        insert = await connection.prepare("INSERT INTO bare.rows VALUES ($1)")
-        found: list[float] = []
-        for _ in range(commits):
-            began = time.perf_counter()
-            async with connection.transaction():
-                await insert.fetch(ROW)
-            found.append((time.perf_counter() - began) * 1000)
-        return found
-    finally:
-        await connection.close()
 
 
 async def prepare_storm(where: str, daily: int) -> None:

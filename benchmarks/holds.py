@@ -95,9 +95,7 @@ async def _measured(server: Circadia, folder: Path, size: Size) -> Report:
             control = await _control(server, size.wakes)
         releases.append(await _release(server, callers))
         await server.all_sleeping(SESSION, [PROBE], False)
-    disk = [
-        each for _ in range(3) for each in await asyncio.to_thread(commit_milliseconds, folder, max(size.wakes, 20))
-    ]
+    disk = [each for _ in range(3) for each in await commit_milliseconds(folder / "disk", max(size.wakes, 20))]
     return _report(size, memory, releases, wakes, control, disk)
 
 

@@ -79,7 +79,7 @@ async def run(folder: Path, size: Size) -> Report:
     except NoPostgres as error:
         notes.append(f"PostgreSQL is left out: {error}")
     bare = [await asyncio.to_thread(_bare_start) for _ in range(size.wakes)]
-    disk = await asyncio.to_thread(commit_milliseconds, folder, size.wakes)
+    disk = await commit_milliseconds(folder / "disk", size.wakes)
     return _report(found, bare, disk, notes)
 
 

@@ -7,20 +7,19 @@ WHERE is a path of SQLite or a URL of PostgreSQL.
 import asyncio
 import json
 import os
-import sqlite3
 import statistics
 import sys
 import time
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import uvloop
 
+from benchmarks.disk import commit_milliseconds
 from benchmarks.holds import quantile
-from benchmarks.postgres import NoPostgres, connect, postgres
+from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.report import Goal, Report, number
 from benchmarks.server import Circadia, circadia
 from benchmarks.tools import slow_sync
@@ -92,8 +91,6 @@ class Found:
 
 
 Write = Callable[[Turn], Awaitable[None]]
-Bare = Callable[[int, int], Awaitable[list[float]]]
-"""Takes writers and commits of each; returns milliseconds of each commit."""
 
 
 async def run(folder: Path, size: Size) -> Report:
@@ -107,30 +104,18 @@ async def run(folder: Path, size: Size) -> Report:
     if slow is not None:
         found += await _at_the_service(f"SQLite{SLOWER}", str(folder / "slow.db"), size, slow)
     async with circadia(folder / "sqlite", {}) as server:
-        found += await _through_rest("SQLite, REST", server, turns, _bare(str(folder / "rest.db")), size)
+        found += await _through_rest("SQLite, REST", server, turns, str(folder / "rest.db"), size)
     try:
         async with postgres() as url:
             found += await _at_the_service("PostgreSQL", url, size)
             async with circadia(folder / "postgres", {"server": {"database_url": url}}) as server:
-                found += await _through_rest("PostgreSQL, REST", server, turns, _bare(url), size)
+                found += await _through_rest("PostgreSQL, REST", server, turns, url, size)
         if slow is not None:
             async with postgres(slow) as url:
                 found += await _at_the_service(f"PostgreSQL{SLOWER}", url, size)
     except NoPostgres as error:
         notes.append(f"PostgreSQL is left out: {error}")
     return _report(found, notes)
-
-
-def _bare(where: str) -> Bare:
-    """Return what commits to a database beside the one at WHERE."""
-
-    async def sqlite(writers: int, commits: int) -> list[float]:
-        return await asyncio.to_thread(_bare_sqlite, Path(f"{where}.bare"), writers * commits)
-
-    async def postgresql(writers: int, commits: int) -> list[float]:
-        return await _bare_postgres(where, writers, commits)
-
-    return postgresql if "://" in where else sqlite
 
 
 async def _at_the_service(
@@ -164,13 +149,13 @@ async def _served(where: str, size: Size) -> list[Found]:
                 made = await episodes.remember(tx, bank, new)
             assert made.new
 
-        return await _measured("", write, _bare(where), turns, size)
+        return await _measured("", write, where, turns, size)
     finally:
         await store.close()
 
 
 async def _through_rest(
-    way: str, server: Circadia, turns: Sequence[Turn], bare: Bare, size: Size
+    way: str, server: Circadia, turns: Sequence[Turn], beside: str, size: Size
 ) -> list[Found]:  # fmt: skip
     await server.ask("POST", "banks", {"name": BANK})
 
@@ -178,10 +163,10 @@ async def _through_rest(
         body = {"text": turn.text, "speaker": turn.speaker, "session": turn.session, "at": turn.at.isoformat()}
         await server.ask("POST", f"banks/{BANK}/episodes", body)
 
-    return await _measured(way, write, bare, turns, size)
+    return await _measured(way, write, beside, turns, size)
 
 
-async def _measured(way: str, write: Write, bare: Bare, turns: Sequence[Turn], size: Size) -> list[Found]:
+async def _measured(way: str, write: Write, beside: str, turns: Sequence[Turn], size: Size) -> list[Found]:
     """Let bare commits and remembering take turns, for each number of writers."""
     left = iter(turns)
     for _ in range(10):
@@ -191,7 +176,7 @@ async def _measured(way: str, write: Write, bare: Bare, turns: Sequence[Turn], s
         each = Found(way=way, writers=writers)
         for _ in range(size.rounds):
             began = time.monotonic()
-            times = await bare(writers, size.writes)
+            times = await commit_milliseconds(beside, size.writes, writers=writers, row_bytes=ROW_BYTES)
             each.bare_rates.append(len(times) / (time.monotonic() - began))
             each.bare_ms += times
             began = time.monotonic()
@@ -210,46 +195,6 @@ async def _some(write: Write, turns: Sequence[Turn]) -> list[float]:
     for turn in turns:
         began = time.monotonic()
         await write(turn)
-        found.append((time.monotonic() - began) * 1000)
-    return found
-
-
-def _bare_sqlite(path: Path, commits: int) -> list[float]:
-    """Commit one row after the other, as the server's settings are: SQLite has one writer at a time."""
-    found: list[float] = []
-    with closing(sqlite3.connect(path, isolation_level=None)) as database:
-        for setting in ("PRAGMA journal_mode = WAL", "PRAGMA synchronous = FULL"):
-            database.execute(setting)
-        database.execute("CREATE TABLE IF NOT EXISTS rows (number INTEGER PRIMARY KEY, data BLOB)")
-        for _ in range(commits):
-            began = time.monotonic()
-            database.execute("BEGIN IMMEDIATE")
-            database.execute("INSERT INTO rows (data) VALUES (?)", (b"x" * ROW_BYTES,))
-            database.execute("COMMIT")
-            found.append((time.monotonic() - began) * 1000)
-    return found
-
-
-async def _bare_postgres(url: str, writers: int, commits: int) -> list[float]:
-    """Commit rows on as many connections as there are writers."""
-    connections: list[Any] = [await connect(url) for _ in range(writers)]
-    try:
-        await connections[0].execute("CREATE SCHEMA IF NOT EXISTS bare")
-        await connections[0].execute("CREATE TABLE IF NOT EXISTS bare.rows (number BIGSERIAL PRIMARY KEY, data BYTEA)")
-        done = await asyncio.gather(*(_commits(each, commits) for each in connections))
-        return [ms for of_one in done for ms in of_one]
-    finally:
-        for connection in connections:
-            await connection.close()
-
-
-async def _commits(connection: Any, commits: int) -> list[float]:
-    insert = await connection.prepare("INSERT INTO bare.rows (data) VALUES ($1)")
-    found: list[float] = []
-    for _ in range(commits):
-        began = time.monotonic()
-        async with connection.transaction():
-            await insert.fetch(b"x" * ROW_BYTES)
         found.append((time.monotonic() - began) * 1000)
     return found
 

@@ -42,11 +42,6 @@ class SystemClock:
         await asyncio.sleep(max(0.0, seconds))
 
 
-def milliseconds(clock: Clock) -> int:
-    """Return the clock's instant in milliseconds since 1970."""
-    return int(clock.now().timestamp() * 1000)
-
-
 def system_milliseconds() -> int:
     """Return the machine's wall clock in milliseconds since 1970, without the cost of an instant."""
     return time.time_ns() // 1_000_000

@@ -7,6 +7,7 @@ indexes dense. It is no secret: what opens a door is a token.
 import hashlib
 import random
 import secrets
+from collections.abc import Callable
 from typing import NewType, Protocol
 
 SessionId = NewType("SessionId", str)
@@ -35,19 +36,14 @@ class IdSource(Protocol):
 class RandomIds:
     """Ids from the wall clock and the system's randomness."""
 
-    def __init__(self, milliseconds: "MillisecondClock") -> None:
+    def __init__(self, milliseconds: Callable[[], int]) -> None:
+        """`milliseconds` returns those since 1970."""
         self._milliseconds = milliseconds
         self._bits = random.Random(secrets.randbits(256)).getrandbits
 
     def new(self, prefix: str) -> str:
         """Return `prefix_` and 28 hexadecimal digits."""
         return f"{prefix}_{self._milliseconds():012x}{self._bits(64):016x}"
-
-
-class MillisecondClock(Protocol):
-    """Returns the milliseconds since 1970."""
-
-    def __call__(self) -> int: ...
 
 
 def new_token(kind: str) -> str:

@@ -1,14 +1,21 @@
-"""The service that most tests of REST ask."""
+"""The service that most tests of REST ask, and the client of its operator."""
 
 from collections.abc import AsyncGenerator
 from pathlib import Path
 
 import pytest
 
-from tests.api.service import Service, serving
+from circadia import Client
+from tests.api.service import ADMIN, Service, serving
 
 
 @pytest.fixture
 async def service(tmp_path: Path) -> AsyncGenerator[Service]:
     async with serving(tmp_path) as made:
+        yield made
+
+
+@pytest.fixture
+async def client(service: Service) -> AsyncGenerator[Client]:
+    async with Client(service.url, ADMIN) as made:
         yield made

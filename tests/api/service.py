@@ -1,36 +1,31 @@
 """The REST API over real HTTP on a free port, with a SQLite file behind it and a clock that stands still."""
 
-import asyncio
 import contextlib
 import io
 import json
-import socket
-from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
+from collections.abc import AsyncGenerator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import aiohttp
-import uvicorn
 
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
-from circadia.agents.registry import Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
 from circadia.api.app import ApiParts, create_api
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from tests.fixtures.database_file import put_database
+from tests.fixtures.listening import listening
 
 ADMIN = "operator-token-of-the-tests"
 METRICS = "metrics-token-of-the-tests"
@@ -134,15 +129,6 @@ class Service:
         return [event for event in found if not types or event["type"] in types]
 
 
-class _Quiet(uvicorn.Server):
-    """A server that leaves the signals to pytest."""
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Capture none."""
-        yield
-
-
 @contextlib.asynccontextmanager
 async def serving(
     folder: Path, *, clock: ManualClock | None = None, launchers: Mapping[str, Json] | None = None, **limits: int
@@ -152,22 +138,16 @@ async def serving(
     store = await open_sqlite(put_database(folder))
     held = Held()
     parts = await _parts(store, clock, held, {"limits": limits, "launchers": launchers or {}})
-    with socket.socket() as bound:
-        bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer comes 40 ms late
-        bound.bind(("127.0.0.1", 0))
-        bound.listen()  # so that who asks before the server runs waits
-        url = f"http://127.0.0.1:{bound.getsockname()[1]}"
-        server = _Quiet(uvicorn.Config(create_api(parts), log_config=None, lifespan="off", http="httptools"))
-        running = asyncio.create_task(server.serve(sockets=[bound]))
-        try:
-            async with aiohttp.ClientSession() as http:
-                yield Service(url, parts, clock, held, http)
-        finally:
-            parts.presence.stop("the test is over")
-            clock.advance(60)
-            server.should_exit = True
-            await running
-            await store.close()
+    try:
+        async with listening(create_api(parts)) as url:
+            try:
+                async with aiohttp.ClientSession() as http:
+                    yield Service(url, parts, clock, held, http)
+            finally:
+                parts.presence.stop("the test is over")
+                clock.advance(60)
+    finally:
+        await store.close()
 
 
 async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[str, Json]) -> ApiParts:
@@ -176,11 +156,7 @@ async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[s
     settings = settings_from(stated)
     tier = wake_tier(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry = Registry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
-    threads = Threads(
-        clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
-    )
-    sessions = Sessions(clock, ids, signals, registry, threads)
+    registry, threads, sessions = agent_services(settings, clock, ids, signals, tier)
     async with store.write() as tx:
         await sessions.ensure_default(tx)
     memory = memory_tier(settings, clock, ids, signals, BundledEmbedder())

@@ -1,6 +1,5 @@
 """Ready answers over REST and by the client: what is ready, what a question would get, and what is dropped."""
 
-from collections.abc import AsyncGenerator
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -17,12 +16,6 @@ from circadia.records.bank import Bank
 from tests.api.service import ADMIN, Service
 
 QUESTION = "When does the bakery in Porto open?"
-
-
-@pytest.fixture
-async def client(service: Service) -> AsyncGenerator[Client]:
-    async with Client(service.url, ADMIN) as made:
-        yield made
 
 
 async def agent_of(service: Service, name: str) -> Agent:

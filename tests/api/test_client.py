@@ -25,12 +25,6 @@ from circadia.errors import (
 from tests.api.service import ADMIN, Service
 
 
-@pytest.fixture
-async def client(service: Service) -> AsyncGenerator[Client]:
-    async with Client(service.url, ADMIN) as made:
-        yield made
-
-
 class Line:
     """A line to the service that can be cut."""
 

@@ -1,18 +1,10 @@
 """The Python client's methods on memory against the API that they are for."""
 
-from collections.abc import AsyncGenerator
-
 import pytest
 
 from circadia import Client
 from circadia.errors import Conflict, InvalidRequest, NotFound
-from tests.api.service import ADMIN, Service
-
-
-@pytest.fixture
-async def client(service: Service) -> AsyncGenerator[Client]:
-    async with Client(service.url, ADMIN) as made:
-        yield made
+from tests.api.service import Service
 
 
 @pytest.mark.spec("MEM-02", "MEM-05")

@@ -103,6 +103,12 @@ async def stored(store: Store, *rows: Session | Agent | Thread) -> None:
                 await tx.threads.add(row)
 
 
+async def put(store: Store, tag: object) -> None:
+    """Store an event in a block of its own."""
+    async with store.write() as tx:
+        await tx.events.add([event(tag)])
+
+
 async def sent(tx: Tx, tag: object) -> None:
     """Store an event, and have the block send it now and not at its end."""
     await tx.events.add([event(tag)])

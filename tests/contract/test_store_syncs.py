@@ -7,17 +7,11 @@ import pytest
 from circadia.errors import StorageUnavailable
 from circadia.stores.base import Store
 from circadia.stores.sql.database import SqlStore
-from tests.contract.rows import event, sent, tags
+from tests.contract.rows import put, sent, tags
 
 
 class Undone(Exception):
     """Raised in a block to undo it."""
-
-
-async def put(store: Store, tag: object) -> None:
-    """Store an event in a block of its own."""
-    async with store.write() as tx:
-        await tx.events.add([event(tag)])
 
 
 class Disk:

@@ -10,18 +10,12 @@ import pytest
 from circadia.errors import Conflict, StorageUnavailable
 from circadia.stores.base import Store, Tx
 from tests.contract.conftest import Opener
-from tests.contract.rows import agent, at, event, sent, session, stored, tags
+from tests.contract.rows import agent, at, event, put, sent, session, stored, tags
 from tests.contract.wake_rows import wake
 
 
 class Undone(Exception):
     """Raised in a block to undo it."""
-
-
-async def put(store: Store, tag: object) -> None:
-    """Store an event in a block of its own."""
-    async with store.write() as tx:
-        await tx.events.add([event(tag)])
 
 
 async def put_and_undo(store: Store, tag: object) -> None:

@@ -31,12 +31,6 @@ from tests.sleeptime.answers_stand import Hall, hall
 PROGRAM = "tests.durability.readying"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database of the test's own: a path or a URL."""
-    return str(tmp_path / "circadia.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
 async def life(place: str, questions: int, writes: int) -> tuple[list[str], bool]:
     """Let the program ask so many questions, then write so often, and kill it.
 

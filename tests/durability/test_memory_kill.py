@@ -25,12 +25,6 @@ PROGRAM = "tests.durability.remembering"
 PAGE = 1000
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database of the test's own: a path or a URL."""
-    return str(tmp_path / "circadia.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
 async def killed_life(place: str, life: str, acknowledged: int) -> set[str]:
     """Let the program write until it has told of so many episodes, kill it, and return all that it told of."""
     process = await Program.start([PROGRAM], place, life)

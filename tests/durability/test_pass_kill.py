@@ -23,12 +23,6 @@ from tests.sleeptime.tier_stand import Read
 PROGRAM = "tests.durability.dreaming"
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def place(request: pytest.FixtureRequest, tmp_path: Path) -> str:
-    """A database of the test's own: a path or a URL."""
-    return str(tmp_path / "circadia.db") if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
 async def life(place: str, questions: int) -> tuple[list[str], bool]:
     """Let the program ask so many questions and kill it; return what it asked, and whether it came to its end."""
     process = await Program.start([PROGRAM], place)

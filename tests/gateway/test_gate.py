@@ -12,7 +12,7 @@ import pytest
 from starlette.types import Message
 
 from circadia.agents.presence import Presence
-from circadia.clock import SystemClock, milliseconds
+from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import CircadiaError, Ended, LimitReached, StillAsleep, StorageUnavailable
 from circadia.gateway.bodies import Parcel, Parking
 from circadia.gateway.gate import Gate, Passage
@@ -26,8 +26,6 @@ from circadia.records.event import Event, EventType
 from circadia.settings import LimitsSettings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
-from tests.fixtures.database_file import put_database
 
 CLOCK = SystemClock()
 NOW = datetime(2026, 1, 1, tzinfo=UTC)
@@ -88,7 +86,7 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     parking = Parking(folder / "held", settings)
     ticker = Ticker(CLOCK)
     journal = Journal(CLOCK, store, signals, lines.append)
-    gate = Gate(CLOCK, RandomIds(lambda: milliseconds(CLOCK)), presence, journal, ticker, parking, settings)
+    gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, settings)
     made = Bench(gate, presence, parking, signals, ticker, lines)
     for agent in agents:
         cell = presence.make_cell(agent.id)
@@ -99,13 +97,6 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     finally:
         ticking.cancel()
         await asyncio.gather(ticking, return_exceptions=True)
-
-
-@pytest.fixture
-async def store(tmp_path: Path) -> AsyncGenerator[Store]:
-    opened = await open_sqlite(put_database(tmp_path))
-    yield opened
-    await opened.close()
 
 
 async def settled() -> None:
@@ -170,11 +161,11 @@ class Run:
 
 @pytest.mark.spec("GATE-90", "GATE-42", "GATE-44")
 async def test_in_a_thousand_interleavings_calls_pass_once_and_only_while_their_agent_is_awake(
-    tmp_path: Path, store: Store
+    tmp_path: Path, sqlite_store: Store
 ) -> None:
     for seed in range(1000):
         agents = [agent_named(f"a{seed}-{n}") for n in range(3)]
-        async with bench(tmp_path, store, agents) as made:
+        async with bench(tmp_path, sqlite_store, agents) as made:
             run = Run(made, agents, seed)
             async with asyncio.timeout(60):
                 await run.to_the_end()
@@ -190,7 +181,7 @@ async def test_in_a_thousand_interleavings_calls_pass_once_and_only_while_their_
 
 
 @pytest.mark.spec("GATE-42")
-async def test_a_wake_admits_in_the_order_of_arrival(tmp_path: Path, store: Store) -> None:
+async def test_a_wake_admits_in_the_order_of_arrival(tmp_path: Path, sqlite_store: Store) -> None:
     agent = agent_named("ann")
     order: list[int] = []
 
@@ -198,7 +189,7 @@ async def test_a_wake_admits_in_the_order_of_arrival(tmp_path: Path, store: Stor
         await made.hold(agent)
         order.append(number)
 
-    async with bench(tmp_path, store, [agent]) as made:
+    async with bench(tmp_path, sqlite_store, [agent]) as made:
         made.set(agent, True)
         tasks: list[asyncio.Task[None]] = []
         for number in range(50):
@@ -215,10 +206,10 @@ async def test_a_wake_admits_in_the_order_of_arrival(tmp_path: Path, store: Stor
 
 @pytest.mark.spec("GATE-46")
 async def test_over_the_limit_of_an_agent_a_call_is_refused_and_the_others_stay_held(
-    tmp_path: Path, store: Store
+    tmp_path: Path, sqlite_store: Store
 ) -> None:
     agent, other = agent_named("ann"), agent_named("bob")
-    async with bench(tmp_path, store, [agent, other], max_holds_per_agent=2, max_holds=3) as made:
+    async with bench(tmp_path, sqlite_store, [agent, other], max_holds_per_agent=2, max_holds=3) as made:
         for each in (agent, other):
             made.set(each, True)
         tasks = [asyncio.create_task(made.hold(agent)) for _ in range(2)]
@@ -236,10 +227,10 @@ async def test_over_the_limit_of_an_agent_a_call_is_refused_and_the_others_stay_
 
 
 @pytest.mark.spec("GATE-46", "GATE-47")
-async def test_a_large_held_body_waits_on_the_disk_and_comes_back_whole(tmp_path: Path, store: Store) -> None:
+async def test_a_large_held_body_waits_on_the_disk_and_comes_back_whole(tmp_path: Path, sqlite_store: Store) -> None:
     agent = agent_named("ann")
     body = random.Random(1).randbytes(300_000)
-    async with bench(tmp_path, store, [agent], spill_bytes=1000, max_spilled_bytes=700_000) as made:
+    async with bench(tmp_path, sqlite_store, [agent], spill_bytes=1000, max_spilled_bytes=700_000) as made:
         made.set(agent, True)
         held = asyncio.create_task(made.hold(agent, body))
         gone = asyncio.create_task(made.hold(agent, body))
@@ -264,10 +255,12 @@ async def spilled(made: Bench, size: int) -> None:
 
 
 @pytest.mark.spec("GATE-46")
-async def test_a_disk_that_takes_no_body_refuses_the_call_with_a_clear_error(tmp_path: Path, store: Store) -> None:
+async def test_a_disk_that_takes_no_body_refuses_the_call_with_a_clear_error(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
     agent = agent_named("ann")
     (tmp_path / "held").write_text("a file where the folder should be")
-    async with bench(tmp_path, store, [agent], spill_bytes=10) as made:
+    async with bench(tmp_path, sqlite_store, [agent], spill_bytes=10) as made:
         made.set(agent, True)
         with pytest.raises(StorageUnavailable, match="cannot keep the body on disk"):
             await made.hold(agent, b"x" * 100)
@@ -276,9 +269,11 @@ async def test_a_disk_that_takes_no_body_refuses_the_call_with_a_clear_error(tmp
 
 
 @pytest.mark.spec("GATE-48")
-async def test_a_hold_ends_at_its_longest_time_with_the_error_that_was_given(tmp_path: Path, store: Store) -> None:
+async def test_a_hold_ends_at_its_longest_time_with_the_error_that_was_given(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
     agent = agent_named("ann")
-    async with bench(tmp_path, store, [agent]) as made:
+    async with bench(tmp_path, sqlite_store, [agent]) as made:
         made.set(agent, True)
         with pytest.raises(StillAsleep, match="too long"):
             await made.hold(agent, most=(0.05, StillAsleep("too long")))
@@ -286,9 +281,9 @@ async def test_a_hold_ends_at_its_longest_time_with_the_error_that_was_given(tmp
 
 
 @pytest.mark.spec("GATE-49")
-async def test_a_stopping_server_ends_held_calls_and_those_that_come(tmp_path: Path, store: Store) -> None:
+async def test_a_stopping_server_ends_held_calls_and_those_that_come(tmp_path: Path, sqlite_store: Store) -> None:
     agent = agent_named("ann")
-    async with bench(tmp_path, store, [agent]) as made:
+    async with bench(tmp_path, sqlite_store, [agent]) as made:
         made.set(agent, True)
         tasks = [asyncio.create_task(made.hold(agent)) for _ in range(5)]
         await settled()

@@ -30,9 +30,10 @@ from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 from tests.fixtures.leap import Leap
+from tests.fixtures.listening import listening
 from tests.gateway.stdio_server import ODD_TOOLS, TOOLS
 from tests.mcp_server.manual_clock import ManualClock
-from tests.mcp_server.stand import ERAS, listening
+from tests.mcp_server.stand import ERAS
 
 SERVER = [sys.executable, str(Path(__file__).with_name("stdio_server.py"))]
 ENVIRONMENT = {"PATH": os.environ["PATH"], "HOME": "/nowhere", "KEY": "key-of-the-child-1", "OTHER": "other-secret"}

@@ -86,6 +86,16 @@ class Live:
         sent = {"authorization": f"Bearer {token}", "content-type": "application/json", **(headers or {})}
         return self.http.request(method, f"{self.url}/llm/{upstream}{path}", data=data, headers=sent)
 
+    async def called(self, token: str, body: object) -> bytes:
+        """Make a model call with this body and return its answer."""
+        async with self.call(token, body=body) as response:
+            return await response.read()
+
+    async def answered(self, token: str) -> tuple[int, dict[str, Any]]:
+        """Make a model call and return the status and the document of its answer."""
+        async with self.call(token) as response:
+            return response.status, await response.json()
+
     def tool(self, token: str, message: object, *, server: str = "", headers: Mapping[str, str] | None = None) -> Any:
         """Return a pending MCP call."""
         sent = {

@@ -2,28 +2,17 @@
 
 import asyncio
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.interaction.live import CHAT, Live, live
-
-
-async def _read(at: Live, token: str, body: object) -> bytes:
-    async with at.call(token, body=body) as response:
-        return await response.read()
-
-
-async def _answer(at: Live, token: str) -> tuple[int, dict[str, Any]]:
-    async with at.call(token) as response:
-        return response.status, await response.json()
+from tests.interaction.live import CHAT, live
 
 
 @pytest.mark.spec("GATE-66")
 async def test_a_budget_of_calls_is_exact_with_many_at_once_and_told_before_the_hold(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
         token = await at.agent(max_calls_per_day=5)
-        statuses = [status for status, _ in await asyncio.gather(*(_answer(at, token) for _ in range(20)))]
+        statuses = [status for status, _ in await asyncio.gather(*(at.answered(token) for _ in range(20)))]
         assert sorted(statuses) == [200] * 5 + [429] * 15
         assert len(at.upstream.requests) == 5
         await at.sleeping(True)
@@ -37,13 +26,13 @@ async def test_held_calls_count_against_the_budget_and_a_dropped_one_gives_its_p
     async with live(tmp_path) as at:
         token = await at.agent(max_calls_per_day=2)
         await at.sleeping(True)
-        held = [asyncio.create_task(_read(at, token, CHAT)) for _ in range(2)]
+        held = [asyncio.create_task(at.called(token, CHAT)) for _ in range(2)]
         await at.held(2)
         async with at.call(token) as response:
             assert response.status == 429
         held[0].cancel()
         await at.held(1)
-        held.append(asyncio.create_task(_read(at, token, CHAT)))
+        held.append(asyncio.create_task(at.called(token, CHAT)))
         await at.held(2)
         await at.sleeping(False)
         await asyncio.gather(*held[1:])
@@ -57,7 +46,7 @@ async def test_tokens_and_money_are_reserved_by_estimate_and_settled_by_the_trut
         money = await at.agent("bob", max_usd_per_day=0.01)
         limited = {**CHAT, "max_tokens": 4_000}
         at.upstream.gate.clear()
-        first = asyncio.create_task(_read(at, tokens, limited))
+        first = asyncio.create_task(at.called(tokens, limited))
         await at.upstream.arrived(1)
         async with at.call(tokens, body=limited) as response:
             assert response.status == 429, "the reservation in flight leaves no room"

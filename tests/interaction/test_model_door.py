@@ -252,7 +252,7 @@ async def test_a_caller_that_hangs_up_is_dropped_at_each_stage(tmp_path: Path) -
         token = await at.agent()
         await at.sleeping(True)
         for body in (CHAT, STREAM):
-            gone = asyncio.create_task(_read(at, token, body))
+            gone = asyncio.create_task(at.called(token, body))
             await at.held(1)
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
@@ -261,18 +261,13 @@ async def test_a_caller_that_hangs_up_is_dropped_at_each_stage(tmp_path: Path) -
         assert at.upstream.requests == []
         at.upstream.gate.clear()
         for number, body in enumerate((CHAT, STREAM), start=1):
-            gone = asyncio.create_task(_read(at, token, body))
+            gone = asyncio.create_task(at.called(token, body))
             await at.upstream.arrived(number)
             gone.cancel()
             await asyncio.gather(gone, return_exceptions=True)
             await at.upstream.dropped(number)
         dropped = await at.events("dropped")
         assert [event["data"]["reason"] for event in dropped] == ["caller gone"] * 2
-
-
-async def _read(at: Live, token: str, body: object) -> bytes:
-    async with at.call(token, body=body) as response:
-        return await response.read()
 
 
 @pytest.mark.spec("GATE-49")
@@ -307,7 +302,7 @@ async def test_a_woken_prompt_gets_one_line_goes_as_it_is_or_is_asked_for_again(
         for name in ("notice", "forward", "refresh"):
             token = await at.agent(name, on_wake=name)
             await at.sleeping(True, name)
-            pending = asyncio.create_task(_answer(at, token))
+            pending = asyncio.create_task(at.answered(token))
             await at.held(1)
             await at.sleeping(False, name)
             status, body = await pending
@@ -320,11 +315,6 @@ async def test_a_woken_prompt_gets_one_line_goes_as_it_is_or_is_asked_for_again(
             else:
                 assert sent.startswith("hello\n\n<circadia-notice>You slept ")
                 assert "woken by operator; no unread messages.</circadia-notice>" in sent
-
-
-async def _answer(at: Live, token: str) -> tuple[int, dict[str, dict[str, str]]]:
-    async with at.call(token) as response:
-        return response.status, await response.json()
 
 
 @pytest.mark.spec("GATE-45")
@@ -350,7 +340,7 @@ async def test_the_waking_event_comes_before_any_admission(tmp_path: Path) -> No
     async with live(tmp_path) as at:
         token = await at.agent()
         await at.sleeping(True)
-        calls = [asyncio.create_task(_read(at, token, CHAT)) for _ in range(3)]
+        calls = [asyncio.create_task(at.called(token, CHAT)) for _ in range(3)]
         await at.held(3)
         assert len(await at.events("held")) == 3  # now they are written: the gate's own lines come in batches
         await at.sleeping(False)

@@ -5,17 +5,14 @@ afterwards whether the answer went out. It holds nothing.
 """
 
 import asyncio
-import contextlib
 import json
-import socket
-from collections.abc import AsyncGenerator, Awaitable, Callable, Generator, Mapping
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import httpx2
-import uvicorn
 from mcp.client.client import Client
 from mcp.client.streamable_http import streamable_http_client
 from mcp_types import CallToolResult
@@ -28,25 +25,26 @@ from circadia.agents.sessions import Sessions
 from circadia.agents.sleep import SleepState
 from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
-from circadia.clock import Clock, SystemClock, milliseconds
+from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.ids import RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import Edit, Writer
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.tier import Memory
-from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent, WakeEvent
+from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.bank import BankPolicy
 from circadia.records.principal import Principal
 from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.wake.inbox import Inbox
 from tests.fixtures.database_file import put_database
+from tests.fixtures.listening import listening
 
 ADMIN = "operator-token-of-the-tests"
 MODERN = "2026-07-28"
@@ -269,54 +267,18 @@ def refused(result: CallToolResult) -> str:
     return text(result)
 
 
-class _Quiet(uvicorn.Server):
-    """uvicorn that leaves signals alone and says when it listens."""
-
-    def __init__(self, config: uvicorn.Config) -> None:
-        super().__init__(config)
-        self.ready = asyncio.Event()
-
-    @contextlib.contextmanager
-    def capture_signals(self) -> Generator[None]:
-        """Leave the test's own handlers in place."""
-        yield
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        """Start to listen, then say so."""
-        await super().startup(sockets=sockets)
-        self.ready.set()
-
-
-@asynccontextmanager
-async def listening(app: ASGIApp) -> AsyncGenerator[str]:
-    """Serve an ASGI application on a free port; gives the address."""
-    bound = socket.create_server(("127.0.0.1", 0))
-    bound.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)  # or each answer comes 40 ms late
-    config = uvicorn.Config(app, log_config=None, access_log=False, lifespan="off", timeout_graceful_shutdown=1)
-    server = _Quiet(config)
-    serving = asyncio.create_task(server.serve(sockets=[bound]))
-    await server.ready.wait()
-    try:
-        yield f"http://127.0.0.1:{bound.getsockname()[1]}"
-    finally:
-        server.should_exit = True
-        await serving
-
-
 @asynccontextmanager
 async def stand(folder: Path, clock: Clock | None = None) -> AsyncGenerator[Stand]:
     """Run the server with a fresh database."""
     clock = clock or SystemClock()
     store = Breakable(await open_sqlite(put_database(folder)))
     signals = LocalSignals()
-    ids = RandomIds(lambda: milliseconds(SystemClock()))
+    ids = RandomIds(system_milliseconds)
     presence = Presence(store, signals)
     settings = Settings.model_validate({})
     tier = wake_tier(settings, clock, ids, signals)
     sleep = tier.sleep
-    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
-    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=64_000)
-    sessions = Sessions(clock, ids, signals, registry, threads)
+    registry, threads, sessions = agent_services(settings, clock, ids, signals, tier)
     waits = Waits(clock, store, signals, presence)
     async with store.write() as tx:
         await sessions.ensure_default(tx)

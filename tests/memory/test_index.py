@@ -1,9 +1,8 @@
 """The index gives what the formula says, however its rows came in."""
 
 import math
-import threading
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
 from dataclasses import dataclass, replace
@@ -31,6 +30,7 @@ from circadia.memory.postings import LENGTH, SATURATION
 from circadia.memory.terms import asked_terms, stored_terms, words
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
+from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 
 WORDS = ("ant", "bee", "cow", "dog", "elk", "fox")
@@ -309,25 +309,6 @@ def test_rows_of_two_embedders_are_found_each_by_its_own_and_other_dimensions_ar
     asked = {name: vector("cow") for name, _ in vectors}
     assert {each.number for each in index.find(Question(vectors=asked))} == {1, 2}
     assert [each.number for each in index.find(Question(vectors={"old/8": asked["old/8"]}))] == [1]
-
-
-class Interrupted(Sequence[int]):
-    """Terms that a search waits for in its middle."""
-
-    def __init__(self, terms: Sequence[int]) -> None:
-        self.terms = terms
-        self.reached, self.go_on = threading.Event(), threading.Event()
-
-    def __iter__(self) -> Iterator[int]:
-        self.reached.set()
-        assert self.go_on.wait(60)
-        return iter(self.terms)
-
-    def __len__(self) -> int:
-        return len(self.terms)
-
-    def __getitem__(self, at: int | slice) -> "int | Sequence[int]":  # type: ignore[override]
-        return self.terms[at]
 
 
 @pytest.mark.spec("MEM-02")

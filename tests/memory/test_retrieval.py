@@ -1,8 +1,7 @@
 """Searches of banks: what was committed is found, on both databases alike, while others write, delete and search."""
 
 import asyncio
-import threading
-from collections.abc import Awaitable, Iterator, Sequence
+from collections.abc import Awaitable
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -18,10 +17,12 @@ from circadia.memory.terms import asked_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
+from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql import banks
 from circadia.stores.sqlite import open_sqlite
 from tests.fixtures.database_file import put_database
+from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, World, vector
 
 
@@ -181,9 +182,8 @@ async def test_no_search_finds_what_is_in_another_bank(world: World) -> None:
     assert await world.texts("cat", bank=other) == ["the cat of Bob"]
 
 
-async def test_banks_beyond_the_limit_of_rows_are_loaded_anew_and_found_the_same(tmp_path: Path) -> None:
-    store = await open_sqlite(put_database(tmp_path))
-    world = await World.made(store, max_rows=3)
+async def test_banks_beyond_the_limit_of_rows_are_loaded_anew_and_found_the_same(sqlite_store: Store) -> None:
+    world = await World.made(sqlite_store, max_rows=3)
     banks = [world.bank, await world.add_bank("b"), await world.add_bank("c")]
     for bank in banks:
         for at in range(2):
@@ -191,26 +191,6 @@ async def test_banks_beyond_the_limit_of_rows_are_loaded_anew_and_found_the_same
     for _ in range(2):
         for bank in banks:
             assert set(await world.texts("cat", bank=bank)) == {f"cat {at} of {bank.name}" for at in range(2)}
-    await store.close()
-
-
-class Interrupted(Sequence[int]):
-    """Terms that a search waits for in its middle, in its thread."""
-
-    def __init__(self, text: str) -> None:
-        self.terms = asked_terms(text)
-        self.reached, self.go_on = threading.Event(), threading.Event()
-
-    def __iter__(self) -> Iterator[int]:
-        self.reached.set()
-        assert self.go_on.wait(60)
-        return iter(self.terms)
-
-    def __len__(self) -> int:
-        return len(self.terms)
-
-    def __getitem__(self, at: int | slice) -> "int | Sequence[int]":  # type: ignore[override]
-        return self.terms[at]
 
 
 @pytest.mark.spec("MEM-02")
@@ -219,7 +199,7 @@ async def test_searches_of_one_bank_at_once_and_a_caller_who_goes_away_spoil_not
 ) -> None:
     monkeypatch.setattr(retrieval, "APART", 0)
     await world.remember("cat 0")
-    terms = Interrupted("cat")
+    terms = Interrupted(asked_terms("cat"))
     first = asyncio.create_task(world.find_asked(Question(terms=terms)))
     await asyncio.to_thread(terms.reached.wait)
     await world.remember("cat 1")

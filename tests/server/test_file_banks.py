@@ -1,23 +1,22 @@
 """Banks that the file names."""
 
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from circadia.records.agent import AgentPolicy
 from circadia.server.remembering import file_banks, memory_tier
 from circadia.settings import settings_from
+from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
-from tests.fixtures.database_file import put_database
 from tests.wake.fleet import CountedIds
 
 
 @pytest.mark.spec("MEM-12")
-async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person_has_set(tmp_path: Path) -> None:
-    store = await open_sqlite(put_database(tmp_path))
+async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person_has_set(
+    sqlite_store: Store,
+) -> None:
     clock, ids, signals = ManualClock(), CountedIds(), LocalSignals()
     template = "support-{user}"
 
@@ -25,17 +24,17 @@ async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person
         banks = {template: {"keep_days": days}, "team": {"description": f"keeps {days} days", "keep_days": days}}
         settings = settings_from({"banks": banks})
         memory = memory_tier(settings, clock, ids, signals, None)
-        await file_banks(settings, store, memory)
-        async with store.write() as tx:
+        await file_banks(settings, sqlite_store, memory)
+        async with sqlite_store.write() as tx:
             await memory.banks.bound(tx, AgentPolicy(bank=template), "ann", make=True)
 
     for days in (90, 30):
         await start(days)
-        async with store.read() as tx:
+        async with sqlite_store.read() as tx:
             found = {bank.name: bank for bank in await tx.banks.every()}
         assert {name: bank.policy.keep_days for name, bank in found.items()} == {"support-ann": days, "team": days}
         assert found["team"].description == f"keeps {days} days"
-    async with store.write() as tx:
+    async with sqlite_store.write() as tx:
         ann = await tx.banks.by_name("support-ann")
         assert ann is not None
         await tx.banks.save(replace(ann, policy=replace(ann.policy, keep_days=None, own=True)))
@@ -43,10 +42,9 @@ async def test_banks_are_set_to_what_the_file_states_but_for_those_that_a_person
         assert team is not None
         await tx.banks.save(replace(team, policy=replace(team.policy, min_importance=0.3)))
     await start(7)
-    async with store.read() as tx:
+    async with sqlite_store.read() as tx:
         found = {bank.name: bank for bank in await tx.banks.every()}
     assert found["support-ann"].policy.keep_days is None, "a person has set it"
     assert (found["team"].policy.keep_days, found["team"].policy.min_importance) == (7, 0.3), (
         "the file says one of them"
     )
-    await store.close()

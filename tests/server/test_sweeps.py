@@ -1,20 +1,15 @@
 """What the server does by the clock: it frees, indexes and retires, and nobody asks it to."""
 
 import asyncio
-from collections.abc import AsyncGenerator, AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from contextlib import asynccontextmanager, suppress
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
 from circadia.agents.presence import Presence
-from circadia.agents.registry import Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.ids import BankId, EpisodeId, MessageId, NoteId
-from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Trust
 from circadia.records.block import Block, Span
 from circadia.records.episode import Episode
@@ -22,14 +17,12 @@ from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
 from circadia.records.note import Note, NoteKind
 from circadia.server.sweeps import FORGOTTEN_AT_ONCE, RETIRE_EVERY_SECONDS, RETIRED_AT_ONCE, Sweeps
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
 from tests.contract.rows import agent, message, session, stored, thread
-from tests.fixtures.database_file import put_database
 from tests.wake.fleet import CountedIds
 
 ANN, BOB, TALK = agent("ann"), agent("bob"), thread()
@@ -42,9 +35,7 @@ async def sweeping(store: Store, clock: ManualClock, keep_handled_days: int | No
     signals, ids = LocalSignals(), CountedIds()
     settings = Settings.model_validate({"limits": {"keep_handled_days": keep_handled_days}})
     tier = wake_tier(settings, clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
-    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
-    sessions = Sessions(clock, ids, signals, registry, threads)
+    _, _, sessions = agent_services(settings, clock, ids, signals, tier)
     waits = Waits(clock, store, signals, Presence(store, signals))
     running = asyncio.create_task(Sweeps(clock, store, waits, sessions, settings).run())
     try:
@@ -63,11 +54,9 @@ async def passes(clock: ManualClock, seconds: float) -> None:
 
 
 @pytest.fixture
-async def store(tmp_path: Path) -> AsyncIterator[Store]:
-    opened = await open_sqlite(put_database(tmp_path))
-    await stored(opened, session(), ANN, BOB, TALK)
-    yield opened
-    await opened.close()
+async def store(sqlite_store: Store) -> Store:
+    await stored(sqlite_store, session(), ANN, BOB, TALK)
+    return sqlite_store
 
 
 async def handled(store: Store, names: list[str]) -> None:

@@ -14,6 +14,14 @@ def file(tmp_path: Path) -> Path:
     return tmp_path / "circadia.yaml"
 
 
+def refusal(file: Path, text: str) -> str:
+    """Return what is said of a file with this text."""
+    file.write_text(text, "utf-8")
+    with pytest.raises(ConfigError) as caught:
+        load_settings(file)
+    return caught.value.message
+
+
 def test_off_is_a_word_and_may_stand_for_false_too(file: Path) -> None:
     file.write_text(
         """
@@ -45,19 +53,15 @@ def test_only_true_and_false_are_truth_values(word: str) -> None:
     ],
 )
 def test_what_is_no_yaml_is_told_in_one_line_with_its_place(file: Path, text: str, told: str) -> None:
-    file.write_text(text, "utf-8")
-    with pytest.raises(ConfigError, match="is not YAML") as caught:
-        load_settings(file)
-    assert told in caught.value.message
-    assert "\n" not in caught.value.message
+    said = refusal(file, text)
+    assert "is not YAML" in said
+    assert told in said
+    assert "\n" not in said
 
 
 def test_a_value_that_is_refused_is_told_once(file: Path) -> None:
-    file.write_text("upstreams: {openai: {base_url: api.openai.com}}", "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_settings(file)
     expected = "upstreams.openai.base_url: must start with http:// or https://, got 'api.openai.com'"
-    assert caught.value.message == expected
+    assert refusal(file, "upstreams: {openai: {base_url: api.openai.com}}") == expected
 
 
 @pytest.mark.parametrize(
@@ -98,10 +102,7 @@ def test_a_value_that_is_refused_is_told_once(file: Path) -> None:
 def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_is_known_there(
     file: Path, text: str, told: str
 ) -> None:
-    file.write_text(text, "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_settings(file)
-    assert caught.value.message == told
+    assert refusal(file, text) == told
 
 
 @pytest.mark.parametrize(
@@ -131,11 +132,9 @@ def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_i
 def test_a_wrong_value_is_told_with_its_path_in_the_file_and_all_that_it_may_be(
     file: Path, text: str, told: str
 ) -> None:
-    file.write_text(text, "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_settings(file)
-    assert caught.value.message.startswith(told)
-    assert ";" not in caught.value.message
+    said = refusal(file, text)
+    assert said.startswith(told)
+    assert ";" not in said
 
 
 @pytest.mark.parametrize(
@@ -159,10 +158,7 @@ def test_a_wrong_value_is_told_with_its_path_in_the_file_and_all_that_it_may_be(
 def test_a_file_that_names_what_it_does_not_have_is_refused_before_a_server_starts(
     file: Path, text: str, told: str
 ) -> None:
-    file.write_text(text, "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_settings(file)
-    assert caught.value.message.startswith(told)
+    assert refusal(file, text).startswith(told)
 
 
 @pytest.mark.parametrize("name", ["team", "support-{user}", "{user}", "{user}.notes", "ann@example.org", "7~b"])
@@ -172,7 +168,5 @@ def test_a_bank_or_template_may_be_called_so(file: Path, name: str) -> None:
 
 
 def test_a_value_that_is_long_is_not_shown(file: Path) -> None:
-    file.write_text(f"upstreams: {{here: {{base_url: http://a, api: {'x' * 200}}}}}", "utf-8")
-    with pytest.raises(ConfigError) as caught:
-        load_settings(file)
-    assert caught.value.message == "upstreams.here.api: Input should be 'openai' or 'anthropic'"
+    said = refusal(file, f"upstreams: {{here: {{base_url: http://a, api: {'x' * 200}}}}}")
+    assert said == "upstreams.here.api: Input should be 'openai' or 'anthropic'"

@@ -1,15 +1,13 @@
-"""What tests of ready answers share."""
+"""What tests of the sleep tier share."""
 
 from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.stores.postgres import open_postgres
-from circadia.stores.sqlite import open_sqlite
-from tests.fixtures.database_file import put_database
+from circadia.stores.base import Store
 from tests.sleeptime.answers_stand import Hall, hall
+from tests.sleeptime.stand import Stand
 
 
 @pytest.fixture(scope="package")
@@ -19,24 +17,20 @@ def embedder() -> BundledEmbedder:
 
 
 @pytest.fixture
-async def one(tmp_path: Path, embedder: BundledEmbedder) -> AsyncIterator[Hall]:
-    """A hall, whose provider says that Ann lives in Porto."""
-    store = await open_sqlite(put_database(tmp_path))
-    async with hall(store, embedder, "She lives in Porto.") as made:
-        yield made
-    await store.close()
-
-
-@pytest.fixture(params=["sqlite", "postgres"])
-def database(request: pytest.FixtureRequest) -> str | None:
-    """The URL of a database of the test's own; none for SQLite."""
-    return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
+async def stand(sqlite_store: Store) -> Stand:
+    """A bank of Ann's."""
+    return await Stand.made(sqlite_store)
 
 
 @pytest.fixture
-async def both(database: str | None, tmp_path: Path, embedder: BundledEmbedder) -> AsyncIterator[Hall]:
-    """The same on each database."""
-    store = await (open_sqlite(put_database(tmp_path)) if database is None else open_postgres(database))
-    async with hall(store, embedder, "She lives in Porto.") as made:
+async def one(sqlite_store: Store, embedder: BundledEmbedder) -> AsyncIterator[Hall]:
+    """A hall, whose provider says that Ann lives in Porto."""
+    async with hall(sqlite_store, embedder, "She lives in Porto.") as made:
         yield made
-    await store.close()
+
+
+@pytest.fixture
+async def both(either_store: Store, embedder: BundledEmbedder) -> AsyncIterator[Hall]:
+    """The same on each database."""
+    async with hall(either_store, embedder, "She lives in Porto.") as made:
+        yield made

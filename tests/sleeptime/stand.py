@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Self
 
 from circadia.ids import PassId
@@ -23,7 +22,6 @@ from circadia.sleeptime.publish import Page, Publisher
 from circadia.sleeptime.rules import Rule, resting_on, wrong
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing import ManualClock
 from tests.wake.fleet import CountedIds, SettableClock
 
@@ -40,9 +38,8 @@ class Stand:
         self.bank = bank
 
     @classmethod
-    async def made(cls, folder: Path) -> Self:
-        """Return a fresh one."""
-        store = await open_sqlite(folder / "circadia.db")
+    async def made(cls, store: Store) -> Self:
+        """Return one on a store with nothing in it."""
         stand = cls(store, Bank(id="", name="", created_at=ManualClock().now()))  # pyright: ignore[reportArgumentType]
         async with store.write() as tx:
             stand.bank = await stand.memory.banks.create(tx, NewBank(name="ann"), by="test")

@@ -2,18 +2,15 @@
 
 from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
 
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
-from circadia.records.agent import Agent, AgentPolicy, SleepEvent
+from circadia.agents.registry import NewAgent
+from circadia.records.agent import Agent, SleepEvent
 from circadia.records.sleep_pass import PassStatus
 from circadia.records.wake import Wake, WakeSource
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.agents import SleeptimeAgents
@@ -29,9 +26,7 @@ class Team:
         signals, settings = LocalSignals(), Settings.model_validate({})
         tier = wake_tier(settings, stand.clock, stand.ids, signals)
         self.agents = SleeptimeAgents(tier.requests)
-        self.registry = Registry(stand.clock, stand.ids, signals, AgentPolicy(), tier.pulses)
-        threads = Threads(stand.clock, stand.ids, signals, tier.thread_events, max_message_characters=1000)
-        self.sessions = Sessions(stand.clock, stand.ids, signals, self.registry, threads)
+        self.registry, _, self.sessions = agent_services(settings, stand.clock, stand.ids, signals, tier)
 
     async def made(self) -> Agent:
         new = NewAgent(
@@ -57,8 +52,8 @@ class Team:
 
 
 @pytest.mark.spec("SLEEP-27")
-async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(tmp_path: Path) -> None:
-    team = Team(await Stand.made(tmp_path))
+async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(stand: Stand) -> None:
+    team = Team(stand)
     agent = await team.made()
     assert agent.asleep
     await team.ended(PassStatus.SUCCEEDED, "p1")
@@ -73,8 +68,8 @@ async def test_the_end_of_a_pass_wakes_the_agent_that_its_bank_names(tmp_path: P
 
 
 @pytest.mark.spec("SLEEP-27")
-async def test_a_dry_run_a_pass_that_failed_and_an_agent_that_is_not_there_wake_nobody(tmp_path: Path) -> None:
-    team = Team(await Stand.made(tmp_path))
+async def test_a_dry_run_a_pass_that_failed_and_an_agent_that_is_not_there_wake_nobody(stand: Stand) -> None:
+    team = Team(stand)
     await team.made()
     await team.ended(PassStatus.SUCCEEDED, "p1", dry_run=True)
     await team.ended(PassStatus.FAILED, "p2")

@@ -3,7 +3,6 @@
 import asyncio
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -16,7 +15,6 @@ from circadia.records.call import UsageGroup
 from circadia.records.sleep_call import SleepSpent
 from circadia.sleeptime.ask import Asking, Flying, Limit, OverBudget, Scope, Unit
 from circadia.stores.base import Store
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.contract.sleep_rows import banks_of, sleep_pass
@@ -46,11 +44,9 @@ RESERVED = -(-(300 + SCHEMA + 200) // 3) + 50
 
 
 @pytest.fixture
-async def store(tmp_path: Path):
-    opened = await open_sqlite(tmp_path / "circadia.db")
-    await banks_of(opened, "team")
-    yield opened
-    await opened.close()
+async def store(sqlite_store: Store) -> Store:
+    await banks_of(sqlite_store, "team")
+    return sqlite_store
 
 
 class Desk:

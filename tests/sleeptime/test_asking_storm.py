@@ -4,7 +4,6 @@ import random
 from collections import Counter
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -79,7 +78,7 @@ async def opened(night: Night) -> Pass:
 
 @pytest.mark.spec("SLEEP-10", "SLEEP-11", "SLEEP-13")
 @pytest.mark.parametrize("seed", range(8))
-async def test_all_is_heard_and_no_answer_is_paid_for_twice(tmp_path: Path, seed: int) -> None:
+async def test_all_is_heard_and_no_answer_is_paid_for_twice(stand: Stand, seed: int) -> None:
     chance, dreamer, paid = random.Random(seed), Dreamer(), Counter[str]()
 
     async def moody(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
@@ -88,7 +87,7 @@ async def test_all_is_heard_and_no_answer_is_paid_for_twice(tmp_path: Path, seed
         paid[f"{prompt.rules}\n{prompt.data}"] += 1
         return (await dreamer.ask(prompt, output, most_tokens=1_000))[0]
 
-    night = Night(await Stand.made(tmp_path), ScriptedMind(moody))
+    night = Night(stand, ScriptedMind(moody))
     said: list[Episode] = []
     for day in range(8):
         for speaker, text in facts(chance, day):
@@ -114,4 +113,3 @@ async def test_all_is_heard_and_no_answer_is_paid_for_twice(tmp_path: Path, seed
         for note in await night.notes(retired=True):
             assert len(set(note.evidence)) == len(note.evidence) >= 2
             assert len(await tx.episodes.homes(note.evidence)) == len(note.evidence)
-    await night.stand.store.close()

@@ -1,10 +1,8 @@
 """What is asked is written down once, for a while, and not where nothing may be kept."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -15,8 +13,7 @@ from circadia.records.benefit import Benefit
 from circadia.records.ready_view import ReadyView, ViewKind
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.operations.reindex import forget_askings, write_askings
-from circadia.stores.sqlite import open_sqlite
-from tests.fixtures.database_file import put_database
+from circadia.stores.base import Store
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_reindex import POLICY, Home, often
 from tests.sleeptime.tier_stand import Tier
@@ -25,11 +22,9 @@ pytestmark = pytest.mark.spec("SLEEP-26")
 
 
 @pytest.fixture
-async def home(tmp_path: Path) -> AsyncIterator[Home]:
+async def home(sqlite_store: Store) -> Home:
     """A bank with nothing in it."""
-    store = await open_sqlite(put_database(tmp_path))
-    yield await Home.made(store)
-    await store.close()
+    return await Home.made(sqlite_store)
 
 
 async def test_what_is_written_twice_at_once_is_counted_once_and_what_could_not_be_written_is_kept(home: Home) -> None:
@@ -90,8 +85,7 @@ async def test_a_long_conversation_is_counted_too(home: Home) -> None:
 
 
 @pytest.mark.spec("SLEEP-42")
-async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(stand: Stand) -> None:
     today = stand.clock.now().date()
     days = [today - timedelta(days=each) for each in (367, 366)]
     asked = ReadyView(bank_id=stand.bank.id, kind=ViewKind.QUESTION, key="k", asked={"text": "?"})
@@ -108,4 +102,3 @@ async def test_the_worker_takes_out_what_was_asked_and_what_was_saved_long_ago(t
     async with stand.store.read() as tx:
         assert await tx.views.every(stand.bank.id) == []
         assert [each.day for each in await tx.benefits.every(stand.bank.id, since=days[0])] == days[1:]
-    await stand.store.close()

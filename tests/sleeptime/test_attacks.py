@@ -6,7 +6,7 @@ wants, names every id that it can think of, ends and replaces all that it is sho
 
 import re
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from pathlib import Path
@@ -196,9 +196,8 @@ class Attacked:
 
 
 @pytest.fixture
-async def attacked(tmp_path: Path) -> AsyncIterator[Attacked]:
+async def attacked(stand: Stand, tmp_path: Path) -> Attacked:
     """A bank with a note, a belief of it, blocks, and another bank beside it."""
-    stand = await Stand.made(tmp_path)
     async with stand.store.write() as tx:
         ben = await stand.memory.banks.create(tx, NewBank(name="ben"), by="test")
         new = NewEpisode(text="Ben keeps bees in Braga.", speaker="ben", trust=Trust.PERSON)
@@ -209,8 +208,7 @@ async def attacked(tmp_path: Path) -> AsyncIterator[Attacked]:
     night = Night(stand, operations=operations)
     await night.said("I live in Porto.", "I work as a nurse.", session="before")
     await night.run()
-    yield Attacked(night=night, ben=ben, path=tmp_path / "circadia.db")
-    await stand.store.close()
+    return Attacked(night=night, ben=ben, path=tmp_path / "circadia.db")
 
 
 async def worked(attacked: Attacked, attack: Attack) -> ScriptedMind:

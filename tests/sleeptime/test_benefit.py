@@ -1,8 +1,6 @@
 """When an operation pays, and when it is paused: the rule, and what a worker makes of it."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, date, datetime, timedelta
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -99,14 +97,6 @@ def test_after_a_pause_an_operation_is_judged_anew() -> None:
     assert balance([], before, pause(15, 1)).standing is Standing.FREE, "what was before it counts no more"
     assert balance([], [*before, cost(0.5)], pause(15, 1)).standing is Standing.NEW
     assert balance([], [cost(40), cost(15), cost(2)], pause(30, 16)).standing is Standing.SHORT
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 def costly(stand: Stand, **benefit: Any) -> tuple[Tier, ScriptedMind]:

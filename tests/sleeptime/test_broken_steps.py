@@ -1,9 +1,8 @@
 """What fails in a step, whoever has written it, holds up neither the other work of the bank nor that of the process."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -18,14 +17,6 @@ from circadia.sleeptime.operation import Ask, Ground, Step, View
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 async def state_of(stand: Stand) -> SleepState:

@@ -3,7 +3,6 @@
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -114,8 +113,7 @@ async def test_what_others_have_demoted_since_the_last_pass_is_looked_at_whateve
     assert [change.target for change in changes] == ["not_999"]
 
 
-async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_back(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_back(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     maker = await stand.begun("p0")
     await stand.publish(maker, *(stand.note(f"n{at}", sources, text="Zack lives in Porto.") for at in range(40)))
@@ -127,7 +125,6 @@ async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_b
     async with stand.store.write() as tx:
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert len(await stand.notes()) == 40
-    await stand.store.close()
 
 
 def after(days: float, first: Note, *, others: int = FEWEST_FOUND, used: float = 0, itself: bool = False) -> View:
@@ -178,9 +175,8 @@ async def test_a_note_that_is_young_found_brought_back_or_no_consolidation_or_in
 @pytest.mark.spec("SLEEP-20", "SLEEP-43")
 @pytest.mark.parametrize(("days", "asks"), [(90, 0), (91, 1)])
 async def test_what_agents_were_given_is_read_once_where_a_note_is_old_enough_to_leave_for_it(
-    tmp_path: Path, days: int, asks: int
+    stand: Stand, days: int, asks: int
 ) -> None:
-    stand = await Stand.made(tmp_path)
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     await stand.publish(await stand.begun(), *(stand.note(f"n{at}", sources) for at in range(2 * AT_ONCE)))
     stand.clock.advance(timedelta(days=days, seconds=-1 if days == 90 else 0).total_seconds())
@@ -191,12 +187,10 @@ async def test_what_agents_were_given_is_read_once_where_a_note_is_old_enough_to
     assert len(Collect(unused_days=90).plan(view)) > 1
     assert await found(view) == []
     assert reads.reads == asks
-    await stand.store.close()
 
 
 @pytest.mark.spec("SLEEP-20", "SLEEP-32")
-async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_for_that_again(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_for_that_again(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     maker = await stand.begun("p0")
     keys = [f"n{at}" for at in range(FEWEST_FOUND + 1)]
@@ -229,4 +223,3 @@ async def test_a_note_that_was_never_found_and_is_brought_back_is_not_retired_fo
         await stand.publisher.undo(tx, run, stand.bank, by="ann")
     assert len(await stand.notes()) == len(keys)
     assert await stand.changes(await retired("p3")) == []
-    await stand.store.close()

@@ -1,8 +1,6 @@
 """A long span gets a summary beside what it covers."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -19,11 +17,9 @@ MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 
 
 @pytest.fixture
-async def night(tmp_path: Path) -> AsyncIterator[Night]:
+def night(stand: Stand) -> Night:
     """Nights of Ann's bank, in which eight episodes are many."""
-    made = await Stand.made(tmp_path)
-    yield Night(made, operations=[Consolidate(), Compress(long=8)])
-    await made.store.close()
+    return Night(stand, operations=[Consolidate(), Compress(long=8)])
 
 
 async def noted(night: Night, first: int, upto: int, *answers: Compressed) -> ScriptedMind:
@@ -73,9 +69,8 @@ async def test_a_summary_of_what_was_not_shown_is_refused(night: Night) -> None:
 
 @pytest.mark.spec("SLEEP-20", "SLEEP-23")
 async def test_a_conversation_of_four_hundred_turns_costs_at_most_three_hundred_prompt_tokens_a_turn(
-    tmp_path: Path,
+    stand: Stand,
 ) -> None:
-    stand = await Stand.made(tmp_path)
     mind = Dreamer()
     night = Night(stand, mind)
     topics = ("garden", "guitar", "kitchen", "harbour", "physics", "marathon", "painting", "software")
@@ -90,4 +85,3 @@ async def test_a_conversation_of_four_hundred_turns_costs_at_most_three_hundred_
         await night.run()
     turn = sum(used.input_tokens or 0 for _, used in mind.asked) / 400
     assert turn <= 300
-    await stand.store.close()

@@ -1,8 +1,6 @@
 """What was said about one subject becomes a note with its sources; nothing is read twice, lost or made up of ids."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 
@@ -20,14 +18,6 @@ from tests.sleeptime.told import page
 
 MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 OPERATIONS = ("consolidate", "contradictions", "reflect", "compress", "rethink")
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 def written(text: str, *ids: str, **more: list[str]) -> Consolidated:

@@ -1,8 +1,6 @@
 """What does not hold any more is found, dated, and still answered; what no date decides is told and not decided."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -22,14 +20,6 @@ from tests.sleeptime.stand import Stand
 MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 JUNE = MAY + timedelta(days=30)
 HERON = ("The launch of the Heron rocket is on 9 August", "it was to be on 1 July")
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 def found(now: str, before: str, holds: list[str], ended: list[str], verdict: str = "replaced") -> Compared:

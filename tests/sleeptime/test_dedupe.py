@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
@@ -136,8 +135,7 @@ async def test_within_a_page_all_but_the_newest_are_demoted() -> None:
     assert {(change.after or {})["evidence"] for change in changes} == {"epi_4"}
 
 
-async def test_a_repetition_is_demoted_in_the_bank_and_can_be_taken_back(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_a_repetition_is_demoted_in_the_bank_and_can_be_taken_back(stand: Stand) -> None:
     old, new = await stand.said(HOME, session="a"), await stand.said(HOME, session="b")
     changes = await found(page([*old, *new]))
     run = await stand.begun()
@@ -151,4 +149,3 @@ async def test_a_repetition_is_demoted_in_the_bank_and_can_be_taken_back(tmp_pat
         back = await tx.episodes.get(stand.bank.id, old[0].id)
     assert back is not None
     assert back.stale == ()
-    await stand.store.close()

@@ -1,7 +1,6 @@
 """The end of a conversation or a pulse makes a pass due over what was said before it."""
 
-from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
+from collections.abc import Mapping
 
 import pytest
 
@@ -16,14 +15,6 @@ from tests.sleeptime.tier_stand import Tier, reading
 PULSE: tuple[str, str, Mapping[str, object]] = ("pulse", "pls_1", {"agent": "agt_1", "status": PulseStatus.SUCCEEDED})
 TALK: tuple[str, str, Mapping[str, object]] = ("conversation", "agt_1", {})
 ENDS = pytest.mark.parametrize("end", [TALK, PULSE], ids=["conversation", "pulse"])
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 @pytest.mark.spec("SLEEP-02")

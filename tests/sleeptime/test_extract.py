@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, TypeVar, cast
 
 import pytest
@@ -112,11 +111,9 @@ async def test_each_topic_of_a_conversation_has_a_note_of_its_own() -> None:
     assert "tomato" not in str(found[1].after)
 
 
-async def test_a_note_gets_through_the_rules_of_the_publication(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_a_note_gets_through_the_rules_of_the_publication(stand: Stand) -> None:
     told = await stand.said(*(text for _, text in GARDEN))
     (change,) = await notes(page(told))
     run = await stand.begun()
     await stand.publish(run, change, rules=[grounded, worded])
     assert [state for state, _ in await stand.changes(run)] == ["published"]
-    await stand.store.close()

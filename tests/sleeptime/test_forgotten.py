@@ -1,8 +1,5 @@
 """What is forgotten is also gone from the records of passes: changes, and answers of the model."""
 
-from collections.abc import AsyncIterator
-from pathlib import Path
-
 import pytest
 
 from circadia.ids import CallId
@@ -10,14 +7,6 @@ from circadia.memory.forgetting import forget
 from circadia.records.change import ChangeState
 from circadia.records.sleep_call import SleepCall
 from tests.sleeptime.stand import Stand
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 @pytest.mark.spec("MEM-03", "SLEEP-32")

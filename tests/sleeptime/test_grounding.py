@@ -1,9 +1,7 @@
 """What is proposed says nothing that is in no source: no number, date, amount, address or name."""
 
-from collections.abc import AsyncIterator
 from dataclasses import replace
 from datetime import UTC, datetime
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -109,14 +107,6 @@ def test_a_number_passes_in_any_spelling_and_no_other_does(number: int, other: i
     known = sources([said(f"There are {number} of them.")], "")
     assert ungrounded(f"It is {number:,}.", known) == ""
     assert (ungrounded(f"It is {other}.", known) == "") == (number == other or other == 2023)
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 async def told(stand: Stand, change: Change) -> str:

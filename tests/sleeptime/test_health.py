@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -40,8 +39,7 @@ async def alerts(stand: Stand) -> list[Any]:
 
 
 @pytest.mark.spec("SLEEP-60")
-async def test_a_bank_turns_red_when_nothing_is_worked_through_though_something_waits(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_a_bank_turns_red_when_nothing_is_worked_through_though_something_waits(stand: Stand) -> None:
     health, _ = health_of(stand, max_lag_minutes=10)
     await health.step()
     assert (health.seen.banks, health.seen.episodes, health.seen.lag_seconds) == (0, 0, 0.0)
@@ -58,8 +56,7 @@ async def test_a_bank_turns_red_when_nothing_is_worked_through_though_something_
 
 
 @pytest.mark.spec("SLEEP-60")
-async def test_a_bank_that_turns_red_while_the_disk_is_full_is_told_once_there_is_room(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_a_bank_that_turns_red_while_the_disk_is_full_is_told_once_there_is_room(stand: Stand) -> None:
     disk = Full(stand.store)
     health, _ = health_of(stand, disk)
     await stand.said("one")
@@ -77,9 +74,8 @@ async def test_a_bank_that_turns_red_while_the_disk_is_full_is_told_once_there_i
 
 @pytest.mark.spec("SLEEP-60")
 async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_has_paused_is_not_late(
-    tmp_path: Path,
+    stand: Stand,
 ) -> None:
-    stand = await Stand.made(tmp_path)
     health, tier = health_of(stand)
     await stand.said("one")
     stand.clock.advance(24 * 3600)
@@ -100,8 +96,7 @@ async def test_a_bank_whose_passes_fail_in_a_row_is_red_and_one_that_a_person_ha
 
 
 @pytest.mark.spec("SLEEP-60")
-async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well_again(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_servers_tell_together_once_of_a_red_bank_and_once_that_it_is_well_again(stand: Stand) -> None:
     first, second = health_of(stand)[0], health_of(stand)[0]
     posted: list[object] = []
     telling = [Alerts(stand.clock, stand.ids, stand.store, partial(_note, posted)) for _ in range(2)]

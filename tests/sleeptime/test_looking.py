@@ -2,7 +2,6 @@
 
 import contextlib
 from collections.abc import AsyncGenerator
-from pathlib import Path
 
 import pytest
 
@@ -11,13 +10,6 @@ from circadia.sleeptime import looking
 from circadia.sleeptime.looking import Looking
 from circadia.stores.base import Store, Tx
 from tests.sleeptime.stand import Stand
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncGenerator[Stand]:
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 class Counted:

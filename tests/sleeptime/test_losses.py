@@ -2,7 +2,7 @@
 
 import asyncio
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -36,14 +36,6 @@ class Lines:
         block = block_of(view, "learned")
         value = read.text if block is None else f"{block.value}\n{read.text}"
         return [write_block(view, self.name, "learned", value, [], why="new")]
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 async def worked(tier: Tier, **more: Any) -> PassStatus:

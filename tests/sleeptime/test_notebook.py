@@ -1,9 +1,7 @@
 """A notebook shows what the rows hold, whatever was done to them since it last read them."""
 
 import random
-from collections.abc import AsyncIterator
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
@@ -16,14 +14,6 @@ from circadia.stores.base import Tx
 from tests.sleeptime.stand import Stand
 
 pytestmark = pytest.mark.spec("SLEEP-20")
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 async def shown(stand: Stand, book: Notebook) -> list[Note]:

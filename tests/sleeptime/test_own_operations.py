@@ -1,7 +1,5 @@
 """An operation of the user's own code is loaded from the file, takes part in passes, and is held to the same rules."""
 
-from pathlib import Path
-
 import pytest
 from pydantic import ValidationError
 
@@ -17,8 +15,7 @@ from tests.sleeptime.tier_stand import Tier
 OWN = {"own_open_tasks": "examples.sleeptime.open_tasks:OpenTasks"}
 
 
-async def test_the_example_keeps_a_block_of_tasks_with_their_sources(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_the_example_keeps_a_block_of_tasks_with_their_sources(stand: Stand) -> None:
     night = Night(stand, operations=loaded(OWN))
     asked, _, _ = await night.said("todo: call the landlord", "It rains.", "todo: buy soap")
     assert (await night.run()).status is PassStatus.SUCCEEDED
@@ -29,12 +26,10 @@ async def test_the_example_keeps_a_block_of_tasks_with_their_sources(tmp_path: P
     assert block.value == "[x] call the landlord\n[ ] buy soap"
     assert [*block.spans[0].episodes] == [asked.id]
     assert [each.state for each in await night.changes()] == [ChangeState.PUBLISHED] * 2
-    await stand.store.close()
 
 
 @pytest.mark.spec("SLEEP-11")
-async def test_what_only_some_operations_have_read_stays_for_all_of_them(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_what_only_some_operations_have_read_stays_for_all_of_them(stand: Stand) -> None:
     night = Night(stand, operations=loaded(OWN))
     (asked,) = await night.said("todo: call the landlord")
     assert (await night.run(operations=("own_open_tasks",))).status is PassStatus.SUCCEEDED
@@ -45,7 +40,6 @@ async def test_what_only_some_operations_have_read_stays_for_all_of_them(tmp_pat
         assert (await night.run()).status is status
     assert cursors == [0, asked.number]
     assert (await stand.block("tasks")).value == "[ ] call the landlord"
-    await stand.store.close()
 
 
 def test_it_stands_before_the_blocks_are_rewritten_and_can_be_switched_off() -> None:
@@ -71,15 +65,13 @@ def test_it_stands_before_the_blocks_are_rewritten_and_can_be_switched_off() -> 
     ],
 )
 async def test_who_asks_for_an_operation_that_is_none_is_told_those_that_there_are(
-    tmp_path: Path, wanted: list[str], told: str
+    stand: Stand, wanted: list[str], told: str
 ) -> None:
-    stand = await Stand.made(tmp_path)
     off = {"reflect": {"enabled": False}}
     tier = Tier(stand, None, own_operations=OWN, operations=off).tier
     with pytest.raises(InvalidRequest, match=told):
         tier.require_operations(stand.bank, wanted)
     tier.require_operations(stand.bank, ["own_open_tasks", "collect"])
-    await stand.store.close()
 
 
 @pytest.mark.parametrize(

@@ -3,10 +3,9 @@
 import asyncio
 import random
 from collections import Counter
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -132,14 +131,6 @@ class Tier:
         """Return what is to be tried again."""
         async with self.stand.store.read() as tx:
             return (await tx.sleep_states.get(self.stand.bank.id)).leftovers
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 def reading(prompt: Prompt, _: type[BaseModel]) -> Read | Unusable:

@@ -1,10 +1,9 @@
 """What a pass proposes is published as one, under rules, and can be taken back as one."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import permutations
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +14,6 @@ from circadia.records.episode import Episode
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.sleeptime.publish import Page, Seen
 from tests.sleeptime.stand import Stand
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 @pytest.mark.spec("SLEEP-11", "SLEEP-30")

@@ -1,8 +1,6 @@
 """Beliefs follow from several notes with their raw words, and fall with them."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 from typing import cast
 
 import pytest
@@ -23,11 +21,9 @@ MAY = datetime(2025, 5, 4, 10, tzinfo=UTC)
 
 
 @pytest.fixture
-async def night(tmp_path: Path) -> AsyncIterator[Night]:
+def night(stand: Stand) -> Night:
     """Nights of Ann's bank, with reflection after each four notes."""
-    made = await Stand.made(tmp_path)
-    yield Night(made, operations=[Consolidate(), Contradictions(), Reflect(each=4)])
-    await made.store.close()
+    return Night(stand, operations=[Consolidate(), Contradictions(), Reflect(each=4)])
 
 
 async def noted(night: Night, first: int, upto: int, *answers: Reflected) -> ScriptedMind:

@@ -2,10 +2,9 @@
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 from typing import Any, Self
 
 import pytest
@@ -39,11 +38,8 @@ from circadia.sleeptime.operations.reindex import Reindex, write_askings
 from circadia.sleeptime.runs import SleepParts
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store, Tx
-from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing import ManualClock
-from tests.fixtures.database_file import put_database
 from tests.memory.embedding.stand import FakeEmbedder
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier
@@ -144,18 +140,10 @@ class Home:
             return [each for each in await tx.views.every(self.bank.id) if each.kind is kind]
 
 
-@pytest.fixture(params=["sqlite", "postgres"])
-def url(request: pytest.FixtureRequest) -> str | None:
-    """The URL of a database of the test's own; none for SQLite."""
-    return None if request.param == "sqlite" else request.getfixturevalue("postgres_url")
-
-
 @pytest.fixture
-async def home(url: str | None, tmp_path: Path) -> AsyncIterator[Home]:
+async def home(either_store: Store) -> Home:
     """A bank with nothing in it."""
-    store = await (open_sqlite(put_database(tmp_path)) if url is None else open_postgres(url))
-    yield await Home.made(store)
-    await store.close()
+    return await Home.made(either_store)
 
 
 async def often(home: Home, *questions: str, **more: Any) -> None:
@@ -342,8 +330,7 @@ async def test_a_subject_shows_beliefs_then_the_newest_notes_and_is_put_together
     assert [len(each.hits) for each in await home.views(ViewKind.SUBJECT)] == [2, 2]
 
 
-async def test_a_pass_makes_views_after_it_has_published_and_its_record_counts_them(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+async def test_a_pass_makes_views_after_it_has_published_and_its_record_counts_them(stand: Stand) -> None:
     await stand.said("I live in Porto now.", "I have a cat called Tom.")
     tier = Tier(stand, None, does=[])
     retrieval = stand.memory.retrieval
@@ -362,4 +349,3 @@ async def test_a_pass_makes_views_after_it_has_published_and_its_record_counts_t
     (run,) = await tier.ended()
     assert (run.status, run.counts) == (PassStatus.NO_CHANGE, {"views": 1})
     assert run.detail == "there was nothing to change (made anew: views 1)"
-    await stand.store.close()

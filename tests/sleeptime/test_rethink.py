@@ -1,8 +1,6 @@
 """Blocks are brought up to date for the next call: within their limits, and what a person wrote there stays."""
 
-from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta
-from pathlib import Path
 
 import pytest
 from pydantic import BaseModel
@@ -24,11 +22,9 @@ RULES = "keep the short texts"
 
 
 @pytest.fixture
-async def night(tmp_path: Path) -> AsyncIterator[Night]:
+def night(stand: Stand) -> Night:
     """Nights of Ann's bank."""
-    made = await Stand.made(tmp_path)
-    yield Night(made, operations=[Consolidate(), Contradictions(), Rethink()])
-    await made.store.close()
+    return Night(stand, operations=[Consolidate(), Contradictions(), Rethink()])
 
 
 def edits(*wanted: tuple[str, str | None, str], finished: bool = True, on: str = "n1") -> Rethought:

@@ -1,6 +1,6 @@
 """What hot calls were spared by what passes made: which tokens count, to whom, at which price."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -43,14 +43,6 @@ def test_a_source_saves_its_evidence_less_itself_and_each_episode_is_saved_once(
     ]
     found = list(saved(sources, rows, shown={3}, known={4}))
     assert found == [("consolidate", 170), ("reflect", 70), ("compress", 0)]
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 def savings(stand: Stand) -> Savings:

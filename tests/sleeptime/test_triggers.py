@@ -1,26 +1,17 @@
 """What besides turns makes a pass due: a full context, what went stale, an edit of a block; and passes over all."""
 
-from collections.abc import AsyncIterator, Sequence
-from pathlib import Path
+from collections.abc import Sequence
 
 import pytest
 
 from circadia.memory.blocks import Writer
 from circadia.records.change import ChangeKind
 from circadia.records.episode import Episode
-from circadia.records.sleep_pass import PassStatus, Trigger
+from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.sleeptime.operation import Step, View
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Slow, Tier, reading
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 class Seeing(Pairs):
@@ -54,6 +45,14 @@ async def worked_through(stand: Stand, tier: Tier, number: int = 8) -> list[Epis
     await tier.worker().step()
     await tier.ended()
     return rows
+
+
+async def taken_back(stand: Stand, tier: Tier, run: Pass) -> int:
+    """Take back what a pass has done; return how many changes that were."""
+    async with stand.store.write() as tx:
+        ended = await tx.passes.get(run.id)
+        assert ended is not None
+        return len(await tier.tier.undo(tx, stand.bank, ended, by="ann"))
 
 
 @pytest.mark.spec("SLEEP-02")
@@ -113,10 +112,7 @@ async def test_what_passes_demote_and_what_is_taken_back_of_it_makes_none_due(st
     await stand.ended(run)
     worker = tier.worker()
     await worker.step()
-    async with stand.store.write() as tx:
-        ended = await tx.passes.get(run.id)
-        assert ended is not None
-        assert len(await tier.tier.undo(tx, stand.bank, ended, by="ann")) == 8
+    assert await taken_back(stand, tier, run) == 8
     stand.clock.advance(3600)
     await worker.step()
     assert len(await tier.passes()) == 2
@@ -159,10 +155,7 @@ async def test_what_passes_and_sleep_time_agents_write_and_an_undo_make_none_due
     worker = tier.worker()
     stand.clock.advance(3600)
     await worker.step()
-    async with stand.store.write() as tx:
-        ended = await tx.passes.get(run.id)
-        assert ended is not None
-        assert len(await tier.tier.undo(tx, stand.bank, ended, by="ann")) == 1
+    assert await taken_back(stand, tier, run) == 1
     stand.clock.advance(3600)
     await worker.step()
     assert len(await tier.passes()) == 2

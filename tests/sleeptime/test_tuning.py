@@ -1,9 +1,8 @@
 """A bank that wants it leaves out what next to nothing of what was found lies below."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -38,18 +37,16 @@ def test_the_threshold_is_the_greatest_below_which_one_in_a_hundred_of_what_was_
 
 
 @pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+async def stand(stand: Stand) -> Stand:
     """A bank of whose turns those that score 0.2 and more are found."""
-    made = await Stand.made(tmp_path)
-    async with made.store.write() as tx:
+    async with stand.store.write() as tx:
         for at in range(FEWEST):
             new = NewEpisode(text=f"{at}", speaker="ann", trust=Trust.PERSON, importance=at % 5 / 10)
-            await made.memory.episodes.remember(tx, made.bank, new)
-        used = [each.number for each in await tx.episodes.every(made.bank.id, limit=FEWEST) if at_least(each, 0.2)]
-        await tx.episodes.use(made.bank.id, used, made.clock.now(), before=made.clock.now())
-    made.clock.advance((SETTLED + timedelta(hours=1)).total_seconds())
-    yield made
-    await made.store.close()
+            await stand.memory.episodes.remember(tx, stand.bank, new)
+        used = [each.number for each in await tx.episodes.every(stand.bank.id, limit=FEWEST) if at_least(each, 0.2)]
+        await tx.episodes.use(stand.bank.id, used, stand.clock.now(), before=stand.clock.now())
+    stand.clock.advance((SETTLED + timedelta(hours=1)).total_seconds())
+    return stand
 
 
 def at_least(row: object, least: float) -> bool:
@@ -144,7 +141,9 @@ async def undone(stand: Stand, run: Pass) -> float:
     tier = Tier(stand, None).tier
     async with stand.store.write() as tx:
         bank = await stand.memory.banks.get(tx, stand.bank.name)
-        await tier.undo(tx, bank, await tier.pass_of(tx, bank, run.id), by="ann")
+        present = await tx.passes.get(run.id)
+        assert present is not None
+        await tier.undo(tx, bank, present, by="ann")
         return (await stand.memory.banks.get(tx, stand.bank.name)).policy.least_importance
 
 

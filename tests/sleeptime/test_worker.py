@@ -1,8 +1,6 @@
 """The worker begins passes when they are due, lets them yield to whoever waits, and recovers what died."""
 
 import asyncio
-from collections.abc import AsyncIterator
-from pathlib import Path
 
 import pytest
 
@@ -15,14 +13,6 @@ from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
 from tests.watched_store import Silent
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 @pytest.mark.spec("SLEEP-01", "SLEEP-03", "SLEEP-12")

@@ -1,9 +1,8 @@
 """Passes keep going, and let others go on, where banks are many, settings are odd and things happen in between."""
 
 import asyncio
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -22,14 +21,6 @@ from circadia.sleeptime.worker import SleepWorker
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Pairs, Read, Slow, Tier, reading
-
-
-@pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
 
 
 class Wide(Pairs):

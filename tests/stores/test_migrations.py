@@ -104,7 +104,7 @@ def test_revisions_are_numbered_without_a_gap() -> None:
 
 @pytest.mark.spec("SLEEP-42")
 async def test_who_made_notes_and_blocks_is_taken_over_from_the_records_of_passes(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+    stand = await Stand.made(await open_sqlite(tmp_path / "circadia.db"))
     said = await stand.said("one thing", "two things")
     written = stand.change(ChangeKind.WRITE_BLOCK, "tasks", after={"value": "one, two"})
     made = [replace(stand.note("n1", said), operation="reflect"), replace(written, operation="own_tasks")]
@@ -127,7 +127,7 @@ async def test_who_made_notes_and_blocks_is_taken_over_from_the_records_of_passe
 
 @pytest.mark.spec("SLEEP-20", "MEM-18")
 async def test_notes_from_before_uses_were_counted_are_as_if_found_when_they_were_made(tmp_path: Path) -> None:
-    stand = await Stand.made(tmp_path)
+    stand = await Stand.made(await open_sqlite(tmp_path / "circadia.db"))
     said = await stand.said("one thing", "two things")
     await stand.publish(await stand.begun(), stand.note("n1", said))
     await stand.store.close()

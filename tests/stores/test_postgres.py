@@ -17,7 +17,7 @@ from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.link import nothing
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.news import HEADS
-from tests.contract.rows import agent, event, sent, tags
+from tests.contract.rows import agent, put, sent, tags
 from tests.contract.test_store_memory import BANK, episode
 from tests.contract.wake_rows import pulse
 from tests.fixtures.postgres import PostgresServer
@@ -48,11 +48,6 @@ async def asked(store: SqlStore, question: str) -> Sequence[Any]:
 def written(statement: Select[Any]) -> str:
     """Return it with its values written out."""
     return str(statement.compile(dialect=postgresql.dialect(), compile_kwargs={"literal_binds": True}))
-
-
-async def put(store: SqlStore, tag: object) -> None:
-    async with store.write() as tx:
-        await tx.events.add([event(tag)])
 
 
 @pytest.mark.spec("GATE-92")

@@ -17,7 +17,7 @@ from circadia.stores import sqlite
 from circadia.stores.sql.database import SqlStore
 from circadia.stores.sql.statement import DIRECT
 from circadia.stores.sqlite import open_sqlite
-from tests.contract.rows import at, event, sent, tags
+from tests.contract.rows import at, event, put, sent, tags
 from tests.full_disk import no_room
 
 
@@ -31,11 +31,6 @@ async def store(path: Path) -> AsyncIterator[SqlStore]:
     store = await open_sqlite(path)
     yield store
     await store.close()
-
-
-async def put(store: SqlStore, tag: object) -> None:
-    async with store.write() as tx:
-        await tx.events.add([event(tag)])
 
 
 @pytest.mark.spec("GATE-92")

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 
 from circadia.llm.mind import Unusable
 from circadia.records.sleep_pass import PassStatus
+from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, ended, set_up_traces
 from circadia.testing.mind import ScriptedMind
 from tests.interaction.live import CHAT, live
@@ -47,11 +48,9 @@ class Recorded:
 
 
 @pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
+async def stand(sqlite_store: Store) -> Stand:
     """A bank of Ann's."""
-    made = await Stand.made(tmp_path)
-    yield made
-    await made.store.close()
+    return await Stand.made(sqlite_store)
 
 
 @pytest.fixture

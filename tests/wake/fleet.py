@@ -7,11 +7,9 @@ from dataclasses import replace
 from datetime import datetime, timedelta
 from pathlib import Path
 
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
+from circadia.agents.registry import NewAgent
 from circadia.ids import MessageId, PulseId
-from circadia.records.agent import Agent, AgentPolicy, Cause, SleepEvent
+from circadia.records.agent import Agent, Cause, SleepEvent
 from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState
 from circadia.records.principal import Principal
@@ -19,7 +17,7 @@ from circadia.records.pulse import PULSE_MOVES, Pulse, PulseStatus
 from circadia.records.schedule import RoutineSpec
 from circadia.records.session import Session
 from circadia.records.wake import Decision, Wake, WakeReason
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
@@ -90,11 +88,9 @@ class Fleet:
         names = {"resident", "fake", "missing"}
         coordinations = Coordinations(self.clock, self.signals, tier.routines, tier.pulses, names)
         self.tier: WakeTier = replace(tier, coordinations=coordinations)
-        self.registry = Registry(self.clock, self.ids, self.signals, AgentPolicy(), self.tier.pulses)
-        self.threads = Threads(
-            self.clock, self.ids, self.signals, self.tier.thread_events, max_message_characters=64_000
-        )  # fmt: skip
-        self.sessions = Sessions(self.clock, self.ids, self.signals, self.registry, self.threads)
+        self.registry, self.threads, self.sessions = agent_services(
+            self.settings, self.clock, self.ids, self.signals, self.tier
+        )
         self.worker = self.new_worker(f"exe_{len(self.workers) + 1}")
 
     async def stop(self, seconds: float = 0) -> None:

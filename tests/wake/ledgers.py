@@ -77,14 +77,13 @@ def _decided(number: int, ask: Asked, target: Agent, ledger: Sequence[Wake], now
         root_id=f"root_{ask.root}",
         depth=ask.depth,
     )
-    start, end = day_of(target.coordination.zone, now)
+    start, _ = day_of(target.coordination.zone, now)
     facts = Facts(
         target=target,
         source=wake.source,
         now=now,
         tally=_tally(wake, ledger, start),
         depth=ask.depth,
-        day_ends=end,
         asker=target.coordination.wake_guardrails if sender else None,
     )
     verdict = judge(facts)

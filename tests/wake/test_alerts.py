@@ -1,28 +1,24 @@
 """What people are told, and how often."""
 
 import asyncio
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import pytest
 
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
+from circadia.agents.registry import NewAgent
 from circadia.clock import system_milliseconds
 from circadia.ids import RandomIds
-from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
 from circadia.records.schedule import Recurrence, RoutineSpec
-from circadia.server.waking import wake_tier
+from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
-from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import ManualClock
 from circadia.wake.alerts import Alerts
-from tests.fixtures.database_file import put_database
 from tests.wake.fleet import LAUNCHED, NO_LIMITS, fleet
 
 HOUR = 3600.0
@@ -52,14 +48,13 @@ class Stand:
 
 
 @pytest.fixture
-async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
-    clock, signals, ids = ManualClock(), LocalSignals(), IDS
-    store = await open_sqlite(put_database(tmp_path))
-    tier = wake_tier(settings_from({}), clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
-    threads = Threads(clock, ids, signals, tier.thread_events, max_message_characters=1000)
+async def stand(sqlite_store: Store) -> Stand:
+    clock, signals, ids, store = ManualClock(), LocalSignals(), IDS, sqlite_store
+    settings = settings_from({})
+    tier = wake_tier(settings, clock, ids, signals)
+    registry, _, sessions = agent_services(settings, clock, ids, signals, tier)
     async with store.write() as tx:
-        session = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)
+        session = await sessions.ensure_default(tx)
         agent, _ = await registry.add(tx, session, NewAgent(name="ann"))
 
     posted: list[Mapping[str, object]] = []
@@ -69,8 +64,7 @@ async def stand(tmp_path: Path) -> AsyncIterator[Stand]:
 
     alerts = Alerts(clock, ids, store, post)
     await alerts.step()
-    yield Stand(clock, store, agent, alerts, posted)
-    await store.close()
+    return Stand(clock, store, agent, alerts, posted)
 
 
 @pytest.mark.spec("WAKE-76")

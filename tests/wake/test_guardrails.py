@@ -46,7 +46,7 @@ def target(
 
 def facts(agent: Agent | None = None, *, counts: Mapping[str, Any] | None = None, **more: Any) -> Facts:
     given: dict[str, Any] = {
-        "source": WakeSource.AGENT, "now": NOW, "depth": 1, "day_ends": NOW + timedelta(hours=12), **more,
+        "source": WakeSource.AGENT, "now": NOW, "depth": 1, **more,
     }  # fmt: skip
     return Facts(target=agent or target(), tally=replace(NOTHING, **(counts or {})), **given)
 

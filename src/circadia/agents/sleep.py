@@ -1,6 +1,5 @@
 """The sleep state: its only writer, and the rules by which events move it."""
 
-import logging
 from dataclasses import replace
 from typing import Protocol
 
@@ -11,8 +10,6 @@ from circadia.records.agent import Agent, Cause, SleepEvent, WakeEvent
 from circadia.records.event import Event, EventType
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
-
-_logger = logging.getLogger(__name__)
 
 
 class Happenings(Protocol):

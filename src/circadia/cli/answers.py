@@ -10,7 +10,19 @@ from circadia.cli.asking import Yes, confirm, require_person
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, console, dollars, instant, lasted, local_time, note, print_json, shown, table
+from circadia.cli.output import (
+    AsJson,
+    console,
+    cut,
+    dollars,
+    instant,
+    lasted,
+    local_time,
+    note,
+    print_json,
+    shown,
+    table,
+)
 from circadia.cli.paging import gathered
 from circadia.client import Client
 from circadia.client.ready_answers import AnswerStatsAnswer, ReadyAnswerAnswer, TestedAnswer
@@ -72,8 +84,8 @@ def list_(
             each["id"],
             each["agent"],
             each["end_user"],
-            _short(each["question"]),
-            _short(each["text"]),
+            cut(each["question"], _LETTERS),
+            cut(each["text"], _LETTERS),
             f"{each['confidence']:.2f}",
             each["uses"],
             lasted((instant(each["expires_at"]) - now).total_seconds()),
@@ -215,7 +227,7 @@ def _show_test(found: TestedAnswer) -> None:
             Text(each["outcome"], _COLOURS.get(each["outcome"], "")),
             f"{each['confidence']:.2f}",
             each["way"],
-            _short(each["phrasing"]),
+            cut(each["phrasing"], _LETTERS),
             "\n".join([*each["objections"], *([each["why_not"]] if each["why_not"] else [])]),
             each["answer"],
         )
@@ -249,8 +261,3 @@ def _share(value: float | None) -> str:
 
 def _price(usd: float | None) -> str:
     return "price unknown" if usd is None else dollars(usd)
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= _LETTERS else f"{line[:_LETTERS]}…"

@@ -9,7 +9,7 @@ from rich.tree import Tree
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
-from circadia.cli.output import AsJson, console, local_time, print_json, shown
+from circadia.cli.output import AsJson, console, cut, local_time, print_json, shown
 from circadia.client import Client
 from circadia.client.wake_answers import ChainAnswer
 
@@ -60,14 +60,12 @@ def tree(found: ChainAnswer, title: Text) -> Tree:
 
 
 def _line(node: Mapping[str, Any]) -> Text:
-    detail = " ".join(shown(node["detail"]).split())
-    detail = detail if len(detail) <= _LETTERS else f"{detail[:_LETTERS]}…"
     who = f"{node['by']} → {node['agent']}" if node["kind"] == "wake" else node["agent"]
     return Text.assemble(
         (f"{local_time(node['at'])[11:]} ", "dim"),
         (f"{node['kind']} ", "bold"),
         f"{shown(who)} ",
         (f"{node['state']} " if node["state"] else "", _COLOURS.get(node["state"], "")),
-        detail,
+        cut(shown(node["detail"]), _LETTERS),
         (f"  {node['id']}", "dim"),
     )

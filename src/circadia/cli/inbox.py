@@ -7,7 +7,7 @@ from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
-from circadia.cli.output import AsJson, console, note, print_json, since, table
+from circadia.cli.output import AsJson, console, cut, note, print_json, since, table
 from circadia.cli.paging import gathered
 from circadia.cli.reference import Session, whole
 from circadia.client import Client
@@ -66,7 +66,6 @@ def inbox(
 
 
 def _row(item: dict[str, Any], now: Any) -> tuple[object, ...]:
-    text = " ".join(item["content"].split())
     return (
         item["id"],
         item["from"],
@@ -74,5 +73,5 @@ def _row(item: dict[str, Any], now: Any) -> tuple[object, ...]:
         item["type"],
         since(item["at"], now),
         item["state"],
-        text if len(text) <= _LETTERS else f"{text[:_LETTERS]}…",
+        cut(item["content"], _LETTERS),
     )

@@ -139,6 +139,12 @@ def shown(value: object) -> str:
     return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
 
 
+def cut(text: str, letters: int) -> str:
+    """Return a text in one line, cut where it has more letters than these."""
+    line = " ".join(text.split())
+    return line if len(line) <= letters else f"{line[:letters]}…"
+
+
 def setting(value: Any) -> str:
     """Return the value of a setting as the file has it; what is empty can be seen."""
     if isinstance(value, bool):

@@ -9,7 +9,7 @@ from rich.text import Text
 
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
-from circadia.cli.output import AsJson, console, instant, note, print_json, shown, table
+from circadia.cli.output import AsJson, console, cut, instant, note, print_json, shown, table
 from circadia.cli.reference import Session, whole
 from circadia.clock import SystemClock
 from circadia.records.schedule import zone_named
@@ -117,7 +117,6 @@ def _fate(occurrence: Mapping[str, Any], zone: str) -> Text:
 
 def _routine_row(routine: Mapping[str, Any], zone: str) -> tuple[object, ...]:
     limit = routine["timeout_seconds"]
-    text = " ".join(routine["instructions"].split())
     return (
         routine["name"],
         _when(routine) if routine["enabled"] else f"off ({_when(routine)})",
@@ -126,7 +125,7 @@ def _routine_row(routine: Mapping[str, Any], zone: str) -> tuple[object, ...]:
         "the agent's" if limit is None else f"{limit:g} s",
         routine["skips"],
         routine["missed"],
-        (text if len(text) <= 50 else f"{text[:50]}…") or "its inbox",
+        cut(routine["instructions"], 50) or "its inbox",
     )
 
 

@@ -233,7 +233,7 @@ def _after_equals(ordered: Sequence[float], place: int) -> int:
     return place
 
 
-def break_even(found: Sequence[Figure], weights: Sequence[int] = WEIGHTS) -> list[BreakEven]:
+def break_even(found: Sequence[Figure]) -> list[BreakEven]:
     """Return from where on each arm is cheaper than `none`, by what a question takes at the largest size measured.
 
     Sleep is paid once a context: over n questions it costs `sleep / n` each, and spares `weight` times the difference
@@ -248,7 +248,7 @@ def break_even(found: Sequence[Figure], weights: Sequence[int] = WEIGHTS) -> lis
             start = 1 if generated_only else 0
             spared = sum(none.hot[start:]) - sum(each.hot[start:]) if none is not None else 0.0
             sleep = sum(each.sleep[start:])
-            for weight in weights if arm is not Arm.NONE else ():
+            for weight in WEIGHTS if arm is not Arm.NONE else ():
                 questions = int(sleep / (weight * spared)) + 1 if spared > 0 else None
                 told.append(BreakEven(arm=arm, weight=weight, generated_only=generated_only, questions=questions))
     return told

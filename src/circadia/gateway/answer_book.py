@@ -4,7 +4,6 @@ What an answer rests on counts as handed to the agent with it (SLEEP-20).
 Where nothing may be kept of what is said, no question is written down; what came of the calls is counted.
 """
 
-from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -17,6 +16,7 @@ from circadia.gateway.answer_trust import Trust
 from circadia.gateway.backlog import Backlog
 from circadia.gateway.ready import Lookup
 from circadia.ids import AnswerId, BankId, IdSource
+from circadia.latest import Latest
 from circadia.memory.answers.lookup import Outcome
 from circadia.memory.asked import may_keep
 from circadia.memory.redaction import redacted
@@ -99,7 +99,7 @@ class AnswerBook(Backlog[Noted]):
         self._saw = saw
         self._keeps_frames = frames
         self._marks = Marks()
-        self._seen: OrderedDict[tuple[BankId, AnswerScope], _Seen] = OrderedDict()
+        self._seen: Latest[tuple[BankId, AnswerScope], _Seen] = Latest(FRAMES)
         self._frames: dict[tuple[BankId, AnswerScope], tuple[int, AnswerFrame]] = {}
         """Those that are to be written, with the generation of their bank by then."""
 
@@ -194,9 +194,6 @@ class AnswerBook(Backlog[Noted]):
             return
         self._frames[key] = (lookup.bank.generation, frame)
         self._seen[key] = _Seen(at=now, generation=lookup.bank.generation)
-        self._seen.move_to_end(key)
-        if len(self._seen) > FRAMES:
-            self._seen.popitem(last=False)
 
 
 def _stands(bank: Bank | None, generation: int) -> bool:

@@ -1,11 +1,11 @@
 """Whether the ready answers of an agent are right often enough to be served (ANS-07)."""
 
-from collections import OrderedDict
 from dataclasses import dataclass
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.ids import AgentId, BankId
+from circadia.latest import Latest
 from circadia.memory.answers.quality import telling, trusted
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
@@ -31,8 +31,8 @@ class Trust:
     def __init__(self, clock: Clock, settings: AnswersSettings) -> None:
         self._clock = clock
         self._settings = settings
-        self._known: OrderedDict[tuple[BankId, AgentId], _Known] = OrderedDict()
-        self._told: OrderedDict[tuple[BankId, AgentId], bool] = OrderedDict()
+        self._known: Latest[tuple[BankId, AgentId], _Known] = Latest(KEPT)
+        self._told: Latest[tuple[BankId, AgentId], bool] = Latest(KEPT)
 
     async def holds(self, tx: Tx, bank: Bank, agent: AgentId) -> bool:
         """Return whether answers are served, in any transaction; asked anew only if the bank's answers have changed."""
@@ -53,12 +53,7 @@ class Trust:
             data = {"bank": bank.name, "bank_id": bank.id, "least_precision": self._settings.least_precision}
             event = Event(type=kind, at=self._clock.now(), session=agent.session, agent=agent.name, data=data)
             await tx.events.add([event])
-        tx.after_commit(lambda: self._tell(key, now))
-
-    def _tell(self, key: tuple[BankId, AgentId], now: bool) -> None:
-        self._told[key] = now
-        if len(self._told) > KEPT:
-            self._told.popitem(last=False)
+        tx.after_commit(lambda: self._told.update({key: now}))
 
     async def _look(self, tx: Tx, bank: Bank, agent: AgentId) -> _Known:
         uses = await tx.answers.uses(
@@ -66,9 +61,6 @@ class Trust:
         )
         known = _Known(answers=bank.answers, trusted=trusted(uses, self._settings))
         self._known[bank.id, agent] = known
-        self._known.move_to_end((bank.id, agent))
-        if len(self._known) > KEPT:
-            self._known.popitem(last=False)
         return known
 
     async def _last(self, tx: Tx, bank: Bank, agent: Agent) -> bool:

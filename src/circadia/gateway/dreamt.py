@@ -1,10 +1,10 @@
 """Tells an agent on its next call, in one line, what changed in its memory while it slept (SLEEP-62)."""
 
-from collections import OrderedDict
 from collections.abc import Mapping
 from typing import Final, cast
 
 from circadia.ids import BankId
+from circadia.latest import Latest
 from circadia.records.bank import Bank
 from circadia.records.change import ChangeKind
 from circadia.sleeptime.rows import TOPIC
@@ -27,7 +27,7 @@ class Dreamt:
 
     def __init__(self, signals: Signals, tier: Sleeptime) -> None:
         self._tier = tier
-        self._counts: OrderedDict[BankId, dict[str, int]] = OrderedDict()
+        self._counts: Latest[BankId, dict[str, int]] = Latest(REMEMBERED)
         signals.listen(TOPIC, self._heard)
 
     def line(self, bank: Bank) -> str:
@@ -49,6 +49,3 @@ class Dreamt:
         if data["ended"] and done:
             before = self._counts.get(BankId(key), {})
             self._counts[BankId(key)] = {each: before.get(each, 0) + done.get(each, 0) for each in {*before, *done}}
-            self._counts.move_to_end(BankId(key))
-            if len(self._counts) > REMEMBERED:
-                self._counts.popitem(last=False)

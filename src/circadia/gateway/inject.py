@@ -5,7 +5,6 @@ all that a provider can cache, and stays the same while the model works on that 
 """
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -17,6 +16,7 @@ from circadia.gateway.model_call import ModelCall
 from circadia.gateway.ready import Answering, Asked, Lookup, not_shown
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
+from circadia.latest import Latest
 from circadia.memory.answers.lookup import Outcome
 from circadia.memory.asked import may_keep
 from circadia.memory.context import Context, Hit, room
@@ -100,7 +100,7 @@ class Injection:
         self._memory = memory
         self._dreamt = dreamt
         self._answering = answering
-        self._given: OrderedDict[tuple[str, str, str | None], _Given] = OrderedDict()
+        self._given: Latest[tuple[str, str, str | None], _Given] = Latest(REMEMBERED)
 
     async def into(
         self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes, asked: Asked | None = None
@@ -202,9 +202,6 @@ class Injection:
         if given is not None and given.bank == bank.id:
             kept.texts |= given.texts
         self._given[key] = kept
-        self._given.move_to_end(key)
-        if len(self._given) > REMEMBERED:
-            self._given.popitem(last=False)
 
 
 def _counted(question: Question | None, counted: bool) -> Question | None:

@@ -18,7 +18,6 @@ LINE_BYTES: Final = 32 * 2**20
 """Longest line that is read; a child that sends a longer one is broken."""
 GRACE_SECONDS: Final = 2.0
 """How long a child may take to end by itself, once its input is closed and again once it was told to."""
-_DRAIN_SECONDS: Final = 1.0
 _CHUNK: Final = 2**16
 _TAIL_LINES: Final = 20
 _TAIL_CHARACTERS: Final = 500

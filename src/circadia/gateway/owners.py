@@ -5,6 +5,7 @@ from collections.abc import Iterable
 from circadia.clock import Clock
 from circadia.errors import NotFound
 from circadia.ids import AgentId
+from circadia.latest import Latest
 from circadia.records.agent import Agent
 from circadia.stores.base import Store
 
@@ -18,7 +19,7 @@ class Owners:
     def __init__(self, clock: Clock, store: Store) -> None:
         self._clock = clock
         self._store = store
-        self._known: dict[tuple[str, str], AgentId] = {}
+        self._known: Latest[tuple[str, str], AgentId] = Latest(REMEMBERED)
 
     async def require(self, agent: Agent, upstream: str, ids: Iterable[str]) -> None:
         """Raise NotFound unless every id was handed to this agent."""
@@ -42,5 +43,3 @@ class Owners:
         for provider_id, owner in owners.items():
             if owner is not None:  # the first owner stays, whoever was handed the id again
                 self._known[(upstream, provider_id)] = owner
-        while len(self._known) > REMEMBERED:
-            del self._known[next(iter(self._known))]

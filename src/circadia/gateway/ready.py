@@ -9,7 +9,6 @@ of tools, or wants what no ready answer has, it is a hint at most.
 import hashlib
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -28,6 +27,7 @@ from circadia.gateway.dialects.voice import Framed
 from circadia.gateway.headers import as_text, one
 from circadia.gateway.model_call import ModelCall
 from circadia.ids import AgentId, IdSource
+from circadia.latest import Latest
 from circadia.memory.answers.lookup import Outcome, Way
 from circadia.memory.answers.repeating import one_sentence, only_asks
 from circadia.memory.answers.shelf import MISS, Ready, Shelves
@@ -144,7 +144,7 @@ class Histories:
     """Conversations in which nothing but served answers was said, by the hash of all that was said in them."""
 
     def __init__(self) -> None:
-        self._known: OrderedDict[tuple[AgentId, str | None, str], None] = OrderedDict()
+        self._known: Latest[tuple[AgentId, str | None, str], None] = Latest(HISTORIES)
 
     def holds(self, agent: AgentId, user: str | None, said: str) -> bool:
         """Return whether it is one."""
@@ -154,9 +154,6 @@ class Histories:
         """Keep one, by each hash that its next call may come with."""
         for each in said:
             self._known[agent, user, each] = None
-            self._known.move_to_end((agent, user, each))
-        while len(self._known) > HISTORIES:
-            self._known.popitem(last=False)
 
 
 class Answering:

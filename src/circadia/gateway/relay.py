@@ -39,7 +39,7 @@ _LONGEST_ERROR = 65_536
 
 _COUNTS_KEPT: Final = 10_000
 """Agents whose count of unread messages at their last wake is kept."""
-_UNREAD: Final[Meter] = Plain("openai").meter(streamed=False, take_usage_out=False, chain=())
+_UNREAD: Final[Meter] = Plain().meter(streamed=False, take_usage_out=False, chain=())
 """Stands for the meter of a call that was not sent."""
 
 

@@ -7,7 +7,6 @@ answer (MEM-14, MEM-15).
 import asyncio
 import logging
 import re
-from collections import OrderedDict
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from hashlib import blake2b
@@ -26,6 +25,7 @@ from circadia.gateway.model_call import ModelCall
 from circadia.gateway.ready import Answering, Lookup, wanted
 from circadia.gateway.turns import Noted, Prepared, Told, Turn
 from circadia.ids import AgentId
+from circadia.latest import Latest
 from circadia.memory.answers.lookup import Outcome
 from circadia.memory.banks import USER
 from circadia.memory.capture import Capturing, Exchange, Utterance
@@ -104,7 +104,7 @@ class Remembering:
         self._uses = uses
         self._answering = answering
         self._book = book
-        self._awaited: OrderedDict[tuple[AgentId, str], tuple[str, str | None]] = OrderedDict()
+        self._awaited: Latest[tuple[AgentId, str], tuple[str, str | None]] = Latest(AWAITED)
         """Conversation and end user of answers that are made in the background."""
         self.calls = 0
         self.turns = 0
@@ -177,8 +177,6 @@ class Remembering:
             return
         if said is not None and said.handle is not None:
             self._awaited[call.agent.id, said.handle] = turn.conversation.id, turn.user
-            if len(self._awaited) > AWAITED:
-                self._awaited.popitem(last=False)
         behind = said.handle if answered and said is not None else None
         key = _key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
         unique = told.continues or behind is not None

@@ -14,11 +14,10 @@ class TooLarge(httpx2.TransportError):
 
 
 class Bounded(httpx2.AsyncBaseTransport):
-    """Gives whole answers, and no more than `largest` bytes of any."""
+    """Gives whole answers, and no more than `LARGEST_BYTES` of any."""
 
-    def __init__(self, inner: httpx2.AsyncBaseTransport, *, largest: int = LARGEST_BYTES) -> None:
+    def __init__(self, inner: httpx2.AsyncBaseTransport) -> None:
         self._inner = inner
-        self._largest = largest
 
     async def handle_async_request(self, request: httpx2.Request) -> httpx2.Response:
         """Return the answer, read and unpacked. Raises TooLarge; the connection is closed then."""
@@ -27,8 +26,8 @@ class Bounded(httpx2.AsyncBaseTransport):
         try:
             async for part in answer.aiter_bytes():
                 read += part
-                if len(read) > self._largest:
-                    raise TooLarge(f"the answer is larger than {self._largest} bytes")
+                if len(read) > LARGEST_BYTES:
+                    raise TooLarge(f"the answer is larger than {LARGEST_BYTES} bytes")
         finally:
             await answer.aclose()
         headers = [(name, value) for name, value in answer.headers.multi_items() if name not in _OF_THE_WIRE]

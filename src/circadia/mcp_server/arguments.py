@@ -1,8 +1,8 @@
 """Arguments and answers of tools: strict models, their JSON Schema, and sentences for what does not fit."""
 
 import difflib
-from collections.abc import Mapping
-from typing import Any, ClassVar, TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Final, TypeVar
 
 import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
@@ -10,6 +10,11 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from circadia.errors import InvalidRequest
 from circadia.llm.schemas import bare
 from circadia.stores.keepable import NUL, holds_nul
+
+T = TypeVar("T")
+
+ANSWER_CHARACTERS: Final = 100_000
+"""Content that one answer carries at most, the first message or find aside; the next call has what is over."""
 
 
 class Arguments(BaseModel):
@@ -30,6 +35,17 @@ class Answer(BaseModel):
     def text(self) -> str:
         """Return what a model reads."""
         return orjson.dumps(self.structured()).decode()
+
+
+def fitting(found: Sequence[T], text: Callable[[T], str]) -> Sequence[T]:
+    """Return the first ones whose text fits into an answer; always one."""
+    length = kept = 0
+    for each in found:
+        length += len(text(each))
+        if kept and length > ANSWER_CHARACTERS:
+            break
+        kept += 1
+    return found[:kept]
 
 
 class NoArguments(Arguments):

@@ -5,7 +5,6 @@ nor what has a secret in it, nor what is asked where nothing may be kept of what
 """
 
 import hashlib
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -14,6 +13,7 @@ from typing import Any, Final
 import orjson
 
 from circadia.ids import BankId
+from circadia.latest import Latest
 from circadia.memory.index import DEPTH, RANKING, Question
 from circadia.memory.redaction import redacted
 from circadia.records.agent import Agent
@@ -55,7 +55,7 @@ class Askings:
     """Counts."""
 
     def __init__(self) -> None:
-        self._counted: OrderedDict[tuple[BankId, str], Asking] = OrderedDict()
+        self._counted: Latest[tuple[BankId, str], Asking] = Latest(REMEMBERED)
 
     def often(self, bank: Bank, asked: str) -> bool:
         """Return whether the question, asked once more, counts as asked often."""
@@ -67,13 +67,11 @@ class Askings:
         key = (bank.id, asked)
         found = self._counted.get(key)
         if found is None or found.generation != bank.generation or at - found.at > WINDOW:
-            found = self._counted[key] = Asking(bank_id=bank.id, asked=asked, generation=bank.generation, at=at)
-        self._counted.move_to_end(key)
+            found = Asking(bank_id=bank.id, asked=asked, generation=bank.generation, at=at)
+        self._counted[key] = found
         found.limit, found.at = max(found.limit, min(limit, DEPTH)), at
         found.total += 1
         found.pending += 1
-        if len(self._counted) > REMEMBERED:
-            self._counted.popitem(last=False)
 
     def pending(self, bank_id: BankId | None = None) -> Sequence[Asking]:
         """Return the questions, of one bank or of all, whose askings are to be written."""

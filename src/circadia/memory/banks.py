@@ -4,7 +4,6 @@ import hashlib
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 from typing import Any, Final
 
 from circadia.agents.directory import nearest
@@ -21,13 +20,6 @@ USER: Final = "{user}"
 """Stands for the end user in a template."""
 PLAIN_USER: Final = re.compile(r"[a-z0-9][a-z0-9_.@-]{0,62}")
 """End users whose name becomes part of their bank's name; others are named by a hash, so that no two meet."""
-
-
-class Access(StrEnum):
-    """What an agent may do with a bank."""
-
-    READ = "read"
-    WRITE = "write"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -2,7 +2,6 @@
 
 import hashlib
 import re
-from collections import OrderedDict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
@@ -11,6 +10,7 @@ from typing import Final
 import numpy as np
 
 from circadia.ids import BankId
+from circadia.latest import Latest
 from circadia.memory.episodes import shown_name
 from circadia.memory.index import DEPTH, Question, Scored
 from circadia.memory.retrieval import Retrieval
@@ -100,8 +100,8 @@ class Contexts:
 
     def __init__(self, retrieval: Retrieval) -> None:
         self._retrieval = retrieval
-        self._parts: OrderedDict[BankId, tuple[Sequence[Block], Sequence[_Part]]] = OrderedDict()
-        self._lines: dict[tuple[BankId, int, Layer, int], _Line] = {}
+        self._parts: Latest[BankId, tuple[Sequence[Block], Sequence[_Part]]] = Latest(REMEMBERED)
+        self._lines: Latest[tuple[BankId, int, Layer, int], _Line] = Latest(LINES)
         """By bank and generation, layer and number."""
 
     async def build(
@@ -145,8 +145,6 @@ class Contexts:
             return known[1]
         parts = [_part(block) for block in blocks if block.value]
         self._parts[bank] = (blocks, parts)
-        if len(self._parts) > REMEMBERED:
-            self._parts.popitem(last=False)
         return parts
 
     async def _hits(
@@ -180,10 +178,7 @@ class Contexts:
                 text = _line(item)
                 line = _Line(item=item, text=text, cost=tokens(text) + 1)
                 key = (bank.id, bank.generation, each.layer, each.number)
-                lines[key] = line
-                self._lines[key] = line
-            while len(self._lines) > LINES:
-                del self._lines[next(iter(self._lines))]
+                lines[key] = self._lines[key] = line
         return [lines.get(key) for key in keys]
 
 

@@ -31,7 +31,6 @@ from circadia.memory.question import Question
 from circadia.memory.terms import asked_terms
 from circadia.records.index_entry import Layer
 
-NONE: Final = -1
 RARE: Final = 5.0
 """Rows without any of the words that are added to those of the bank, so that in a small one a word is rare, too."""
 SAMPLED: Final = 2_000

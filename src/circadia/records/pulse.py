@@ -44,9 +44,6 @@ PULSE_MOVES: Final[Mapping[PulseStatus, frozenset[PulseStatus]]] = {
 }  # fmt: skip
 """The allowed moves."""
 
-OPEN: Final = (PulseStatus.PENDING, PulseStatus.STARTING, PulseStatus.RUNNING)
-"""What counts against concurrency."""
-
 
 class PulseKind(StrEnum):
     """What started a pulse."""

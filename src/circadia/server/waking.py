@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from circadia.agents.registry import Registry
+from circadia.agents.sessions import Sessions
 from circadia.agents.sleep import SleepState
+from circadia.agents.threads import Threads
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource, PulseId
@@ -62,6 +65,17 @@ def wake_tier(settings: Settings, clock: Clock, ids: IdSource, signals: Signals)
         thread_events=ThreadEvents(sleep, requests),
         reports=PulseReports(),
     )
+
+
+def agent_services(
+    settings: Settings, clock: Clock, ids: IdSource, signals: Signals, tier: WakeTier
+) -> tuple[Registry, Threads, Sessions]:
+    """Build the services on agents, threads and sessions."""
+    registry = Registry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
+    threads = Threads(
+        clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
+    )
+    return registry, threads, Sessions(clock, ids, signals, registry, threads)
 
 
 def wake_worker(

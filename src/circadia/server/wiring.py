@@ -18,7 +18,6 @@ from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
 from circadia.agents.registry import NewAgent, Registry
 from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
 from circadia.agents.waits import Waits
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
@@ -54,7 +53,7 @@ from circadia.server.providers import opened_providers
 from circadia.server.reload import Reload
 from circadia.server.remembering import at_gateway, file_banks, memory_parts
 from circadia.server.sweeps import Sweeps
-from circadia.server.waking import wake_tier, wake_worker
+from circadia.server.waking import agent_services, wake_tier, wake_worker
 from circadia.settings import ConfigFile, PolicySettings, Settings
 from circadia.sleeptime.health import SleepHealth
 from circadia.sleeptime.savings import Savings
@@ -165,11 +164,8 @@ def _session() -> aiohttp.ClientSession:
 async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Server:
     settings, clock, store, signals = basis.settings, basis.clock, basis.store, basis.signals
     presence, tier = Presence(store, signals), wake_tier(settings, clock, basis.ids, signals)
-    registry = Registry(clock, basis.ids, signals, PolicySettings.policy(settings.defaults), tier.pulses)
-    threads = Threads(
-        clock, basis.ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
-    )  # fmt: skip
-    sessions, waits = Sessions(clock, basis.ids, signals, registry, threads), Waits(clock, store, signals, presence)
+    registry, threads, sessions = agent_services(settings, clock, basis.ids, signals, tier)
+    waits = Waits(clock, store, signals, presence)
     metrics_token = _hashed(basis, settings.server.metrics_token_env)
     identity = Identity(store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token)
     metrics, ticker = Metrics(), Ticker(clock)
@@ -267,7 +263,7 @@ async def _model_door(
     exchanges, remembering = at_gateway(clock, store, basis.signals, memory, dreams, *answers)
     relay = Relay(clock, basis.ids, store, presence, journal, owners, budget, turns, remembering, basis.traces)
     door = ModelDoor(
-        clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain("openai")
+        clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
     return door, exchanges, AheadOfCalls(clock, store, memory, providers)
 

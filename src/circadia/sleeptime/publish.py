@@ -84,7 +84,7 @@ class Publisher:
         numbered = [replace(each, pass_id=run.id, number=first + at) for at, each in enumerate(changes)]
         retired = await tx.passes.changes(run.id, state=ChangeState.PUBLISHED, kind=ChangeKind.RETIRE_NOTE)
         removed = sum(map(_removes, retired))
-        ceiling = await self._ceiling(tx, bank, run)
+        ceiling = await self._ceiling(tx, bank)
         footing = await self._effects.footing(tx, numbered)
         written: list[Change] = []
         for change, why_not in zip(numbered, wrong or ("",) * len(numbered), strict=True):
@@ -171,7 +171,7 @@ class Publisher:
             return self._now(done.change, ChangeState.REFUSED, done.why_not)
         return self._now(done.change, ChangeState.PUBLISHED, done.change.why)
 
-    async def _ceiling(self, tx: Tx, bank: Bank, run: Pass) -> int:
+    async def _ceiling(self, tx: Tx, bank: Bank) -> int:
         """Return how many notes this pass may retire; what is more waits for a person."""
         there = await tx.notes.count(bank.id)
         return max(1, min(CEILING_NOTES, int(there * CEILING_SHARE)))

@@ -7,7 +7,7 @@ again must group as it did before.
 import re
 import unicodedata
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from functools import lru_cache
 from typing import Final
 
@@ -86,12 +86,6 @@ def cosines(left: Array, right: Array) -> Array:
     """Return the cosine of each row with the one beside it; 0 where one says nothing."""
     lengths = np.linalg.norm(left, axis=-1) * np.linalg.norm(right, axis=-1)
     return np.einsum("...i,...i->...", left, right) / np.where(lengths > 0, lengths, 1)
-
-
-def shared(left: Iterable[int], right: Iterable[int]) -> float:
-    """Return which share of their different terms two texts have in common (Jaccard), 0 to 1."""
-    ours, theirs = set(left), set(right)
-    return len(ours & theirs) / len(ours | theirs) if ours and theirs else 0.0
 
 
 @lru_cache(maxsize=1_000)

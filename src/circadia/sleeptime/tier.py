@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from circadia.agents.directory import nearest
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound
-from circadia.ids import BankId, EpisodeId, NoteId, PassId
+from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
 from circadia.records.change import Change
 from circadia.records.episode import Episode
@@ -158,13 +158,6 @@ class Sleeptime:
         """
         policy = self.policy(bank)
         return await self.rows.ask(tx, bank, replace(new, review=new.review or policy.review))
-
-    async def pass_of(self, tx: Tx, bank: Bank, pass_id: str) -> Pass:
-        """Return a pass of the bank. Raises NotFound."""
-        run = await tx.passes.get(PassId(pass_id))
-        if run is None or run.bank_id != bank.id:
-            raise NotFound(f"bank {bank.name!r} has no pass {pass_id!r}; `circadia sleeptime passes` lists them")
-        return run
 
     async def pause(self, tx: Tx, bank: Bank, *, by: str) -> None:
         """Let no more pass begin until `resume`; one that runs ends at its next step."""

@@ -1,6 +1,6 @@
 """What the program asks of a database for anticipated answers. `base.py` has the rest."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from datetime import date, datetime
 from typing import Final, NamedTuple, Protocol
 
@@ -152,10 +152,6 @@ class Answers(Protocol):
 
     async def days(self, bank_id: BankId, *, since: date) -> Sequence[AnswerDay]:
         """Return the bank's counts from this day on, by day."""
-        ...
-
-    async def totals(self) -> Mapping[str, int]:
-        """Return the sums of all counts of all banks by name, and how many answers are live as `live`."""
         ...
 
     async def clear(self, bank_id: BankId) -> None:

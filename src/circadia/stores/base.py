@@ -158,15 +158,9 @@ class Deliveries(Protocol):
     """The one delivery table (GATE-71)."""
 
     async def unread(
-        self,
-        agent_id: AgentId,
-        *,
-        mentioned: bool | None = None,
-        sender: str | None = None,
-        thread_id: ThreadId | None = None,
-        limit: int = 50,
+        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
     ) -> Sequence[Delivery]:
-        """Return unread ones, oldest first."""
+        """Return unread ones, the oldest 50 first."""
         ...
 
     async def count_unread(self, agent_id: AgentId) -> int:

@@ -88,7 +88,3 @@ class Conversations(Protocol):
     async def put(self, conversations: Sequence[Conversation]) -> None:
         """Store them, or overwrite those with the same agent and id; each pair of agent and id once."""
         ...
-
-    async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
-        """Return them, the last seen first."""
-        ...

@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Protocol
+from typing import Protocol, TypeVar
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Bank
@@ -12,6 +12,9 @@ from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer, News
 from circadia.records.note import Note
 from circadia.records.ready_view import Heads, Ready, ReadyView, ViewKind
+
+Key = TypeVar("Key")
+Row_co = TypeVar("Row_co", covariant=True)
 
 
 class Banks(Protocol):
@@ -87,7 +90,53 @@ class Banks(Protocol):
         ...
 
 
-class Episodes(Protocol):
+class Searched(Protocol[Key, Row_co]):
+    """What episodes and notes have in common: both are searched, and handed to agents."""
+
+    async def homes(self, ids: Collection[Key]) -> Mapping[Key, BankId]:
+        """Return in which bank each of these is, of those that any bank has."""
+        ...
+
+    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Row_co]:
+        """Return these, by number."""
+        ...
+
+    async def excerpts(
+        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
+    ) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number; of their texts so many `characters`, or all."""
+        ...
+
+    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
+        """Return those with a greater number in order, as an index keeps them."""
+        ...
+
+    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+        """Return vector and embedder by number, of those that have one."""
+        ...
+
+    async def count(self, bank_id: BankId) -> int:
+        """Return how many there are that are not retired."""
+        ...
+
+    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row_co]:
+        """Return those of all banks with a greater number and no vector by this embedder, or none, in order."""
+        ...
+
+    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+        """Return whether a row of the bank with a greater number has a vector by another embedder."""
+        ...
+
+    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number, and count them on their banks."""
+        ...
+
+    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Note that these were handed to an agent, unless that is noted of them since `before`."""
+        ...
+
+
+class Episodes(Searched[EpisodeId, Episode], Protocol):
     """Episodes: appended, demoted, never rewritten."""
 
     async def add(self, episode: Episode) -> None:
@@ -137,50 +186,8 @@ class Episodes(Protocol):
         """Return the ids of those that meet each condition that is given; `until` is exclusive."""
         ...
 
-    async def homes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, BankId]:
-        """Return in which bank each of these is, of those that any bank has."""
-        ...
-
     async def identified(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return these, by id, of those that the bank has."""
-        ...
-
-    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
-        """Return these, by number."""
-        ...
-
-    async def excerpts(
-        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
-    ) -> Mapping[int, Excerpt]:
-        """Return what a context shows of these, by number; of their texts so many `characters`, or all."""
-        ...
-
-    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
-        """Return those with a greater number in order, as an index keeps them."""
-        ...
-
-    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
-        """Return vector and embedder by number, of those that have one."""
-        ...
-
-    async def count(self, bank_id: BankId) -> int:
-        """Return how many there are."""
-        ...
-
-    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Episode]:
-        """Return episodes of all banks with a greater number and no vector by this embedder, or none, in order."""
-        ...
-
-    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
-        """Return whether a row of the bank with a greater number has a vector by another embedder."""
-        ...
-
-    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
-        """Write vectors by number, and count them on their banks."""
-        ...
-
-    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        """Note that these were handed to an agent, unless that is noted of them since `before`."""
         ...
 
     async def found_below(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
@@ -204,7 +211,7 @@ class Episodes(Protocol):
         ...
 
 
-class Notes(Protocol):
+class Notes(Searched[NoteId, Note], Protocol):
     """Notes."""
 
     async def add(self, note: Note) -> int:
@@ -217,10 +224,6 @@ class Notes(Protocol):
 
     async def get(self, bank_id: BankId, note_id: NoteId) -> Note | None: ...
 
-    async def homes(self, ids: Collection[NoteId]) -> Mapping[NoteId, BankId]:
-        """Return in which bank each of these is, of those that any bank has."""
-        ...
-
     async def every(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
@@ -231,46 +234,8 @@ class Notes(Protocol):
         """Return the newest that are not retired, so many at most, in order."""
         ...
 
-    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
-        """Return these, by number."""
-        ...
-
-    async def excerpts(
-        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
-    ) -> Mapping[int, Excerpt]:
-        """Return what a context shows of these, by number; of their texts so many `characters`, or all."""
-        ...
-
-    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
-        """Return those with a greater number in order, as an index keeps them."""
-        ...
-
-    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
-        """Return vector and embedder by number, of those that have one."""
-        ...
-
-    async def count(self, bank_id: BankId) -> int:
-        """Return how many there are that are not retired."""
-        ...
-
     async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""
-        ...
-
-    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Note]:
-        """Return notes of all banks with a greater number and no vector by this embedder, or none, in order."""
-        ...
-
-    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
-        """Return whether a row of the bank with a greater number has a vector by another embedder."""
-        ...
-
-    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
-        """Write vectors by number, and count them on their banks."""
-        ...
-
-    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        """Note that these were handed to an agent, unless that is noted of them since `before`."""
         ...
 
     async def used(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:

@@ -180,10 +180,6 @@ class Pulses(Protocol):
         """Return how many of the last `limit` ended pulses failed in a row, and when the newest of them ended."""
         ...
 
-    async def counts(self) -> Mapping[PulseStatus, int]:
-        """Return how many open ones stand where."""
-        ...
-
 
 class Routines(Protocol):
     """The routines of agents."""

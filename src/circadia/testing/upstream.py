@@ -185,7 +185,6 @@ class MockUpstream:
             headers=tuple((k.decode("latin-1"), v.decode("latin-1")) for k, v in request.raw_headers),
             body=bytes(body),
             arrived=self._clock.now(),
-            arrived_seconds=self._clock.monotonic(),
         )
         await self._note(seen, self.requests)
         return seen

@@ -26,8 +26,6 @@ class SeenRequest:
     body: bytes
     arrived: datetime
     """Wall clock at which the body was complete."""
-    arrived_seconds: float
-    """Monotonic clock at the same moment, for durations."""
 
     def header(self, name: str) -> str | None:
         """Return the first value of a header, whatever the case of its name, or None."""

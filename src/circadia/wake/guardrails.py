@@ -39,8 +39,6 @@ class Facts:
     """What the ledger counts."""
     depth: int
     """Depth of the wake in its chain."""
-    day_ends: datetime
-    """End of the target's day."""
     blackout: tuple[str, datetime] | None = None
     """Label and end of the blackout that it is in."""
     spent_usd: float = 0.0

@@ -303,7 +303,7 @@ class Requests:
     async def _facts(self, tx: Tx, wake: Wake, target: Agent, sender: Agent | None, place: Place) -> Facts:
         now = self._clock.now()
         coordination = target.coordination
-        starts, ends = day_of(coordination.zone, now)
+        starts, _ = day_of(coordination.zone, now)
         utc_day = now.replace(hour=0, minute=0, second=0, microsecond=0)
         asked_since, asks_anew_at = place.counted(now)
         asker = None if sender is None else sender.coordination.wake_guardrails
@@ -333,7 +333,6 @@ class Requests:
             now=now,
             tally=tally,
             depth=wake.depth,
-            day_ends=ends,
             blackout=None if span is None else (", ".join(span.labels), span.end or now + timedelta(days=15)),
             spent_usd=spent,
             failures=tally.failures,

@@ -1,10 +1,9 @@
 """Ready answers at hand: found in their own scope only, and only as long as all that they rest on is as it was."""
 
 import threading
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
-from pathlib import Path
 
 import pytest
 
@@ -25,8 +24,7 @@ from circadia.records.answer import Dropped
 from circadia.records.bank import Trust
 from circadia.records.ready_view import Heads
 from circadia.settings.answers import AnswersSettings
-from circadia.stores.sqlite import open_sqlite
-from tests.fixtures.database_file import put_database
+from circadia.stores.base import Store
 from tests.memory.answers.shop import SCOPE, Shop, other
 from tests.memory.world import World
 
@@ -35,11 +33,9 @@ CAR = "Which car does Bob drive?"
 
 
 @pytest.fixture
-async def local(tmp_path: Path) -> AsyncIterator[World]:
+async def local(sqlite_store: Store) -> World:
     """A memory on SQLite, for what does not depend on the database."""
-    store = await open_sqlite(put_database(tmp_path))
-    yield await World.made(store)
-    await store.close()
+    return await World.made(sqlite_store)
 
 
 @pytest.fixture

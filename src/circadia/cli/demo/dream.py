@@ -31,7 +31,7 @@ from circadia.cli.demo.command import (
 from circadia.cli.demo.dream_play import AFTER, PASS_SECONDS, UPSTREAM, WHOLE, Play, Scripted
 from circadia.cli.demo.dream_story import BANK, QUESTIONS
 from circadia.cli.demo.dream_view import Answered, View, compared
-from circadia.cli.demo.price import PriceList, price_list
+from circadia.cli.demo.price import price_list
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 
@@ -118,7 +118,7 @@ async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> 
     view.say(
         f"[dim]{AFTER}: the learned context alone, without a search, from the morning after the first night.[/dim]"
     )
-    _told(view, columns, play.found, plan.prices)
+    _told(view, columns, play.found)
     seconds = clock.monotonic() - began
     view.say(f"[dim]{seconds:.0f} s in all. {SMALLER if scripted else ''}[/dim]")
     answers = {way: [asdict(each) for each in rows] for way, rows in columns.items()}
@@ -156,9 +156,7 @@ def _settings(plan: Plan, address: str) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _told(
-    view: View, columns: Mapping[str, Sequence[Answered]], found: Mapping[str, Any], prices: PriceList
-) -> None:  # fmt: skip
+def _told(view: View, columns: Mapping[str, Sequence[Answered]], found: Mapping[str, Any]) -> None:
     """Say when the pass has paid for itself, if it has."""
     whole, after = (sum(each.input_tokens for each in columns[way]) / len(columns[way]) for way in (WHOLE, AFTER))
     spent: int = found["first"]["spent"]["tokens"]

@@ -12,7 +12,6 @@ from pydantic import BaseModel
 from circadia.memory.terms import STOP_WORDS, asked_terms, stored_terms, words
 from circadia.testing.dreamer import compared, compressed, consolidated, predicted, reflected, rethought
 
-NAME: Final = "scripted"
 UNKNOWN: Final = "I do not know."
 _PASS: Final[Mapping[str, Callable[[str], BaseModel]]] = {
     "Consolidated": consolidated,

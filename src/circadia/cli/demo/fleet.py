@@ -3,12 +3,10 @@
 from collections.abc import Mapping
 from types import ModuleType
 
-from circadia.agents.registry import NewAgent, Registry
-from circadia.agents.sessions import Sessions
-from circadia.agents.threads import Threads
+from circadia.agents.registry import NewAgent
 from circadia.clock import system_milliseconds
 from circadia.ids import RandomIds
-from circadia.records.agent import Agent, AgentPolicy, SleepEvent
+from circadia.records.agent import Agent, SleepEvent
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
@@ -28,13 +26,10 @@ async def fleet(
     """Return the wake tier on this store, and the agents by name."""
     settings, ids = settings_from({"launchers": {"demo": _LAUNCHER}}), RandomIds(system_milliseconds)
     tier: WakeTier = waking.wake_tier(settings, clock, ids, signals)
-    registry = Registry(clock, ids, signals, AgentPolicy(), tier.pulses)
-    threads = Threads(
-        clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
-    )
+    registry, _, sessions = waking.agent_services(settings, clock, ids, signals, tier)
     agents: dict[str, Agent] = {}
     async with store.write() as tx:
-        session = await Sessions(clock, ids, signals, registry, threads).ensure_default(tx)
+        session = await sessions.ensure_default(tx)
         for name, coordination in stated.items():
             new = NewAgent(name=name, sleep_events=frozenset({SleepEvent.AGENT_STARTED}))
             agent, _ = await registry.add(tx, session, new)

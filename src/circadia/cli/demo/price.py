@@ -7,9 +7,6 @@ from genai_prices import Usage, calc_price
 
 from circadia.errors import InvalidRequest
 
-CACHE_MINIMUM_TOKENS = 1024
-"""Shorter prompts are not cached by the large providers (their prompt-caching guides), so ours get no discount."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class PriceList:

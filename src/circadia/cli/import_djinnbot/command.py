@@ -12,7 +12,7 @@ from rich.text import Text
 
 from circadia.cli.import_djinnbot.mapping import AgentMapping, Line, providers_of
 from circadia.cli.import_djinnbot.reading import AgentFolder, agent_folders
-from circadia.cli.output import AsJson, console, note, print_json, shown, table
+from circadia.cli.output import AsJson, console, cut, note, print_json, shown, table
 from circadia.errors import ConfigError, Conflict, InvalidRequest
 from circadia.records.schedule import zone_named
 from circadia.settings import settings_from
@@ -129,7 +129,7 @@ def _report(
             (
                 each.line if each.line is not None else each.file,
                 each.key,
-                _short(each.value),
+                "" if each.value is None else cut(str(each.value), _VALUE_LETTERS),
                 Text(f"→ {each.to}", "green") if each.to else Text("not mapped", "yellow"),
                 each.note or "",
             )
@@ -140,13 +140,6 @@ def _report(
     if providers:
         note(f"models are of {', '.join(providers)}: define `upstreams` of these names for them")
     note("pulses open the gates of resident agents until `coordination.launcher` names another way to run them")
-
-
-def _short(value: Any) -> str:
-    if value is None:
-        return ""
-    text = " ".join(str(value).split())
-    return text if len(text) <= _VALUE_LETTERS else f"{text[:_VALUE_LETTERS]}…"
 
 
 def _is_terminal() -> bool:

@@ -10,7 +10,7 @@ from rich.text import Text
 from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
 from circadia.cli.folder import Data
 from circadia.cli.memory.banks import Bank, User
-from circadia.cli.output import AsJson, compact, console, local_time, note, print_json, shown, table
+from circadia.cli.output import AsJson, compact, console, cut, local_time, note, print_json, shown, table
 from circadia.client import Client
 from circadia.client.memory_answers import HitAnswer, ReadyAnswer
 from circadia.records.bank import Trust
@@ -149,8 +149,8 @@ def views(
 
 def _view(each: ReadyAnswer) -> tuple[object, ...]:
     state = "ready" if each["current"] else "counted" if each["made_at"] is None else "waits for a pass"
-    says = "\n".join(_short(hit["text"]) for hit in each["hits"])
-    return (each["kind"], _short(each["text"]), compact(each["filters"]), each["asked"] or "", state, says)
+    says = "\n".join(cut(hit["text"], LETTERS) for hit in each["hits"])
+    return (each["kind"], cut(each["text"], LETTERS), compact(each["filters"]), each["asked"] or "", state, says)
 
 
 @app.command(epilog="Example: circadia memory show team --limit 5")
@@ -191,7 +191,8 @@ def _row(each: Mapping[str, Any]) -> tuple[object, ...]:
     weak = f" (stale × {_weight(each):.2g})" if each["stale"] else ""
     trust = Text(each["trust"], TRUSTS[each["trust"]])
     when = local_time(each["at"])
-    return (each["id"], when, each["speaker"], each["kind"], trust, each["session"], _short(each["text"]) + weak)
+    text = cut(each["text"], LETTERS) + weak
+    return (each["id"], when, each["speaker"], each["kind"], trust, each["session"], text)
 
 
 def _weight(episode: Mapping[str, Any]) -> float:
@@ -227,7 +228,7 @@ def _show_hits(hits: Sequence[HitAnswer]) -> None:
             Text(each["trust"], TRUSTS[each["trust"]]),
             local_time(each["at"])[:10],
             each["id"],
-            _short(each["text"]),
+            cut(each["text"], LETTERS),
         )
         for each in hits
     ]
@@ -248,8 +249,3 @@ def bar(parts: Mapping[str, float], best: float) -> Text:
         start, end = end, end + weight * parts.get(name, 0.0)
         made.append("█" * (round(BAR * end / best) - round(BAR * start / best)), colour)
     return made
-
-
-def _short(text: str) -> str:
-    flat = " ".join(text.split())
-    return flat if len(flat) <= LETTERS else f"{flat[:LETTERS]}…"

@@ -11,10 +11,11 @@ import orjson
 
 from circadia.errors import InvalidRequest
 from circadia.gateway import splice
-from circadia.gateway.dialects import chain, errors, fields
+from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
@@ -26,11 +27,14 @@ _CLAUDE_CODE: Final = re.compile(r"(user_[0-9a-f]{64}_account_[0-9a-f-]*)_sessio
 """Device and account, and the session."""
 
 
-class Messages:
+class Messages(Plain):
     """`POST …/messages`."""
 
     endpoint = "messages"
     voice: Voice | None = MessagesVoice()
+
+    def __init__(self) -> None:
+        super().__init__("anthropic")
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
@@ -48,21 +52,9 @@ class Messages:
             chain=chain.steps("", map(_normal, messages)),
         )
 
-    def error(self, status: int, code: str, message: str) -> bytes:
-        """Return Anthropic's error body."""
-        return errors.anthropic_error(status, code, message)
-
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return the event that the SDKs raise as an APIError."""
-        return errors.anthropic_error_event(status, code, message)
-
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body with `line` at the end of the last user message, after tool results and cache marks."""
         return add_line(body, "messages", "text", line)
-
-    def with_usage(self, body: bytes) -> bytes | None:
-        """Return none: Anthropic's streams tell their usage unasked."""
-        return None
 
     def prompt(self, body: bytes) -> Prompt | None:
         """Return its messages; memory goes behind the system prompt with all its cache marks."""

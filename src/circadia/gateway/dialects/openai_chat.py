@@ -6,10 +6,11 @@ from typing import Any
 
 from circadia.errors import InvalidRequest
 from circadia.gateway import splice
-from circadia.gateway.dialects import chain, errors, fields
+from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
@@ -22,7 +23,7 @@ _CUT = ("length", "content_filter")
 """Reasons to finish before the end."""
 
 
-class ChatCompletions:
+class ChatCompletions(Plain):
     """`POST …/chat/completions`."""
 
     endpoint = "chat_completions"
@@ -45,14 +46,6 @@ class ChatCompletions:
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             chain=chain.steps("", _normals(messages)),
         )
-
-    def error(self, status: int, code: str, message: str) -> bytes:
-        """Return OpenAI's error body."""
-        return errors.openai_error(status, code, message)
-
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return the event that the SDKs raise as an APIError."""
-        return errors.openai_error_event(status, code, message)
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body with `line` at the end of the last message of role user."""

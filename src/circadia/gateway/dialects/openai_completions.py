@@ -6,21 +6,19 @@ from typing import cast
 
 from circadia.errors import InvalidRequest
 from circadia.gateway.dialects import chain as hashes
-from circadia.gateway.dialects import errors, fields
+from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
-from circadia.gateway.dialects.prompt import Prompt
+from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.usage import completions_usage, only_usage
-from circadia.gateway.dialects.voice import Voice
 from circadia.llm.usage import Usage
 
 
-class Completions:
-    """`POST …/completions`."""
+class Completions(Plain):
+    """`POST …/completions`: a raw prompt has no turns, and a line at its end would be completed."""
 
     endpoint = "completions"
-    voice: Voice | None = None
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says."""
@@ -40,22 +38,6 @@ class Completions:
             end_user=fields.text(request, "user"),
             chain=hashes.steps("", [("prompt", prompts)]),
         )
-
-    def error(self, status: int, code: str, message: str) -> bytes:
-        """Return OpenAI's error body."""
-        return errors.openai_error(status, code, message)
-
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return the event that the SDKs raise as an APIError."""
-        return errors.openai_error_event(status, code, message)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: a raw prompt has no turns, and a line at its end would be completed."""
-        return body
-
-    def prompt(self, body: bytes) -> Prompt | None:
-        """Return none: nobody takes a turn here."""
-        return None
 
     def with_usage(self, body: bytes) -> bytes | None:
         """Return the body with `stream_options.include_usage`, none if it is no stream or says something about it."""

@@ -4,22 +4,20 @@ from collections.abc import Sequence
 
 import orjson
 
-from circadia.gateway.dialects import errors, fields
+from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import Watched
-from circadia.gateway.dialects.prompt import Prompt
+from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.usage import completions_usage
-from circadia.gateway.dialects.voice import Voice
 from circadia.llm.usage import Usage
 
 _EDGE_BYTES = 4096
 
 
-class Embeddings:
+class Embeddings(Plain):
     """`POST …/embeddings`."""
 
     endpoint = "embeddings"
-    voice: Voice | None = None
 
     def read(self, body: bytes) -> ModelRequest:
         """Return what the body says; it writes no tokens and is no turn."""
@@ -30,26 +28,6 @@ class Embeddings:
             output_limit=0,
             end_user=fields.text(request, "user"),
         )
-
-    def error(self, status: int, code: str, message: str) -> bytes:
-        """Return OpenAI's error body."""
-        return errors.openai_error(status, code, message)
-
-    def error_event(self, status: int, code: str, message: str) -> bytes:
-        """Return the event that the SDKs raise as an APIError."""
-        return errors.openai_error_event(status, code, message)
-
-    def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: there is no turn."""
-        return body
-
-    def prompt(self, body: bytes) -> Prompt | None:
-        """Return none: nobody takes a turn here."""
-        return None
-
-    def with_usage(self, body: bytes) -> bytes | None:
-        """Return none: usage comes unasked."""
-        return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer."""

@@ -24,7 +24,7 @@ _REFERENCE = "item_reference"
 _SIDES = {"system": Side.OPERATOR, "developer": Side.OPERATOR, "user": Side.USER}
 
 
-class Responses:
+class Responses(Plain):
     """`POST …/responses`."""
 
     endpoint = "responses"
@@ -48,10 +48,6 @@ class Responses:
             chain=_chain(items, conversation or previous),
         )
 
-    def error(self, status: int, code: str, message: str) -> bytes:
-        """Return OpenAI's error body."""
-        return errors.openai_error(status, code, message)
-
     def error_event(self, status: int, code: str, message: str) -> bytes:
         """Return the `error` event that the SDKs raise as an APIError."""
         return errors.openai_responses_error_event(status, code, message)
@@ -59,10 +55,6 @@ class Responses:
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body with `line` at the end of the input text or of the last user item."""
         return add_line(body, "input", "input_text", line)
-
-    def with_usage(self, body: bytes) -> bytes | None:
-        """Return none: these streams tell their usage unasked."""
-        return None
 
     def prompt(self, body: bytes) -> Prompt | None:
         """Return its input; memory goes to the end of the instructions."""
@@ -82,9 +74,6 @@ class StoredResponse(Plain):
     """`GET …/responses/{id}`: an answer again, or one that was made in the background."""
 
     endpoint = "stored_response"
-
-    def __init__(self) -> None:
-        super().__init__("openai")
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher for the answer; what it says is new if it was made in the background."""

@@ -1,4 +1,4 @@
-"""Endpoints that are passed on without being understood: the operator's own, and those that generate nothing."""
+"""Endpoints that are passed on without being understood, and what all others have in common with them."""
 
 from collections.abc import Sequence
 from typing import Literal
@@ -13,12 +13,12 @@ from circadia.gateway.dialects.voice import Voice
 
 
 class Plain:
-    """Any endpoint of a provider whose errors look like those of `api`."""
+    """Any endpoint of a provider whose errors look like those of `api`; one that is understood states what differs."""
 
     endpoint = "plain"
     voice: Voice | None = None
 
-    def __init__(self, api: Literal["openai", "anthropic"]) -> None:
+    def __init__(self, api: Literal["openai", "anthropic"] = "openai") -> None:
         self._anthropic = api == "anthropic"
 
     def read(self, body: bytes) -> ModelRequest:
@@ -41,7 +41,7 @@ class Plain:
         return make(status, code, message)
 
     def with_line(self, body: bytes, line: str) -> bytes:
-        """Return the body: where its user turn is, is not known."""
+        """Return the body: it has no user turn, or nobody knows where."""
         return body
 
     def prompt(self, body: bytes) -> Prompt | None:
@@ -49,7 +49,7 @@ class Plain:
         return None
 
     def with_usage(self, body: bytes) -> bytes | None:
-        """Return none: how to ask for usage is not known."""
+        """Return none: usage comes unasked, or nobody knows how to ask."""
         return None
 
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:

@@ -60,8 +60,6 @@ _FOUND: Final = ("citations", "search_results", "annotations", "images", "videos
 """Members of a message, a choice or the whole that show what a search or a tool of the provider's has found."""
 _MORE: Final = ("tool_calls", "function_call", "refusal", "audio")
 """Members of a message that say that it is more than words."""
-_THOUGHTS: Final = ("reasoning_content", "reasoning")
-"""Where servers that show what the model thought put it; OpenAI does not."""
 
 
 class ChatVoice:

@@ -9,11 +9,10 @@ from pydantic import Field
 
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import MessageId
-from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.mcp_server.arguments import Answer, Arguments, fitting
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.fence import SeenMessage, seen
 from circadia.mcp_server.tools.tool import Tool
-from circadia.mcp_server.tools.waits import ANSWER_CHARACTERS
 from circadia.mcp_server.tools.wakes import Purpose, SentAnswer, Urgency, send
 from circadia.records.agent import Agent
 from circadia.records.message import Delivery, DeliveryState, MessageType, Priority
@@ -134,7 +133,7 @@ async def _read(caller: Caller, given: ReadInbox) -> Answer:
         if after is not None and await tx.deliveries.get(agent.id, after) is None:
             raise InvalidRequest(f"no message {given.after!r} in your inbox; `after` is that of the last answer")
         found = await tx.deliveries.inbox(agent.id, urgent_first=True, after=after, limit=given.limit)
-        kept = _fitting(found)
+        kept = fitting(found, lambda each: each.message.content)
         await tx.deliveries.see(agent.id, [each.message.id for each in kept], caller.parts.clock.now())
         unread = await tx.deliveries.count_unread(agent.id)
     return _answer(home, kept, unread, more=len(kept) < len(found) or len(found) == given.limit)
@@ -154,7 +153,7 @@ async def _search(caller: Caller, given: SearchInbox) -> Answer:
             limit=given.limit,
         )
         unread = await tx.deliveries.count_unread(agent.id)
-    kept = _fitting(found)
+    kept = fitting(found, lambda each: each.message.content)
     return _answer(home, kept, unread, more=len(kept) < len(found) or len(found) == given.limit)
 
 
@@ -213,17 +212,6 @@ def _cursor(after: str | None) -> MessageId | None:
 
 def _ids(messages: Sequence[str]) -> list[MessageId]:
     return [MessageId(each) for each in dict.fromkeys(messages)]
-
-
-def _fitting(found: Sequence[Delivery]) -> Sequence[Delivery]:
-    """Return the first ones whose text fits into an answer; always one."""
-    length = kept = 0
-    for delivery in found:
-        length += len(delivery.message.content)
-        if kept and length > ANSWER_CHARACTERS:
-            break
-        kept += 1
-    return found[:kept]
 
 
 def _answer(home: Session, found: Sequence[Delivery], unread: int, *, more: bool) -> InboxAnswer:

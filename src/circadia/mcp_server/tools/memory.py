@@ -9,10 +9,9 @@ from typing import Annotated, Final, Literal
 from pydantic import AfterValidator, BeforeValidator, Field
 
 from circadia.errors import NotFound
-from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.mcp_server.arguments import Answer, Arguments, fitting
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.tools.tool import Tool
-from circadia.mcp_server.tools.waits import ANSWER_CHARACTERS
 from circadia.memory.asked import may_keep
 from circadia.memory.blocks import writer_of
 from circadia.memory.episodes import NewEpisode, is_text
@@ -205,7 +204,7 @@ async def _recall(caller: Caller, given: Recall) -> Answer:
             until=None if given.until is None else given.until.timestamp(),
         )
         found = await memory.retrieval.find(tx, bank, filtered)
-        return bank, _fitting(found)
+        return bank, fitting(found, lambda each: each.item.text)
 
     made = await memory.retrieval.answered(caller.parts.store, given.query, work)
     if made is None:
@@ -256,17 +255,6 @@ def _recalled(found: Found) -> Recalled:
         session=item.session if spoken else None,
         score=round(found.scored.score, 4),
     )
-
-
-def _fitting(found: Sequence[Found]) -> Sequence[Found]:
-    """Return the first ones whose text fits into an answer; always one."""
-    length = kept = 0
-    for each in found:
-        length += len(each.item.text)
-        if kept and length > ANSWER_CHARACTERS:
-            break
-        kept += 1
-    return found[:kept]
 
 
 MEMORY_TOOLS: Final = (

@@ -7,7 +7,7 @@ from pydantic import Field
 from circadia.agents.directory import agent_by_reference
 from circadia.agents.waits import Wanted
 from circadia.errors import InvalidRequest
-from circadia.mcp_server.arguments import Answer, Arguments
+from circadia.mcp_server.arguments import Answer, Arguments, fitting
 from circadia.mcp_server.caller import Caller
 from circadia.mcp_server.fence import SeenMessage, fenced, seen
 from circadia.mcp_server.tools.tool import Tool
@@ -16,8 +16,6 @@ DEFAULT_SECONDS: Final = 50.0
 """Below the 60 seconds after which TypeScript clients give up."""
 MOST_SECONDS: Final = 3600.0
 """Longest wait; a longer one is a loop of waits."""
-ANSWER_CHARACTERS: Final = 100_000
-"""Content that one answer carries at most, the first message aside; what is over stays unread for the next call."""
 PEOPLE: Final = ("operator", "user")
 """Senders that are no agents."""
 
@@ -64,16 +62,11 @@ async def _take(caller: Caller, wanted: Wanted, seconds: float) -> Answer:
     async with caller.parts.store.read() as tx:
         home = await caller.home(tx)
     found = await caller.parts.waits.take(agent, wanted, seconds)
-    length = kept = 0
-    for delivery in found:
-        length += len(delivery.message.content)
-        if kept and length > ANSWER_CHARACTERS:
-            break
-        kept += 1
-    caller.handover.give(agent.id, [each.message.id for each in found[:kept]])
-    if kept < len(found):
-        caller.handover.free(agent.id, [each.message.id for each in found[kept:]])
-    return WaitAnswer(messages=[seen(each, home) for each in found[:kept]], timed_out=not found)
+    kept = fitting(found, lambda each: each.message.content)
+    caller.handover.give(agent.id, [each.message.id for each in kept])
+    if len(kept) < len(found):
+        caller.handover.free(agent.id, [each.message.id for each in found[len(kept) :]])
+    return WaitAnswer(messages=[seen(each, home) for each in kept], timed_out=not found)
 
 
 async def _for_message(caller: Caller, given: Wait) -> Answer:

@@ -5,12 +5,12 @@ blocks that stood in it, and those that would stand in it now; the notes and epi
 weights; and no row that came later may touch the question.
 """
 
-from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from math import prod
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from circadia.ids import AnswerId
+from circadia.latest import Latest
 from circadia.memory.answers.meaning import WordVectors
 from circadia.memory.answers.others import Others
 from circadia.memory.answers.reading import named_besides, subjects
@@ -31,9 +31,6 @@ from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads
 from circadia.stores.base import Tx
 
-K = TypeVar("K")
-V = TypeVar("V")
-
 LOOKED_THROUGH: Final = 20_000
 """Answers of which is kept up to which rows nothing touches them, and as many that stand no more, 200 bytes each."""
 
@@ -48,9 +45,9 @@ class Standing:
         self._embedder = embedder
         self._repeating = repeating
         self._others = Others(vectors)
-        self._seen: OrderedDict[tuple[AnswerId, str], Heads] = OrderedDict()
+        self._seen: Latest[tuple[AnswerId, str], Heads] = Latest(LOOKED_THROUGH)
         """By answer and question."""
-        self._void: OrderedDict[AnswerId, str] = OrderedDict()
+        self._void: Latest[AnswerId, str] = Latest(LOOKED_THROUGH)
         """Why answers stand no more: what touched one may be gone by now, and the world is not what it was."""
 
     async def why_not(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> str:
@@ -73,7 +70,7 @@ class Standing:
         if not void:
             void, lacks = await self._touched(tx, bank, answer, question, since, most)
         if void:
-            _keep(self._void, answer.id, void)
+            self._void[answer.id] = void
         return void or lacks
 
     def _question(self, text: str, answer: str) -> Question:
@@ -104,7 +101,7 @@ class Standing:
                 lacks = f"there are more than {most} later {layer} to look at first"
         key = (answer.id, answer.phrasings[0])
         known = self._seen.get(key, answer.rests.heads)
-        _keep(self._seen, key, Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES]))))
+        self._seen[key] = Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES])))
         return "", lacks
 
     async def _excerpts(self, tx: Tx, bank: Bank, numbers: Sequence[int], layer: Layer) -> Mapping[int, Excerpt]:
@@ -155,14 +152,6 @@ class Standing:
             if any(each.pinned and each.version == rests.blocks[label] for each in history):
                 return f"block {label!r}, which was pinned, was deleted since"
         return ""
-
-
-def _keep(kept: OrderedDict[K, V], key: K, value: V) -> None:
-    """Keep in mind; what was kept longest ago goes."""
-    kept[key] = value
-    kept.move_to_end(key)
-    if len(kept) > LOOKED_THROUGH:
-        kept.popitem(last=False)
 
 
 def _other_weight(shown: Mapping[Layer, Mapping[int, float]], present: Mapping[Layer, Mapping[int, float]]) -> str:

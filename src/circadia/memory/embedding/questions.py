@@ -2,12 +2,12 @@
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import UpstreamFailed, UpstreamTimedOut
+from circadia.latest import Latest
 from circadia.memory.columns import Array
 from circadia.memory.embedding.base import Embedder
 
@@ -60,7 +60,7 @@ class QuestionVectors:
         self._clock = clock
         self._readings = readings
         self._timeout = timeout_seconds
-        self._kept: OrderedDict[tuple[int, str], Array] = OrderedDict()
+        self._kept: Latest[tuple[int, str], Array] = Latest(KEPT)
         self._asked: dict[tuple[int, str], asyncio.Task[Array | None]] = {}
 
     def at_once(self, question: str) -> Mapping[str, Array] | None:
@@ -74,7 +74,7 @@ class QuestionVectors:
                     vector = reading.embedder.at_once(question)
                     if vector is None:
                         return None
-                    self._keep((at, question), vector)
+                    self._kept[(at, question)] = vector
                 found[reading.embedder.name] = vector
         return found
 
@@ -128,7 +128,7 @@ class QuestionVectors:
             reading.judge(error, self._clock.monotonic())
             return None
         reading.judge(None, self._clock.monotonic())
-        self._keep(key, vector)
+        self._kept[key] = vector
         return vector
 
     def _known(self, key: tuple[int, str]) -> Array | None:
@@ -136,11 +136,6 @@ class QuestionVectors:
         if vector is not None:
             self._kept.move_to_end(key)
         return vector
-
-    def _keep(self, key: tuple[int, str], vector: Array) -> None:
-        self._kept[key] = vector
-        if len(self._kept) > KEPT:
-            self._kept.popitem(last=False)
 
 
 def _read(question: str) -> str:

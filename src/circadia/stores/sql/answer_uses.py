@@ -4,7 +4,7 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import UTC, date, datetime
 from typing import Any, Final
 
-from sqlalchemy import Boolean, Connection, Row, bindparam, func, or_, select, update
+from sqlalchemy import Boolean, Connection, Row, bindparam, or_, select, update
 
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import AnswerDay, AnswerScope, AnswerUse
@@ -52,12 +52,6 @@ _DAYS: Final = Statement(
     select(answer_days)
     .where(answer_days.c.bank_id == bindparam("bank"), answer_days.c.day >= bindparam("since"))
     .order_by(answer_days.c.day)
-)
-_TOTALS: Final = Statement(
-    select(
-        *(func.coalesce(func.sum(answer_days.c[name]), 0).label(name) for name in _COUNTS),
-        select(func.count()).select_from(answers).where(answers.c.dropped == "").scalar_subquery().label("live"),
-    )
 )
 
 
@@ -136,12 +130,6 @@ def days(connection: Connection, bank_id: BankId, since: date) -> list[AnswerDay
         AnswerDay(bank_id=BankId(row.bank_id), day=day_of(row.day), **{name: getattr(row, name) for name in _COUNTS})
         for row in rows
     ]
-
-
-def totals(connection: Connection) -> Mapping[str, int]:
-    """Do what `Answers.totals` tells."""
-    row = _TOTALS.first(connection)
-    return {name: int(getattr(row, name)) for name in (*_COUNTS, "live")}
 
 
 def scope_of(row: Row[Any]) -> AnswerScope:

@@ -224,10 +224,6 @@ class SqlAnswers:
         """Return the bank's counts from this day on, by day."""
         return await self._run(lambda connection: uses_of.days(connection, bank_id, since))
 
-    async def totals(self) -> Mapping[str, int]:
-        """Return the sums of all counts of all banks by name, and how many answers are live as `live`."""
-        return await self._run(uses_of.totals)
-
     async def clear(self, bank_id: BankId) -> None:
         """Delete all of the bank, with their uses and frames."""
         await self._run(lambda connection: [each.count(connection, {"bank": bank_id}) for each in _CLEAR])

@@ -19,11 +19,12 @@ _FIELDS: Final = tuple(field.name for field in fields(Conversation))
 _KEYS: Final = ("agent_id", "id")
 _ROW = attrgetter(*_FIELDS)
 _PUT = Statement(Upsert(conversations, keys=_KEYS, new=[name for name in _FIELDS if name not in _KEYS]), _FIELDS)
-_OF_AGENT = select(conversations).where(conversations.c.agent_id == bindparam("agent_id"))
-_GET = Statement(_OF_AGENT.where(conversations.c.id == bindparam("key")))
-_LAST_FIRST = _OF_AGENT.order_by(conversations.c.at.desc(), conversations.c.id.desc())
+_GET = Statement(
+    select(conversations).where(
+        conversations.c.agent_id == bindparam("agent_id"), conversations.c.id == bindparam("key")
+    )
+)
 _LATEST = Statement(select(conversations).order_by(conversations.c.at.desc()).limit(bindparam("most")))
-_EVERY = Statement(_LAST_FIRST.limit(bindparam("most")))
 
 
 class SqlConversations:
@@ -47,12 +48,6 @@ class SqlConversations:
         """Store them, or overwrite those with the same agent and id."""
         if conversations:
             await self._run(lambda connection: _PUT.many(connection, [_ROW(each) for each in conversations]))
-
-    async def every(self, agent_id: AgentId, *, limit: int = 100) -> Sequence[Conversation]:
-        """Return them, the last seen first."""
-        values = {"agent_id": agent_id, "most": limit}
-        rows = await self._run(lambda connection: _EVERY.all(connection, values))
-        return [_conversation(row) for row in rows]
 
 
 def _conversation(row: Row[Any]) -> Conversation:

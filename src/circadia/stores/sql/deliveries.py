@@ -18,7 +18,7 @@ from sqlalchemy import (
     update,
 )
 
-from circadia.ids import AgentId, MessageId, PulseId, ThreadId
+from circadia.ids import AgentId, MessageId, PulseId
 from circadia.records.message import DELIVERY_MOVES, Delivery, DeliveryState
 from circadia.records.thread import ThreadStatus
 from circadia.stores.sql.inbox import BEGIN, Page, place_of, read, search, whole
@@ -30,11 +30,7 @@ from circadia.stores.sql.words import Words, unindex
 
 _ROWS = whole(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
-_UNREAD = (
-    _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value)
-    .order_by(deliveries.c.number)
-    .limit(bindparam("most"))
-)
+_UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).order_by(deliveries.c.number).limit(50)
 _ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
 _COUNTS = Statement(
     select(delivery_counts.c.state, delivery_counts.c.number).where(delivery_counts.c.agent_id == bindparam("agent_id"))
@@ -125,24 +121,15 @@ class SqlDeliveries:
         self._run = runner.run
 
     async def unread(
-        self,
-        agent_id: AgentId,
-        *,
-        mentioned: bool | None = None,
-        sender: str | None = None,
-        thread_id: ThreadId | None = None,
-        limit: int = 50,
+        self, agent_id: AgentId, *, mentioned: bool | None = None, sender: str | None = None
     ) -> Sequence[Delivery]:
-        """Return unread ones, oldest first."""
+        """Return unread ones, the oldest 50 first."""
         statement = _UNREAD
         if mentioned is not None:
             statement = statement.where(deliveries.c.mentioned.is_(mentioned))
         if sender is not None:
             statement = statement.where(messages.c.sender == sender)
-        if thread_id is not None:
-            statement = statement.where(messages.c.thread_id == thread_id)
-        values = {"agent_id": agent_id, "most": limit}
-        rows = await self._run(lambda connection: connection.execute(statement, values).all())
+        rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
         return [_delivery(row) for row in rows]
 
     async def inbox(

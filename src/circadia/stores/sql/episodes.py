@@ -12,32 +12,10 @@ from sqlalchemy import Connection, Row, Text, bindparam, cast, delete, func, ins
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode, EpisodeKind, Stale
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.index_entry import Layer
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, episodes, evidence
-from circadia.stores.sql.searchable import (
-    by_ids,
-    by_numbers,
-    embed,
-    embedded,
-    embedding,
-    excerpts,
-    homes,
-    identified,
-    index_entry,
-    kept,
-    keyed,
-    numbered,
-    outdated,
-    shown,
-    strangers,
-    unembedded,
-    use,
-    use_numbers,
-    vectors,
-    weight,
-)
+from circadia.stores.sql.searchable import SqlSearched, Statements, by_ids, identified, keyed, weight
 from circadia.stores.sql.statement import Statement
 
 _STALE: Final = TypeAdapter(tuple[Stale, ...])
@@ -55,7 +33,6 @@ _SAID = Statement(
 _REPEAT = Statement(
     update(episodes).where(episodes.c.id == bindparam("key_id")).values(repeats=episodes.c.repeats + 1)
 )  # fmt: skip
-_COUNT = Statement(select(func.count()).where(episodes.c.bank_id == bindparam("bank")))
 _DEMOTE = (
     Statement(
         update(banks)
@@ -81,26 +58,17 @@ _DEMOTED = Statement(
         episodes.c.bank_id == bindparam("bank"), cast(episodes.c.stale, Text) != literal_column("'[]'")
     )
 )
-_STRANGERS = strangers(episodes)
-_UNEMBEDDED = unembedded(episodes)
-_OUTDATED = outdated(episodes)
-_EMBED = embed(episodes)
-_EMBEDDING = embedding(episodes)
-_KEPT = kept(episodes)
-_NUMBERED = numbered(episodes)
 _IDENTIFIED = identified(episodes)
-_SHOWN = shown(episodes)
 _KEYED = keyed(episodes)
-_EMBEDDED = embedded(episodes)
-_USE = use(episodes)
 
 
-class SqlEpisodes:
+class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
     """Episodes, in one transaction."""
 
+    _statements = Statements(episodes, Layer.EPISODES)
+
     def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
+        super().__init__(runner)
         self._keep = runner.keep
 
     async def add(self, episode: Episode) -> None:
@@ -172,70 +140,12 @@ class SqlEpisodes:
         ids = await self._run(lambda connection: connection.execute(found).scalars().all())
         return [EpisodeId(each) for each in ids]
 
-    async def homes(self, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, BankId]:
-        """Return in which bank each of these is, of those that any bank has."""
-        found = await self._run(lambda connection: homes(connection, episodes, ids))
-        return {EpisodeId(each): bank for each, bank in found.items()}
-
     async def identified(self, bank_id: BankId, ids: Collection[EpisodeId]) -> Mapping[EpisodeId, Episode]:
         """Return these, by id."""
         if not ids:
             return {}
         found = await self._run(lambda connection: _episodes(by_ids(connection, _IDENTIFIED, ids)))
         return {each.id: each for each in found if each.bank_id == bank_id}
-
-    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Episode]:
-        """Return these, by number."""
-        if not numbers:
-            return {}
-        found = await self._run(lambda connection: _episodes(by_numbers(connection, _NUMBERED, numbers, bank=bank_id)))
-        return {each.number: each for each in found}
-
-    async def excerpts(
-        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
-    ) -> Mapping[int, Excerpt]:
-        """Return what a context shows of these, by number."""
-        return await excerpts(self._runner, _SHOWN, Layer.EPISODES, bank_id, numbers, characters)
-
-    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
-        """Return those with a greater number in order, as an index keeps them."""
-        values = {"bank": bank_id, "after": after, "most": limit}
-        return await self._run(lambda connection: [index_entry(row) for row in _KEPT.all(connection, values)])
-
-    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
-        """Return vector and embedder by number, of those that have one."""
-        return await self._run(lambda connection: vectors(connection, _EMBEDDED, numbers))
-
-    async def count(self, bank_id: BankId) -> int:
-        """Return how many there are."""
-        return await self._run(lambda connection: _COUNT.scalar(connection, {"bank": bank_id}))
-
-    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Episode]:
-        """Return episodes of all banks with a greater number and no vector by this embedder, or none, in order."""
-        values = {"present": embedder, "after": after, "most": limit}
-        statement = _UNEMBEDDED if embedder is None else _STRANGERS
-        return await self._run(lambda connection: _episodes(statement.all(connection, values)))
-
-    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
-        """Return whether a row of the bank with a greater number has a vector by another embedder."""
-        values = {"bank": bank_id, "present": embedder, "after": after}
-        return await self._run(lambda connection: _OUTDATED.first(connection, values)) is not None
-
-    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
-        """Write vectors by number."""
-        rows = [(number, vector, embedder) for number, vector in vectors.items()]
-
-        def work(connection: Connection) -> None:
-            _EMBED.many(connection, rows)
-            _EMBEDDING.many(connection, [(number,) for number in vectors])
-
-        await self._run(work)
-
-    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        """Note that these were handed to an agent, unless that is noted of them since `before`."""
-        if numbers:
-            values = {"bank": bank_id, "now": at, "before": before}
-            await self._run(lambda connection: use_numbers(connection, _USE, numbers, **values))
 
     async def found_below(self, bank_id: BankId, steps: Sequence[float], *, before: datetime) -> Sequence[int]:
         """Return how many turns were kept before then, were handed to agents, and were and are below each step."""
@@ -273,6 +183,9 @@ class SqlEpisodes:
             links = delete(evidence).where(evidence.c.episode_id.in_(ids))
             rows = delete(episodes).where(episodes.c.id.in_(ids))
             await self._run(lambda connection: [connection.execute(each) for each in (links, rows)])
+
+    def _read(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
+        return _episodes(rows)
 
     async def _first(self, statement: Statement, values: Mapping[str, object]) -> Episode | None:
         row = await self._run(lambda connection: statement.first(connection, values))

@@ -6,33 +6,14 @@ from datetime import datetime
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, func, insert, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, select, update
 
 from circadia.ids import BankId, EpisodeId, NoteId
 from circadia.records.bank import Trust
-from circadia.records.excerpt import Excerpt
-from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.index_entry import Layer
 from circadia.records.note import Note, NoteKind
-from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, evidence, notes
-from circadia.stores.sql.searchable import (
-    by_numbers,
-    embed,
-    embedded,
-    embedding,
-    excerpts,
-    homes,
-    index_entry,
-    kept,
-    numbered,
-    outdated,
-    shown,
-    strangers,
-    unembedded,
-    use,
-    use_numbers,
-    vectors,
-)
+from circadia.stores.sql.searchable import SqlSearched, Statements
 from circadia.stores.sql.statement import Statement
 
 _FIELDS: Final = tuple(field.name for field in fields(Note) if field.name not in ("number", "evidence", "returned"))
@@ -53,7 +34,6 @@ _NEWEST = Statement(
 _WITH_RETIRED = Statement(
     _OF_BANK.where(notes.c.number > bindparam("after")).order_by(notes.c.number).limit(bindparam("most"))
 )
-_COUNT = Statement(select(func.count()).where(notes.c.bank_id == bindparam("bank"), notes.c.retired_at.is_(None)))
 _RETIRE = (
     Statement(
         update(banks)
@@ -74,16 +54,6 @@ _WEIGHTS = Statement(
         notes.c.bank_id == bindparam("bank"), notes.c.demotion > bindparam("after")
     )
 )
-_STRANGERS = strangers(notes)
-_UNEMBEDDED = unembedded(notes)
-_OUTDATED = outdated(notes)
-_EMBED = embed(notes)
-_EMBEDDING = embedding(notes)
-_KEPT = kept(notes)
-_NUMBERED = numbered(notes)
-_SHOWN = shown(notes)
-_EMBEDDED = embedded(notes)
-_USE = use(notes)
 _USED = Statement(
     select(notes.c.number, notes.c.used_at).where(
         notes.c.bank_id == bindparam("bank"),
@@ -94,12 +64,13 @@ _USED = Statement(
 )
 
 
-class SqlNotes:
+class SqlNotes(SqlSearched[NoteId, Note]):
     """Notes, in one transaction."""
 
-    def __init__(self, runner: Runner) -> None:
-        self._runner = runner
-        self._run = runner.run
+    _statements = Statements(notes, Layer.NOTES)
+
+    def _read(self, connection: Connection, rows: Sequence[Row[Any]]) -> list[Note]:
+        return _notes(connection, rows)
 
     async def add(self, note: Note) -> int:
         """Store it with its evidence and return its number."""
@@ -119,11 +90,6 @@ class SqlNotes:
 
         return await self._run(work)
 
-    async def homes(self, ids: Collection[NoteId]) -> Mapping[NoteId, BankId]:
-        """Return in which bank each of these is, of those that any bank has."""
-        found = await self._run(lambda connection: homes(connection, notes, ids))
-        return {NoteId(each): bank for each, bank in found.items()}
-
     async def every(
         self, bank_id: BankId, *, after: int = 0, limit: int = 100, retired: bool = False
     ) -> Sequence[Note]:
@@ -138,34 +104,6 @@ class SqlNotes:
         found = await self._run(lambda connection: _notes(connection, _NEWEST.all(connection, values)))
         return found[::-1]
 
-    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Note]:
-        """Return these, by number."""
-        if not numbers:
-            return {}
-        found = await self._run(
-            lambda connection: _notes(connection, by_numbers(connection, _NUMBERED, numbers, bank=bank_id))
-        )
-        return {note.number: note for note in found}
-
-    async def excerpts(
-        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
-    ) -> Mapping[int, Excerpt]:
-        """Return what a context shows of these, by number."""
-        return await excerpts(self._runner, _SHOWN, Layer.NOTES, bank_id, numbers, characters)
-
-    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
-        """Return those with a greater number in order, as an index keeps them."""
-        values = {"bank": bank_id, "after": after, "most": limit}
-        return await self._run(lambda connection: [index_entry(row) for row in _KEPT.all(connection, values)])
-
-    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
-        """Return vector and embedder by number, of those that have one."""
-        return await self._run(lambda connection: vectors(connection, _EMBEDDED, numbers))
-
-    async def count(self, bank_id: BankId) -> int:
-        """Return how many there are that are not retired."""
-        return await self._run(lambda connection: _COUNT.scalar(connection, {"bank": bank_id}))
-
     async def resting_on(self, episodes: Collection[EpisodeId]) -> Sequence[NoteId]:
         """Return the notes, retired ones too, with any of these among their evidence."""
         if not episodes:
@@ -174,37 +112,10 @@ class SqlNotes:
         found = await self._run(lambda connection: connection.execute(statement).scalars().all())
         return [NoteId(each) for each in found]
 
-    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Note]:
-        """Return notes of all banks with a greater number and no vector by this embedder, or none, in order."""
-        values = {"present": embedder, "after": after, "most": limit}
-        statement = _UNEMBEDDED if embedder is None else _STRANGERS
-        return await self._run(lambda connection: _notes(connection, statement.all(connection, values)))
-
-    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
-        """Return whether a row of the bank with a greater number has a vector by another embedder."""
-        values = {"bank": bank_id, "present": embedder, "after": after}
-        return await self._run(lambda connection: _OUTDATED.first(connection, values)) is not None
-
-    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
-        """Write vectors by number."""
-        rows = [(number, vector, embedder) for number, vector in vectors.items()]
-
-        def work(connection: Connection) -> None:
-            _EMBED.many(connection, rows)
-            _EMBEDDING.many(connection, [(number,) for number in vectors])
-
-        await self._run(work)
-
     async def retire(self, note_id: NoteId, at: datetime | None) -> None:
         """Take it out of searches, or put it back."""
         values = {"key_id": note_id, "now": at}
         await self._run(lambda connection: [each.count(connection, values) for each in _RETIRE])
-
-    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
-        """Note that these were handed to an agent, unless that is noted of them since `before`."""
-        if numbers:
-            values = {"bank": bank_id, "now": at, "before": before}
-            await self._run(lambda connection: use_numbers(connection, _USE, numbers, **values))
 
     async def used(self, bank_id: BankId, *, first: int) -> Mapping[int, datetime]:
         """Return when those from this number on that are not retired were last handed out, of those that were."""

@@ -1,16 +1,16 @@
 """Pulses: rows that are the truth, and the outbox of the engine (WAKE-50)."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from datetime import datetime, timedelta
 from itertools import takewhile
 from operator import attrgetter
 from typing import Any, Final
 
-from sqlalchemy import BigInteger, Row, and_, bindparam, func, insert, or_, select, type_coerce, update
+from sqlalchemy import BigInteger, Row, and_, bindparam, insert, or_, select, type_coerce, update
 
 from circadia.ids import AgentId, PulseId, WakeId
-from circadia.records.pulse import FAILED, OPEN, Pulse, PulseKind, PulseStatus
+from circadia.records.pulse import FAILED, Pulse, PulseKind, PulseStatus
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import Instant, pulses
 from circadia.stores.sql.statement import Statement
@@ -187,13 +187,6 @@ class SqlPulses:
         rows = await self._run(lambda connection: _ENDED.all(connection, values), of=(pulses,))
         failed = list(takewhile(lambda row: row.status in _FAILED, rows))
         return len(failed), failed[0].ended_at if failed else None
-
-    async def counts(self) -> Mapping[PulseStatus, int]:
-        """Return how many open ones stand where."""
-        statement = select(pulses.c.status, func.count()).where(_IS_OPEN).group_by(pulses.c.status)
-        rows = await self._run(lambda connection: connection.execute(statement).all())
-        found = {row[0]: int(row[1]) for row in rows}
-        return {status: found.get(status.value, 0) for status in OPEN}
 
 
 def _pulse(row: Row[Any]) -> Pulse:

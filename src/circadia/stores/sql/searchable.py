@@ -1,9 +1,10 @@
-"""Statements that episodes and notes share."""
+"""What episodes and notes share: statements, and what is asked by them."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime
 from math import prod
-from typing import Any, Final
+from typing import Any, ClassVar, Final, Generic, TypeVar
 
 from sqlalchemy import (
     ColumnElement,
@@ -19,13 +20,18 @@ from sqlalchemy import (
     update,
 )
 
-from circadia.ids import BankId
+from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import TEXT, IndexEntry, Layer
+from circadia.records.note import Note
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks
 from circadia.stores.sql.short import Short
 from circadia.stores.sql.statement import Statement
+
+Key = TypeVar("Key", EpisodeId, NoteId)
+Row = TypeVar("Row", Episode, Note)
 
 _KEPT: Final = (
     "number",
@@ -65,7 +71,7 @@ def greatest(table: Table, bank: ColumnElement[str]) -> ScalarSelect[Any]:
     return found.order_by(table.c.bank_id.desc(), table.c.number.desc()).limit(literal_column("1")).scalar_subquery()
 
 
-def strangers(table: Table) -> Statement:
+def _strangers(table: Table) -> Statement:
     """Return what finds rows `after` a number without a vector by the `present` embedder, in order, `most` at most.
 
     It goes through the table, so it is for the seldom case that there may be another embedder's.
@@ -74,12 +80,12 @@ def strangers(table: Table) -> Statement:
     return _in_order(table, or_(embedder.is_(None), embedder != bindparam("present")))
 
 
-def unembedded(table: Table) -> Statement:
+def _unembedded(table: Table) -> Statement:
     """Return what finds rows `after` a number without any vector, in order, `most` at most; an index has them."""
     return _in_order(table, table.c.embedder.is_(None))
 
 
-def outdated(table: Table) -> Statement:
+def _outdated(table: Table) -> Statement:
     """Return what finds a row of a `bank` `after` a number whose vector is not by the `present` embedder."""
     found = select(table.c.number).where(table.c.bank_id == bindparam("bank"), table.c.number > bindparam("after"))
     return Statement(found.where(table.c.embedder != bindparam("present")).limit(1))
@@ -90,7 +96,7 @@ def _in_order(table: Table, which: ColumnElement[bool]) -> Statement:
     return Statement(found.order_by(table.c.number).limit(bindparam("most")))
 
 
-def embed(table: Table) -> Statement:
+def _embed(table: Table) -> Statement:
     """Return what writes a vector: rows of number, vector, embedder."""
     return Statement(
         update(table)
@@ -100,24 +106,18 @@ def embed(table: Table) -> Statement:
     )
 
 
-def embedding(table: Table) -> Statement:
+def _embedding(table: Table) -> Statement:
     """Return what counts a vector that is written to a row of its bank: rows of number."""
     bank = select(table.c.bank_id).where(table.c.number == bindparam("at_number")).scalar_subquery()
     counted = update(banks).where(banks.c.id == bank).values(vectors=banks.c.vectors + literal_column("1"))
     return Statement(counted, ("at_number",))
 
 
-def use(table: Table) -> Statement:
-    """Return what notes on rows of a `bank` that they were used `now`, if not since `before`; `use_numbers` runs it."""
+def _use(table: Table) -> Statement:
+    """Return what notes on rows of a `bank` that they were used `now`, if not since `before`; by their numbers."""
     long_ago = or_(table.c.used_at.is_(None), table.c.used_at < bindparam("before"))
     rows = update(table).where(_is_of_bank(table), _is_one_of(table.c.number), long_ago)
     return Statement(rows.values(used_at=bindparam("now")))
-
-
-def use_numbers(connection: Connection, statement: Statement, numbers: Iterable[int], **values: object) -> None:
-    """Note it on the rows of these numbers; the statement is that of `use`."""
-    for some in _in_places(sorted(numbers), _NO_NUMBER, values):
-        statement.count(connection, some)
 
 
 def kept(table: Table) -> Statement:
@@ -128,6 +128,12 @@ def kept(table: Table) -> Statement:
     if "retired_at" in table.c:
         found = found.where(table.c.retired_at.is_(None))
     return Statement(found.order_by(table.c.number).limit(bindparam("most")))
+
+
+def _count(table: Table) -> Statement:
+    """Return what counts the rows of a `bank`; retired ones left out."""
+    found = select(func.count()).where(table.c.bank_id == bindparam("bank"))
+    return Statement(found.where(table.c.retired_at.is_(None)) if "retired_at" in table.c else found)
 
 
 def index_entry(row: Any) -> IndexEntry:
@@ -154,33 +160,14 @@ def weight(stale: Iterable[Mapping[str, Any]]) -> float:
     return prod(each["weight"] for each in stale)
 
 
-def shown(table: Table) -> Statement:
-    """Return what finds excerpts of a `bank` by their numbers; `excerpts` runs it."""
+def _shown(table: Table) -> Statement:
+    """Return what finds excerpts of a `bank` by their numbers; `by_numbers` runs it."""
     beginning = func.substr(table.c.text, literal_column("1"), bindparam("characters", type_=Integer)).label("text")
     found = select(*(table.c[name] for name in _SHOWN if name in table.c), beginning)
     return Statement(found.where(_is_of_bank(table), _is_one_of(table.c.number)))
 
 
-async def excerpts(
-    runner: Runner, statement: Statement, layer: Layer, bank_id: BankId, numbers: Collection[int],
-    characters: int | None,
-) -> Mapping[int, Excerpt]:  # fmt: skip
-    """Return excerpts by number; the statement is that of `shown`."""
-    if not numbers:
-        return {}
-    values = {"bank": bank_id, "characters": _WHOLE if characters is None else characters}
-
-    def work(connection: Connection) -> Mapping[int, Excerpt]:
-        return {
-            row.number: Excerpt(layer, row.number, row.at, row.text, row.trust, getattr(row, "speaker", None), row.kind)
-            for row in by_numbers(connection, statement, numbers, **values)
-        }
-
-    # Whole ones are not read in the event loop: each may have a hundred thousand characters.
-    return await runner.run(work if characters is None or len(numbers) > len(_PLACES) else Short(work))
-
-
-def numbered(table: Table) -> Statement:
+def _numbered(table: Table) -> Statement:
     """Return what finds rows of a `bank` by their numbers; `by_numbers` runs it."""
     return Statement(select(table).where(_is_of_bank(table), _is_one_of(table.c.number)))
 
@@ -239,17 +226,127 @@ def _in_places(
         yield {**some, **values}
 
 
-def homes(connection: Connection, table: Table, ids: Collection[str]) -> Mapping[str, BankId]:
-    """Return the bank of each of these rows, by id; what is not there is left out."""
-    asked = list(ids)
-    found: dict[str, BankId] = {}
-    for start in range(0, len(asked), _ASKED_AT_ONCE):
-        some = asked[start : start + _ASKED_AT_ONCE]
-        rows = connection.execute(select(table.c.id, table.c.bank_id).where(table.c.id.in_(some))).all()
-        found |= {row.id: BankId(row.bank_id) for row in rows}
-    return found
-
-
 def vectors(connection: Connection, statement: Statement, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
     """Return vector and embedder by number, of those that have one; the statement is that of `embedded`."""
     return {row.number: (row.vector, row.embedder) for row in by_numbers(connection, statement, numbers)}
+
+
+class Statements:
+    """What is asked of episodes, or of notes."""
+
+    def __init__(self, table: Table, layer: Layer) -> None:
+        self.table = table
+        self.layer = layer
+        self.strangers = _strangers(table)
+        self.unembedded = _unembedded(table)
+        self.outdated = _outdated(table)
+        self.embed = _embed(table)
+        self.embedding = _embedding(table)
+        self.use = _use(table)
+        self.kept = kept(table)
+        self.count = _count(table)
+        self.shown = _shown(table)
+        self.numbered = _numbered(table)
+        self.embedded = embedded(table)
+
+
+class SqlSearched(ABC, Generic[Key, Row]):
+    """Episodes, or notes, in one transaction; see `Searched`."""
+
+    _statements: ClassVar[Statements]
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    @abstractmethod
+    def _read(self, connection: Connection, rows: Sequence[Any]) -> list[Row]:
+        """Return what rows hold; done where they are read, since a page of them would keep the event loop for long."""
+
+    async def homes(self, ids: Collection[Key]) -> Mapping[Key, BankId]:
+        """Return in which bank each of these is, of those that any bank has."""
+        asked, table = list(ids), self._statements.table
+
+        def work(connection: Connection) -> Mapping[Key, BankId]:
+            found: dict[Key, BankId] = {}
+            for start in range(0, len(asked), _ASKED_AT_ONCE):
+                some = asked[start : start + _ASKED_AT_ONCE]
+                rows = connection.execute(select(table.c.id, table.c.bank_id).where(table.c.id.in_(some))).all()
+                found |= {row.id: BankId(row.bank_id) for row in rows}
+            return found
+
+        return await self._run(work)
+
+    async def numbered(self, bank_id: BankId, numbers: Collection[int]) -> Mapping[int, Row]:
+        """Return these, by number."""
+        if not numbers:
+            return {}
+        statement = self._statements.numbered
+        found = await self._run(
+            lambda connection: self._read(connection, by_numbers(connection, statement, numbers, bank=bank_id))
+        )
+        return {each.number: each for each in found}
+
+    async def excerpts(
+        self, bank_id: BankId, numbers: Collection[int], *, characters: int | None = None
+    ) -> Mapping[int, Excerpt]:
+        """Return what a context shows of these, by number."""
+        if not numbers:
+            return {}
+        statement, layer = self._statements.shown, self._statements.layer
+        values = {"bank": bank_id, "characters": _WHOLE if characters is None else characters}
+
+        def work(connection: Connection) -> Mapping[int, Excerpt]:
+            return {
+                row.number: Excerpt(
+                    layer, row.number, row.at, row.text, row.trust, getattr(row, "speaker", None), row.kind
+                )
+                for row in by_numbers(connection, statement, numbers, **values)
+            }
+
+        # Whole ones are not read in the event loop: each may have a hundred thousand characters.
+        return await self._run(work if characters is None or len(numbers) > len(_PLACES) else Short(work))
+
+    async def index_entries(self, bank_id: BankId, *, after: int, limit: int) -> Sequence[IndexEntry]:
+        """Return those with a greater number in order, as an index keeps them."""
+        statement, values = self._statements.kept, {"bank": bank_id, "after": after, "most": limit}
+        return await self._run(lambda connection: [index_entry(row) for row in statement.all(connection, values)])
+
+    async def vectors(self, numbers: Collection[int]) -> Mapping[int, tuple[bytes, str]]:
+        """Return vector and embedder by number, of those that have one."""
+        return await self._run(lambda connection: vectors(connection, self._statements.embedded, numbers))
+
+    async def count(self, bank_id: BankId) -> int:
+        """Return how many there are that are not retired."""
+        return await self._run(lambda connection: self._statements.count.scalar(connection, {"bank": bank_id}))
+
+    async def strangers(self, embedder: str | None, *, after: int = 0, limit: int) -> Sequence[Row]:
+        """Return those of all banks with a greater number and no vector by this embedder, or none, in order."""
+        values = {"present": embedder, "after": after, "most": limit}
+        statement = self._statements.unembedded if embedder is None else self._statements.strangers
+        return await self._run(lambda connection: self._read(connection, statement.all(connection, values)))
+
+    async def outdated(self, bank_id: BankId, embedder: str, *, after: int) -> bool:
+        """Return whether a row of the bank with a greater number has a vector by another embedder."""
+        statement, values = self._statements.outdated, {"bank": bank_id, "present": embedder, "after": after}
+        return await self._run(lambda connection: statement.first(connection, values)) is not None
+
+    async def embed(self, vectors: Mapping[int, bytes], embedder: str) -> None:
+        """Write vectors by number, and count them on their banks."""
+        rows = [(number, vector, embedder) for number, vector in vectors.items()]
+
+        def work(connection: Connection) -> None:
+            self._statements.embed.many(connection, rows)
+            self._statements.embedding.many(connection, [(number,) for number in vectors])
+
+        await self._run(work)
+
+    async def use(self, bank_id: BankId, numbers: Collection[int], at: datetime, *, before: datetime) -> None:
+        """Note that these were handed to an agent, unless that is noted of them since `before`."""
+        values = {"bank": bank_id, "now": at, "before": before}
+
+        def work(connection: Connection) -> None:
+            for some in _in_places(sorted(numbers), _NO_NUMBER, values):
+                self._statements.use.count(connection, some)
+
+        if numbers:
+            await self._run(work)
