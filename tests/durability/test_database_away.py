@@ -71,6 +71,8 @@ async def check(folder: Path, postgres: PostgresServer, url: str, way: str, seco
             await asyncio.sleep(seconds)
             if way == "stopped":
                 assert asking.done()
+                async with aiohttp.request("GET", f"{server.url}/readyz") as answer:
+                    assert (answer.status, await answer.text()) == (503, "PostgreSQL does not answer\n")
             if asking.done():
                 status, problem = asking.result()
                 assert (status, problem["code"]) == (503, "storage_unavailable")

@@ -1,6 +1,7 @@
 """The outermost ASGI application: which host and origin may ask, and which door a path leads to (GATE-35)."""
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable, Collection, Mapping
 from functools import lru_cache
 from urllib.parse import urlsplit
@@ -146,7 +147,9 @@ class Front:
         except TimeoutError:
             await _answer(send, 503, b"the database does not answer within 5 s; see whether it runs\n", b"text/plain")
         except StorageUnavailable as error:
-            await _answer(send, 503, f"{error.message}\n".encode(), b"text/plain; charset=utf-8")
+            # Without what the driver says, in brackets: it may name addresses, and whoever asks has shown no token.
+            told = re.sub(r" \(.*\)", "", error.message, flags=re.DOTALL)
+            await _answer(send, 503, f"{told}\n".encode(), b"text/plain; charset=utf-8")
         else:
             await _answer(send, 200, b"ready\n", b"text/plain")
 

@@ -45,13 +45,13 @@ class wrapped:
 
 
 def unavailable(database: str, error: BaseException) -> StorageUnavailable:
-    """Return the error for a database that does not do its work now."""
-    told = _told(error)
+    """Return the error for a database that does not do its work now; in brackets stands what the driver says of it."""
+    told, why = _told(error), ""
     if "disk is full" in told or "No space left" in told:
-        told = f"its disk is full; make room ({told})"
+        why = ": its disk is full; make room"
     elif "disk I/O error" in told:
-        told = f"its disk takes nothing more; see whether it is over a quota or broken ({told})"
-    return StorageUnavailable(f"{database} does not answer: {told}", retry_after_seconds=1.0)
+        why = ": its disk takes nothing more; see whether it is over a quota or broken"
+    return StorageUnavailable(f"{database} does not answer{why} ({told})", retry_after_seconds=1.0)
 
 
 def _translated(database: str, error: Exception) -> CircadiaError:
