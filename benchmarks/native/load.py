@@ -46,21 +46,25 @@ class Asking(asyncio.Protocol):
         else:
             self.errors += 1
             self.first_bad = self.first_bad or bytes(self._answer[:300])
-        due = self._sent_at + self._every
-        if max(due, now) >= self._until:
-            assert self._transport is not None
-            self._until = now  # its time is over: the end of the connection is no error
-            self._transport.close()
-        elif due > now:
-            asyncio.get_running_loop().call_later(due - now, self._ask)
-        else:
-            self._ask()
+        self._next()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """End."""
         if time.monotonic() < self._until:
             self.errors += 1
         self.ended.set_result(None)
+
+    def _next(self) -> None:
+        """Send the next, unless it is too soon or too late; a timer may fire a moment before its time."""
+        due, now = self._sent_at + self._every, time.monotonic()
+        if max(due, now) >= self._until:
+            assert self._transport is not None
+            self._until = now  # its time is over: the end of the connection is no error
+            self._transport.close()
+        elif due > now:
+            asyncio.get_running_loop().call_later(due - now, self._next)
+        else:
+            self._ask()
 
     def _ask(self) -> None:
         assert self._transport is not None
