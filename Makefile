@@ -44,7 +44,8 @@ containers: ## Podman for the tests of containers, by apt; CIRCADIA_TEST_NO_CONT
 	  sudo=$$([ "$$(id -u)" = 0 ] || echo sudo); $$sudo apt-get update -qq && DEBIAN_FRONTEND=noninteractive \
 	  $$sudo apt-get install -y -qq --no-install-recommends podman runc catatonit busybox-static >/dev/null; fi
 
-test: check $(NODE)/node_modules/.stamp containers ## check, then every test but the slow ones; WORKERS=1 to run them one by one
+test: ## check, then every test but the slow ones; WORKERS=1 to run them one by one
+	@$(MAKE) --no-print-directory --jobs=3 check $(NODE)/node_modules/.stamp containers # downloads at the same time
 	$(BIN)/python -m pytest -m 'not slow' -n $(WORKERS) --dist loadfile
 
 test-slow: $(VENV)/dev.stamp $(NODE)/node_modules/.stamp ## The slow tests (11-minute holds and the like)

@@ -215,7 +215,10 @@ async def test_a_conversation_goes_on_after_an_answer_that_was_ready_and_may_be_
 
 
 @pytest.mark.spec("ANS-04")
-async def test_as_long_as_what_somebody_just_said_cannot_be_written_their_answers_are_hints(tmp_path: Path) -> None:
+async def test_as_long_as_what_somebody_just_said_cannot_be_written_their_answers_are_hints(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("circadia.gateway.remember.SETTLE_SECONDS", 0.0)
     named = {"x-circadia-conversation": "breakfast"}
     async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))

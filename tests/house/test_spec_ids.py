@@ -3,12 +3,15 @@
 import ast
 import re
 from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
 
 from tests.house.tree import DOCS, python_files, shown, syntax
 
 ID = re.compile(r"(?:GATE|WAKE|MEM|SLEEP|ANS|DREAM)-\d{2}")
 
 
+@cache
 def promised() -> dict[str, str]:
     """Return the ids that `docs/spec/*.md` list, each with its page."""
     found: dict[str, str] = {}
@@ -19,14 +22,18 @@ def promised() -> dict[str, str]:
     return found
 
 
-def marked() -> Iterator[tuple[str, str]]:
-    """Yield the ids of `spec` marks with the place of each: decorators, `pytestmark` and `pytest.param`."""
-    for path in python_files("tests"):
-        for node in ast.walk(syntax(path)):
-            if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.spec":
-                for argument in node.args:
-                    assert isinstance(argument, ast.Constant), f"{shown(path)}:{node.lineno} computes an id"
-                    yield str(argument.value), f"{shown(path)}:{node.lineno}"
+@cache
+def marked() -> tuple[tuple[str, str], ...]:
+    """Return the ids of `spec` marks with the place of each: decorators, `pytestmark` and `pytest.param`."""
+    return tuple(each for path in python_files("tests") for each in _marked(path))
+
+
+def _marked(path: Path) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(syntax(path)):
+        if isinstance(node, ast.Call) and ast.unparse(node.func) == "pytest.mark.spec":
+            for argument in node.args:
+                assert isinstance(argument, ast.Constant), f"{shown(path)}:{node.lineno} computes an id"
+                yield str(argument.value), f"{shown(path)}:{node.lineno}"
 
 
 def test_each_promise_is_shown_by_a_test() -> None:

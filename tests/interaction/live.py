@@ -17,6 +17,7 @@ from circadia.settings import settings_from
 from circadia.telemetry.traces import Traces
 from circadia.testing.upstream import MockUpstream
 from tests.fixtures.database_file import put_database
+from tests.fixtures.listening import Prompt
 
 ADMIN = "operator-token-of-the-tests"
 KEY = "sk-key-of-the-provider-0123456789"
@@ -106,6 +107,10 @@ class Live:
         return self.http.post(f"{self.url}/mcp{server}", data=data, headers=sent)
 
 
+class PromptListener(Listener, Prompt):
+    """The server's own listener, which stops at once."""
+
+
 @asynccontextmanager
 async def live(
     folder: Path,
@@ -134,13 +139,13 @@ async def live(
         secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
         with bound_to("127.0.0.1", 0) as bound:
             async with wired(settings_from(given), folder, secrets, ADMIN, traces=traces) as server:
-                listener = Listener(server, bound, shutdown_seconds=2)
+                listener = PromptListener(server, bound, shutdown_seconds=2)
                 serving = asyncio.create_task(listener.serve(sockets=[bound]))
                 await listener.ready.wait()
                 try:
                     yield Live(listener.url, mock, server, http)
                 finally:
-                    listener.should_exit = True
+                    listener.stop()
                     await serving
 
 

@@ -17,9 +17,12 @@ def embedder() -> BundledEmbedder:
 
 
 @pytest.fixture
-async def stand(sqlite_store: Store) -> Stand:
-    """A bank of Ann's."""
-    return await Stand.made(sqlite_store)
+async def stand(sqlite_store: Store) -> AsyncIterator[Stand]:
+    """A bank of Ann's; no pass over it outlives the test, or it would wait for the store for ever."""
+    made = await Stand.made(sqlite_store)
+    yield made
+    for worker in made.workers:
+        await worker.drain()
 
 
 @pytest.fixture

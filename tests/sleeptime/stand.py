@@ -20,6 +20,7 @@ from circadia.settings import Settings
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.publish import Page, Publisher
 from circadia.sleeptime.rules import Rule, resting_on, wrong
+from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing import ManualClock
@@ -36,6 +37,8 @@ class Stand:
         self.memory = memory_tier(Settings.model_validate({}), self.clock, self.ids, LocalSignals(), None)
         self.publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         self.bank = bank
+        self.workers: list[SleepWorker] = []
+        """Those that may still run passes when the test ends."""
 
     @classmethod
     async def made(cls, store: Store) -> Self:

@@ -88,7 +88,9 @@ class Tier:
             store=self.stand.store, signals=self.signals, ids=self.stand.ids, tier=self.tier, operations=operations,
             retrieval=self.stand.memory.retrieval, mind=self.mind, traces=self.traces,
         )  # fmt: skip
-        return SleepWorker(self.stand.clock, parts, owner=owner, alone=alone)
+        worker = SleepWorker(self.stand.clock, parts, owner=owner, alone=alone)
+        self.stand.workers.append(worker)
+        return worker
 
     async def passes(self) -> Sequence[Pass]:
         """Return all, the oldest first."""

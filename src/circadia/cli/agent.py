@@ -6,8 +6,7 @@ import typer
 
 from circadia import settings
 from circadia.agents import directory
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, note, print_json, setting, since, state, table
 from circadia.cli.reference import DEFAULT_SESSION, Session, parted
 from circadia.client.answers import AgentAnswer
@@ -46,24 +45,19 @@ Description = Annotated[
 
 @app.command(epilog="Example: circadia agent add team:writer --wake-on mentioned --set max_calls_per_day=100")
 def add(
+    server: Server,
     agent: Agent,
     description: Description = None,
     sleep_on: SleepOn = None,
     wake_on: WakeOn = None,
     policy: Policy = None,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an agent; prints its token, once."""
     where, name = parted(agent, session)
     changes = _policy(policy or [])
-    made = ask(
-        url,
-        token,
-        data,
+    made = server.ask(
         lambda client: client.create_agent(
             where,
             name,
@@ -71,14 +65,14 @@ def add(
             sleep_events=_events(sleep_on, SleepEvent) or (),
             wake_events=_events(wake_on, WakeEvent) or (),
             policy=changes,
-        ),
+        )
     )
     if as_json:
         print_json(made)
         return
     typer.echo(f"agent {made['reference']}, {'asleep' if made['sleeping'] else 'awake'}. Its token, shown this once:")
     typer.echo(f"  {made['token']}")
-    _hint(url, made["token"])
+    _hint(server.url, made["token"])
 
 
 def _hint(url: str, token: str) -> None:
@@ -126,15 +120,9 @@ def _policy(words: list[str]) -> dict[str, Any]:
 
 
 @app.command("list", epilog="Example: circadia agent list --session team")
-def list_agents(
-    session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def list_agents(server: Server, session: Session = None, as_json: AsJson = False) -> None:
     """List the agents of a session with their state."""
-    found = ask(url, token, data, lambda client: client.list_agents(session or DEFAULT_SESSION))
+    found = server.ask(lambda client: client.list_agents(session or DEFAULT_SESSION))
     if as_json:
         print_json({"agents": found})
     else:
@@ -161,17 +149,10 @@ def agent_table(agents: list[AgentAnswer]) -> Any:
 
 
 @app.command(epilog="Example: circadia agent show team:writer")
-def show(
-    agent: Agent,
-    session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def show(server: Server, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Show an agent with its policy."""
     where, name = parted(agent, session)
-    found = ask(url, token, data, lambda client: client.show_agent(where, name))
+    found = server.ask(lambda client: client.show_agent(where, name))
     if as_json:
         print_json(found)
         return
@@ -187,6 +168,7 @@ def show(
 
 @app.command(epilog="Example: circadia agent change writer --disable")
 def change(
+    server: Server,
     agent: Agent,
     enable: Annotated[bool | None, typer.Option("--enable/--disable", help="Whether its token opens anything.")] = None,
     description: Description = None,
@@ -194,18 +176,12 @@ def change(
     wake_on: WakeOn = None,
     policy: Policy = None,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Change what is given of an agent; the rest stays as it is."""
     where, name = parted(agent, session)
     changes = _policy(policy or [])
-    changed = ask(
-        url,
-        token,
-        data,
+    changed = server.ask(
         lambda client: client.change_agent(
             where,
             name,
@@ -214,7 +190,7 @@ def change(
             sleep_events=_events(sleep_on, SleepEvent),
             wake_events=_events(wake_on, WakeEvent),
             policy=changes or None,
-        ),
+        )
     )
     if as_json:
         print_json(changed)
@@ -225,17 +201,10 @@ def change(
 
 
 @app.command(epilog="Example: circadia agent delete team:writer")
-def delete(
-    agent: Agent,
-    session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def delete(server: Server, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Delete an agent: its token opens nothing, its held calls end."""
     where, name = parted(agent, session)
-    ask(url, token, data, lambda client: client.delete_agent(where, name))
+    server.ask(lambda client: client.delete_agent(where, name))
     if as_json:
         print_json({"deleted": {"session": where, "agent": name}})
     else:
@@ -243,17 +212,10 @@ def delete(
 
 
 @app.command("token", epilog="Example: circadia agent token writer")
-def new_token(
-    agent: Agent,
-    session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def new_token(server: Server, agent: Agent, session: Session = None, as_json: AsJson = False) -> None:
     """Give an agent a new token and print it; the old one opens nothing from then on."""
     where, name = parted(agent, session)
-    made = ask(url, token, data, lambda client: client.rotate_token(where, name))
+    made = server.ask(lambda client: client.rotate_token(where, name))
     if as_json:
         print_json({"session": where, "agent": name, "token": made})
     else:

@@ -7,8 +7,7 @@ import typer
 from rich.text import Text
 
 from circadia.cli.asking import Yes, confirm, require_person
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import (
     AsJson,
@@ -51,13 +50,11 @@ def answers() -> None:
 
 @app.command("list", epilog="Example: circadia answers list support --agent helper")
 def list_(
+    server: Server,
     bank: Bank,
     agent: OfAgent = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 100,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the ready answers of a bank, and which of them stand."""
@@ -70,7 +67,7 @@ def list_(
             cursor="after",
         )
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
         return
@@ -100,17 +97,9 @@ def list_(
 
 
 @app.command(epilog="Example: circadia answers explain support ans_01a2…")
-def explain(
-    bank: Bank,
-    answer: Answer,
-    user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def explain(server: Server, bank: Bank, answer: Answer, user: User = None, as_json: AsJson = False) -> None:
     """Show a ready answer: its phrasings, what it rests on, what it took, and whether it stands."""
-    found = ask(url, token, data, lambda client: client.show_answer(bank, answer, user=user))
+    found = server.ask(lambda client: client.show_answer(bank, answer, user=user))
     if as_json:
         print_json(found)
         return
@@ -134,6 +123,7 @@ def explain(
 
 @app.command("test", epilog="Example: circadia answers test support helper 'When do you open on Sunday?'")
 def try_(
+    server: Server,
     bank: Bank,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose call it would be.")],
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="The question.")],
@@ -141,15 +131,10 @@ def try_(
         str | None, typer.Option("--for", metavar="NAME", help="The end user for whom the agent would be asked.")
     ] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell what would become of a question, and why; nothing is asked, counted or changed."""
-    found = ask(
-        url, token, data, lambda client: client.try_answers(bank, agent, question, end_user=end_user, user=user)
-    )
+    found = server.ask(lambda client: client.try_answers(bank, agent, question, end_user=end_user, user=user))
     if as_json:
         print_json(found)
     else:
@@ -158,16 +143,14 @@ def try_(
 
 @app.command(epilog="Example: circadia answers stats support --days 30")
 def stats(
+    server: Server,
     bank: Bank,
     days: Annotated[int, typer.Option("--days", min=1, max=366, metavar="N", help="So many days back.")] = 14,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how often ready answers were of use, were right, and went to waste."""
-    found = ask(url, token, data, lambda client: client.answer_stats(bank, days=days, user=user))
+    found = server.ask(lambda client: client.answer_stats(bank, days=days, user=user))
     if as_json:
         print_json(found)
     else:
@@ -176,28 +159,26 @@ def stats(
 
 @app.command(epilog="Example: circadia answers drop support ans_01a2…")
 def drop(
+    server: Server,
     bank: Bank,
     answer: Annotated[str | None, typer.Argument(metavar="[ANSWER]", help="Id of a ready answer.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All of the bank, or of the agent that is named.")] = False,
     agent: OfAgent = None,
     yes: Yes = False,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Drop a ready answer, or all: they are found no more from the next call on."""
     if (answer is None) != every or (agent is not None and not every):
         raise InvalidRequest("name one answer, or say --all (with --agent for those of one agent)")
     if answer is not None:
-        ask(url, token, data, lambda client: client.drop_answer(bank, answer, user=user))
+        server.ask(lambda client: client.drop_answer(bank, answer, user=user))
         dropped = {"bank": bank, "dropped": 1}
     else:
         if not yes:
             require_person(as_json)
             confirm(f"would go: all ready answers of {shown(agent or bank)}", "Drop them?")
-        dropped = dict(ask(url, token, data, lambda client: client.drop_answers(bank, agent=agent, user=user)))
+        dropped = dict(server.ask(lambda client: client.drop_answers(bank, agent=agent, user=user)))
     if as_json:
         print_json(dropped)
     else:

@@ -7,8 +7,7 @@ import typer
 from rich.text import Text
 from rich.tree import Tree
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, cut, local_time, print_json, shown
 from circadia.client import Client
 from circadia.client.wake_answers import ChainAnswer
@@ -24,12 +23,10 @@ _COLOURS = {
 
 @app.command(epilog="Example: circadia chain wak_0cwd4f7k2m")
 def chain(
+    server: Server,
     root: Annotated[
         str, typer.Argument(metavar="ROOT", help="The chain's first message or wake, or any wake or pulse in it.")
     ],
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show a chain of messages, wakes and pulses as a tree: each below what caused it."""
@@ -42,7 +39,7 @@ def chain(
             first = (await client.show_pulse(root))["root"]
         return await client.show_chain(first)
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
         return

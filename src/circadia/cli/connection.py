@@ -10,7 +10,7 @@ from urllib.parse import urlsplit
 
 import typer
 
-from circadia.cli.folder import DATA_VARIABLE, data_folder
+from circadia.cli.folder import DATA_VARIABLE, Data, data_folder
 from circadia.client import Client
 from circadia.errors import InvalidRequest, Unauthenticated
 
@@ -79,16 +79,24 @@ def target(url: str, token: str | None, data: Path | None, environment: Mapping[
         raise Unauthenticated(f"no token: {str(file)!r} cannot be read ({error}); give one with --token") from error
 
 
-def ask(url: str, token: str | None, data: Path | None, question: Callable[[Client], Awaitable[T]]) -> T:
-    """Connect, put the question and return the answer.
+@dataclass(frozen=True, slots=True)
+class Server:
+    """The server that a remote command asks: a command that takes one has these fields as options."""
 
-    Raises:
-        CircadiaError: there is no server or no token, or the server refuses.
-    """
-    where = target(url, token, data, os.environ)
+    url: Url = DEFAULT_URL
+    token: Token = None
+    data: Data = None
 
-    async def asking() -> T:
-        async with Client(where.url, where.token) as client:
-            return await question(client)
+    def ask(self, question: Callable[[Client], Awaitable[T]]) -> T:
+        """Connect, put the question and return the answer.
 
-    return asyncio.run(asking())
+        Raises:
+            CircadiaError: there is no server or no token, or the server refuses.
+        """
+        where = target(self.url, self.token, self.data, os.environ)
+
+        async def asking() -> T:
+            async with Client(where.url, where.token) as client:
+                return await question(client)
+
+        return asyncio.run(asking())

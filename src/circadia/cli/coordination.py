@@ -6,8 +6,7 @@ import typer
 from rich.text import Text
 
 from circadia import settings
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, compact, console, local_time, print_json, table
 from circadia.cli.reference import Session, whole
 from circadia.client import Client
@@ -22,6 +21,7 @@ _COLOURS = {"file": "green", "patch": "cyan"}
 
 @app.command(epilog="Example: circadia coordination writer max_wakes_per_day=4 on_busy=refuse")
 def coordination(
+    server: Server,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
     changes: Annotated[
         list[str] | None,
@@ -34,9 +34,6 @@ def coordination(
         ),
     ] = None,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show how an agent may be woken and where each setting was made; or change it, from the next decision on."""
@@ -48,7 +45,7 @@ def coordination(
             await client.reset_coordination(whose, full_key(key))
         return await (client.change_coordination(whose, body) if body else client.show_coordination(whose))
 
-    found = ask(url, token, data, settle)
+    found = server.ask(settle)
     if as_json:
         print_json(found)
         return

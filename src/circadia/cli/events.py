@@ -7,8 +7,7 @@ from typing import Annotated
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, compact, console, local_time, print_json, print_json_line, shown
 from circadia.client import Client
 from circadia.client.answers import EventAnswer
@@ -38,6 +37,7 @@ class Wanted:
 
 @app.command(epilog="Example: circadia events --follow --session team --type sleep_start --type sleep_stop")
 def events(
+    server: Server,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on with what happens, until Ctrl-C.")] = False,
     after: Annotated[
         int | None, typer.Option("--after", min=0, metavar="N", help="All events after this number.")
@@ -48,9 +48,6 @@ def events(
     kinds: Annotated[
         list[EventType] | None, typer.Option("--type", metavar="TYPE", help="Of this kind only; may be repeated.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Print what happened, oldest first; with --follow and --json one event a line."""
@@ -73,9 +70,9 @@ def events(
                 _print(each, as_json=as_json)
 
     if follow:
-        ask(url, token, data, follow_on)
+        server.ask(follow_on)
         return
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json({"events": found})
     else:

@@ -7,8 +7,7 @@ from rich.console import Group
 from rich.live import Live
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, lasted, note, print_json, print_json_line, table
 from circadia.client import Client
 from circadia.client.answers import HoldListAnswer
@@ -21,13 +20,11 @@ LOOK_SECONDS = 1.0
 
 @app.command(epilog="Example: circadia holds --watch")
 def holds(
+    server: Server,
     watch: Annotated[bool, typer.Option("--watch", help="Show them anew each second, until Ctrl-C.")] = False,
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
     agent: Annotated[str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=10_000, metavar="N", help="So many at most.")] = 1000,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the calls that are held now, the longest first."""
@@ -46,9 +43,9 @@ def holds(
                 await clock.sleep(LOOK_SECONDS)
 
     if watch:
-        ask(url, token, data, watched)
+        server.ask(watched)
         return
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
     elif found["holds"]:

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, cut, note, print_json, since, table
 from circadia.cli.paging import gathered
 from circadia.cli.reference import Session, whole
@@ -22,6 +21,7 @@ _COLOURS = {"urgent": "red", "high": "yellow", "low": "dim"}
 
 @app.command(epilog="Example: circadia inbox writer --search deploy")
 def inbox(
+    server: Server,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whose, as `name` or `session:name`.")],
     every: Annotated[
         bool, typer.Option("--all", help="In all states, oldest first; else unread, urgent first.")
@@ -31,9 +31,6 @@ def inbox(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the messages in an agent's inbox and count them by state; a person's look marks nothing."""
@@ -50,7 +47,7 @@ def inbox(
             cursor="after",
         )
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
         return

@@ -1,8 +1,9 @@
 """Commands whose modules are loaded when they are called: each costs its own libraries, and a list of them none."""
 
+import inspect
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, wraps
 from typing import Any
 
 import typer
@@ -57,4 +58,34 @@ def listing(app: typer.Typer, *listed: Listed) -> typer.Typer:
 @cache
 def _loaded(load: Callable[[], typer.Typer]) -> typer.Typer:
     with ended_by_interrupts(), quick_imports():
-        return load()
+        return _remote(load())
+
+
+def _remote(app: typer.Typer) -> typer.Typer:
+    """Give each command that takes a `server` the options of one."""
+    for each in (*app.registered_commands, app.registered_callback):
+        if each is not None and each.callback is not None:
+            each.callback = _with_options(each.callback)
+    for group in app.registered_groups:
+        if group.typer_instance is not None:
+            _remote(group.typer_instance)
+    return app
+
+
+def _with_options(command: Callable[..., Any]) -> Callable[..., Any]:
+    """Return the command with the fields of its `server` as parameters in place of that, before `--json`."""
+    signature = inspect.signature(command)
+    others = dict(signature.parameters)
+    server = others.pop("server", None)
+    if server is None:
+        return command
+    fields = inspect.signature(server.annotation).parameters
+
+    @wraps(command)
+    def called(**given: Any) -> Any:
+        return command(server.annotation(**{name: given.pop(name) for name in fields}), **given)
+
+    last = [others.pop(name) for name in ("as_json",) if name in others]
+    parameters = [*others.values(), *fields.values(), *last]
+    vars(called)["__signature__"] = signature.replace(parameters=parameters)
+    return called

@@ -5,8 +5,7 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, lasted, local_time, note, print_json, table
 from circadia.cli.paging import gathered
 from circadia.cli.reference import DEFAULT_SESSION, Session, whole
@@ -22,6 +21,7 @@ _COLUMNS = ("pulse", "admitted", "agent", "kind", "by", "for", "status", "ran", 
 
 @app.callback(invoke_without_command=True, epilog="Example: circadia pulses --agent writer --status failed")
 def pulses(
+    server: Server,
     context: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="Of this agent only.")] = None,
     status: Annotated[PulseStatus | None, typer.Option("--status", help="That stand so only.")] = None,
@@ -30,9 +30,6 @@ def pulses(
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the pulses of an agent, or of all agents of a session, the newest first."""
@@ -53,7 +50,7 @@ def pulses(
             found += answer["pulses"]
         return sorted(found, key=lambda each: (each["created_at"], each["id"]), reverse=True)[:limit]
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json({"pulses": found})
     elif found:
@@ -64,14 +61,12 @@ def pulses(
 
 @app.command(epilog="Example: circadia pulses cancel pls_0cwd4f7k2m")
 def cancel(
+    server: Server,
     pulse: Annotated[str, typer.Argument(metavar="PULSE", help="Key of the pulse.")],
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Stop a pulse; its messages are unread again."""
-    stopped = ask(url, token, data, lambda client: client.cancel_pulse(pulse))
+    stopped = server.ask(lambda client: client.cancel_pulse(pulse))
     if as_json:
         print_json(stopped)
     else:

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, cut, instant, note, print_json, shown, table
 from circadia.cli.reference import Session, whole
 from circadia.clock import SystemClock
@@ -25,18 +24,16 @@ FREE, LEFT_ALONE, DUE, SKIPPED = "·", "░", "●", "○"
 
 @app.command(epilog="Example: circadia schedule writer --days 3")
 def schedule(
+    server: Server,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="The agent, as `name` or `session:name`.")],
     days: Annotated[int, typer.Option("--days", min=1, max=31, metavar="N", help="Days to show, from today on.")] = 7,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show an agent's routines, the next occurrences, and its days as a picture, on the clock of its zone."""
     now = SystemClock().now()
     whose, since, until = whole(agent, session), now.isoformat(), (now + timedelta(days=days)).isoformat()
-    found = ask(url, token, data, lambda client: client.show_schedule(whose, since=since, until=until))
+    found = server.ask(lambda client: client.show_schedule(whose, since=since, until=until))
     if as_json:
         print_json(found)
         return

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 
 import typer
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, note, print_json, shown
 from circadia.cli.reference import Session, whole
 from circadia.client import Client
@@ -22,6 +21,7 @@ STDIN = "-"
 
 @app.command(epilog="Example: circadia send writer 'the notes for 7.1 can start' --wake user_request")
 def send(
+    server: Server,
     to: Annotated[str, typer.Argument(metavar="TO", help="Whom, as `name` or `session:name`.")],
     text: Annotated[str, typer.Argument(metavar="TEXT", help="The message; `-` reads it from standard input.")],
     priority: Annotated[
@@ -38,9 +38,6 @@ def send(
         str | None, typer.Option("--key", metavar="KEY", help="A repeat with the same key does nothing twice.")
     ] = None,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Put a message into an agent's inbox; with --wake, ask to wake the agent for it."""
@@ -56,7 +53,7 @@ def send(
             return await client.wake_agent(reader, reason, content, override=override, key=key)
         return await client.send_direct(reader, content, priority=priority.value, type=kind.value, wake=reason, key=key)
 
-    answer = ask(url, token, data, put)
+    answer = server.ask(put)
     if as_json:
         print_json(answer)
         return

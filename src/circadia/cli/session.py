@@ -8,8 +8,7 @@ import typer
 
 from circadia import settings
 from circadia.cli.agent import agent_table
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, local_time, note, print_json, state, table
 from circadia.cli.reference import listed
 from circadia.client import Client
@@ -23,6 +22,7 @@ Name = Annotated[str, typer.Argument(metavar="SESSION", help="Name of the sessio
 
 @app.command(epilog="Example: circadia session create team --agent lead --agent writer --sleepers 'all-but lead'")
 def create(
+    server: Server,
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="Its name; made up if left out.")] = None,
     agent: Annotated[
         list[str] | None, typer.Option("--agent", metavar="NAME", help="An agent of it; may be repeated.")
@@ -38,23 +38,17 @@ def create(
     file: Annotated[
         Path | None, typer.Option("--file", metavar="FILE", help="The whole graph, as REST takes it, in YAML or JSON.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a session with its agents and threads; prints each agent's token, once."""
     graph = _graph(name, agent or (), sleepers, file)
-    made = ask(
-        url,
-        token,
-        data,
+    made = server.ask(
         lambda client: client.create_session(
             graph.get("name"),
             agents=graph.get("agents") or (),
             threads=graph.get("threads") or (),
             all_but=graph.get("all_but"),
-        ),
+        )
     )
     if as_json:
         print_json(made)
@@ -120,14 +114,12 @@ def _thread_row(thread: Mapping[str, Any]) -> tuple[object, ...]:
 
 @app.command("list", epilog="Example: circadia session list --closed --json")
 def list_sessions(
+    server: Server,
     closed: Annotated[bool, typer.Option("--closed", help="Show the closed ones too.")] = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the sessions."""
-    found = ask(url, token, data, lambda client: client.list_sessions(closed=closed))
+    found = server.ask(lambda client: client.list_sessions(closed=closed))
     if as_json:
         print_json({"sessions": found})
         return
@@ -144,20 +136,14 @@ def list_sessions(
 
 
 @app.command(epilog="Example: circadia session show team")
-def show(
-    session: Name = "default",
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def show(server: Server, session: Name = "default", as_json: AsJson = False) -> None:
     """Show a session with its agents and threads."""
 
     async def read(client: Client) -> dict[str, Any]:
         shown = await client.show_session(session)
         return {**shown, "threads": await client.list_threads(session)}
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
         return
@@ -171,15 +157,9 @@ def show(
 
 
 @app.command(epilog="Example: circadia session close team")
-def close(
-    session: Name,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def close(server: Server, session: Name, as_json: AsJson = False) -> None:
     """Close a session: its threads close, its agents' tokens open nothing, their held calls end."""
-    closed = ask(url, token, data, lambda client: client.close_session(session))
+    closed = server.ask(lambda client: client.close_session(session))
     if as_json:
         print_json(closed)
     else:

@@ -4,8 +4,7 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, print_json, since, state, table
 from circadia.cli.reference import DEFAULT_SESSION, Session, by_session
 from circadia.client import Client
@@ -21,32 +20,20 @@ All = Annotated[bool, typer.Option("--all", help="All agents of the session.")]
 
 @app.command(epilog="Example: circadia sleep writer team:reviewer")
 def sleep(
-    agents: Agents = None,
-    every: All = False,
-    session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
+    server: Server, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
     """Put agents to sleep: their next calls are held until they wake."""
     wanted = _wanted(agents, session, every=every)
-    _show(ask(url, token, data, lambda client: _set(client, wanted, sleeping=True)), as_json=as_json)
+    _show(server.ask(lambda client: _set(client, wanted, sleeping=True)), as_json=as_json)
 
 
 @app.command(epilog="Example: circadia wake --all --session team")
 def wake(
-    agents: Agents = None,
-    every: All = False,
-    session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
+    server: Server, agents: Agents = None, every: All = False, session: Session = None, as_json: AsJson = False
 ) -> None:
     """Wake agents: their held calls go on, in order of arrival."""
     wanted = _wanted(agents, session, every=every)
-    _show(ask(url, token, data, lambda client: _set(client, wanted, sleeping=False)), as_json=as_json)
+    _show(server.ask(lambda client: _set(client, wanted, sleeping=False)), as_json=as_json)
 
 
 def _wanted(agents: list[str] | None, session: str | None, *, every: bool) -> dict[str, list[str] | None]:

@@ -17,9 +17,8 @@ from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.connection import Server
 from circadia.cli.events import Wanted, after_number, event_line, newest
-from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, console, dollars, print_json, shown, since, state, table
 from circadia.cli.output import lasted as duration
 from circadia.client import Client
@@ -56,12 +55,10 @@ class Picture:
 
 @app.command(epilog="Example: circadia top --session team")
 def top(
+    server: Server,
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
     every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Time between two looks.")] = 1.0,
     once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it."""
@@ -70,13 +67,13 @@ def top(
         return await Camera(client, session).take()
 
     if as_json or once:
-        picture = ask(url, token, data, one)
+        picture = server.ask(one)
         if as_json:
             print_json(as_document(picture))
         else:
-            console().print(frame(picture, url, height=None))
+            console().print(frame(picture, server.url, height=None))
     else:
-        ask(url, token, data, lambda client: _live(client, session, url, every))
+        server.ask(lambda client: _live(client, session, server.url, every))
 
 
 class Camera:

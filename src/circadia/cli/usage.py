@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, dollars, lasted, note, print_json, table
 from circadia.client.answers import UsageTotalAnswer
 
@@ -28,6 +27,7 @@ class By(StrEnum):
 
 @app.command(epilog="Example: circadia usage --by model --since 2026-11-01")
 def usage(
+    server: Server,
     by: Annotated[By, typer.Option("--by", help="What to sum by; days are of UTC.")] = By.AGENT,
     since: Annotated[
         str | None, typer.Option("--since", metavar="TIME", help="Calls from this date or time on; UTC if no zone.")
@@ -37,18 +37,10 @@ def usage(
     agent: Annotated[
         str | None, typer.Option("--agent", metavar="NAME", help="Of agents of this name only, in any session.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Sum the ended model calls: tokens, price at list prices, time held."""
-    report = ask(
-        url,
-        token,
-        data,
-        lambda client: client.usage(by.value, since=since, until=until, session=session, agent=agent),
-    )
+    report = server.ask(lambda client: client.usage(by.value, since=since, until=until, session=session, agent=agent))
     if as_json:
         print_json(report)
         return

@@ -8,9 +8,8 @@ from typing import Annotated, Any
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
+from circadia.cli.connection import Server
 from circadia.cli.coordination import settings_of
-from circadia.cli.folder import Data
 from circadia.cli.output import AsJson, Listing, console, local_time, note, print_json, shown, table
 from circadia.cli.paging import gathered
 from circadia.cli.reference import Session, whole
@@ -35,6 +34,7 @@ Limit = Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", 
 
 @app.callback(invoke_without_command=True, epilog="Example: circadia wakes --agent writer --decision refused")
 def wakes(
+    server: Server,
     context: typer.Context,
     agent: Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="To wake this one only.")] = None,
     sender: Annotated[str | None, typer.Option("--from", metavar="AGENT", help="Asked by this one only.")] = None,
@@ -42,9 +42,6 @@ def wakes(
     since: Since = None,
     limit: Limit = 50,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List requests to wake agents, the newest first, with what was decided and why."""
@@ -62,7 +59,7 @@ def wakes(
             limit=limit,
         )
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
     elif found["wakes"]:
@@ -76,6 +73,7 @@ def wakes(
 
 @app.command(epilog="Example: circadia wakes explain writer --from lead")
 def explain(
+    server: Server,
     agent: Annotated[str, typer.Argument(metavar="AGENT", help="Whom to wake, as `name` or `session:name`.")],
     sender: Annotated[
         str | None, typer.Option("--from", metavar="AGENT", help="Who would ask; without it, you.")
@@ -85,18 +83,12 @@ def explain(
         str | None, typer.Option("--override", metavar="WHY", help="As if you let it pass the guardrails.")
     ] = None,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell what would be decided now, and what each guardrail says; nothing is written and nobody is woken."""
     whom, who = whole(agent, session), None if sender is None else whole(sender, session)
-    found = ask(
-        url,
-        token,
-        data,
-        lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who, override=override),
+    found = server.ask(
+        lambda client: client.wake_agent(whom, reason.value, dry_run=True, sender=who, override=override)
     )
     if as_json:
         print_json(found)
@@ -117,6 +109,7 @@ def explain(
 
 @app.command("replay", epilog="Example: circadia wakes replay --since 2026-11-01 --set max_wakes_per_day=4")
 def replay_wakes(
+    server: Server,
     since: Annotated[
         str,
         typer.Option("--since", metavar="TIME", help="From this date or time on; UTC if no zone.", show_default=False),
@@ -130,15 +123,12 @@ def replay_wakes(
     ] = None,
     limit: Limit = 10_000,
     session: Session = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell which recorded decisions would have been others under other limits."""
     start = _instant(since)
     changes = replaying.settings_to_replay(settings_of(settings or []))
-    found = ask(url, token, data, lambda client: recorded(client, start, limit=limit))
+    found = server.ask(lambda client: recorded(client, start, limit=limit))
     only = None if agent is None else AgentId(whole(agent, session).removeprefix("default:"))
     outcomes = [
         each
@@ -152,15 +142,9 @@ def replay_wakes(
 
 
 @app.command(epilog="Example: circadia wakes matrix --since 2026-11-01")
-def matrix(
-    since: Since = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def matrix(server: Server, since: Since = None, as_json: AsJson = False) -> None:
     """Show who asked to wake whom: how often, and of these how many were not granted."""
-    pairs = ask(url, token, data, lambda client: client.wake_matrix(since=since))
+    pairs = server.ask(lambda client: client.wake_matrix(since=since))
     if as_json:
         print_json({"pairs": pairs})
     elif pairs:
@@ -171,14 +155,12 @@ def matrix(
 
 @app.command(epilog="Example: circadia wakes cancel wak_0cwd4f7k2m")
 def cancel(
+    server: Server,
     wake: Annotated[str, typer.Argument(metavar="WAKE", help="Key of the request.")],
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Take back a request that is deferred; its message stays in the inbox."""
-    found = ask(url, token, data, lambda client: client.cancel_wake(wake))
+    found = server.ask(lambda client: client.cancel_wake(wake))
     if as_json:
         print_json(found)
     else:

@@ -6,8 +6,7 @@ from typing import Annotated, Any
 import typer
 
 from circadia.cli.asking import Yes, confirm, require_person
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, note, print_json, shown, since, table
 from circadia.cli.paging import gathered
 from circadia.client import Client
@@ -27,13 +26,11 @@ User = Annotated[
 
 @app.command(epilog="Example: circadia memory banks --template 'support-{user}'")
 def banks(
+    server: Server,
     template: Annotated[
         str | None, typer.Option("--template", metavar="NAME", help="Made from this template only.")
     ] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 1000,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List banks by name, with what each holds."""
@@ -46,7 +43,7 @@ def banks(
             cursor="after",
         )
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
         return
@@ -76,6 +73,7 @@ def banks(
 
 @app.command(epilog="Example: circadia memory create team --hot-edits")
 def create(
+    server: Server,
     bank: Bank,
     description: Annotated[str, typer.Option("--description", metavar="TEXT", help="What it is for.")] = "",
     capture: Annotated[
@@ -87,14 +85,11 @@ def create(
     keep_days: Annotated[
         float | None, typer.Option("--keep-days", metavar="N", help="Delete episodes that are older; else never.")
     ] = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Make a bank. One that an agent is bound to makes itself."""
     policy = {"capture": capture.value, "hot_edits": hot_edits, "keep_days": keep_days}
-    made = ask(url, token, data, lambda client: client.create_bank(bank, description=description, policy=policy))
+    made = server.ask(lambda client: client.create_bank(bank, description=description, policy=policy))
     if as_json:
         print_json(made)
     else:
@@ -102,21 +97,13 @@ def create(
 
 
 @app.command(epilog="Example: circadia memory delete 'support-{user}' --user ann")
-def delete(
-    bank: Bank,
-    user: User = None,
-    yes: Yes = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def delete(server: Server, bank: Bank, user: User = None, yes: Yes = False, as_json: AsJson = False) -> None:
     """Delete a bank with all that it holds: episodes, notes, blocks with their versions, vectors."""
     if not yes:
         require_person(as_json)
-        found = ask(url, token, data, lambda client: client.show_bank(bank, user=user))
+        found = server.ask(lambda client: client.show_bank(bank, user=user))
         confirm(f"would go: bank {shown(found['name'])} with {found['episodes']} episodes", "Delete it?")
-    ask(url, token, data, lambda client: client.delete_bank(bank, user=user))
+    server.ask(lambda client: client.delete_bank(bank, user=user))
     if as_json:
         print_json({"deleted": {"bank": bank, "user": user}})
     else:
@@ -125,6 +112,7 @@ def delete(
 
 @app.command(epilog="Example: circadia memory forget support --speaker ann")
 def forget(
+    server: Server,
     bank: Bank,
     episodes: Annotated[
         list[str] | None, typer.Option("--id", metavar="ID", help="This episode or note; may be repeated.")
@@ -141,9 +129,6 @@ def forget(
     ] = None,
     user: User = None,
     yes: Yes = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Delete episodes that meet all that is given, with all that rests on them; it tells first what would go."""
@@ -156,12 +141,12 @@ def forget(
 
     if not yes:
         require_person(as_json)
-        would = ask(url, token, data, lambda client: forgetting(client, dry_run=True))
+        would = server.ask(lambda client: forgetting(client, dry_run=True))
         if not would["episodes"]:
             note("nothing to forget")
             return
         confirm(f"would go: {_told(would)}", "Forget them?")
-    gone = ask(url, token, data, lambda client: forgetting(client, dry_run=False))
+    gone = server.ask(lambda client: forgetting(client, dry_run=False))
     if as_json:
         print_json(gone)
     else:

@@ -9,8 +9,7 @@ from typing import Annotated, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import AsJson, console, local_time, note, print_json, shown, table
 from circadia.client.memory_answers import BlockAnswer
@@ -25,16 +24,9 @@ _COLOURS: Final = {"+": "green", "-": "red", "@": "cyan"}
 
 
 @app.command(epilog="Example: circadia memory blocks team")
-def blocks(
-    bank: Bank,
-    user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def blocks(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Show the blocks of a bank: what its agents have learned, and always or sometimes see."""
-    found = ask(url, token, data, lambda client: client.list_blocks(bank, user=user))
+    found = server.ask(lambda client: client.list_blocks(bank, user=user))
     if as_json:
         print_json(found)
         return
@@ -53,6 +45,7 @@ def _row(each: BlockAnswer) -> tuple[object, ...]:
 
 @block.command("set", epilog="Example: circadia memory block set team human 'Ann lives in Porto.' --expected-version 3")
 def set_block(
+    server: Server,
     bank: Bank,
     label: Label,
     text: Annotated[
@@ -77,21 +70,15 @@ def set_block(
     ] = None,
     why: Annotated[str, typer.Option("--why", metavar="TEXT", help="What for.")] = "",
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Write a version of a block, the first one too; what is not given stays as it was."""
     value = _value(text, file)
-    made = ask(
-        url,
-        token,
-        data,
+    made = server.ask(
         lambda client: client.write_block(
             bank, label, value, description=description, limit=limit, pinned=pinned, read_only=read_only,
             expected_version=expected_version, why=why, user=user,
-        ),
+        )
     )  # fmt: skip
     if as_json:
         print_json(made)
@@ -111,17 +98,9 @@ def _value(text: str | None, file: Path | None) -> str | None:
 
 
 @app.command(epilog="Example: circadia memory history team human")
-def history(
-    bank: Bank,
-    label: Label,
-    user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def history(server: Server, bank: Bank, label: Label, user: User = None, as_json: AsJson = False) -> None:
     """List all versions of a block, oldest first."""
-    found = ask(url, token, data, lambda client: client.list_versions(bank, label, user=user))
+    found = server.ask(lambda client: client.list_versions(bank, label, user=user))
     if as_json:
         print_json(found)
         return
@@ -142,6 +121,7 @@ def history(
 
 @app.command(epilog="Example: circadia memory diff team human 2 5")
 def diff(
+    server: Server,
     bank: Bank,
     label: Label,
     old: Annotated[
@@ -151,13 +131,10 @@ def diff(
         int | None, typer.Argument(metavar="[NEW]", help="With this one; by default the present one.")
     ] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is different between two versions of a block, as a unified diff."""
-    found = ask(url, token, data, lambda client: client.list_versions(bank, label, user=user))
+    found = server.ask(lambda client: client.list_versions(bank, label, user=user))
     after = found[-1] if new is None else _version(found, new)
     before = _version(found, old) if old is not None else _version(found, after["parent"]) if after["parent"] else None
     lines = list(_lines(before, after))
@@ -187,19 +164,17 @@ def _lines(before: BlockAnswer | None, after: BlockAnswer) -> Iterable[str]:
 
 @app.command(epilog="Example: circadia memory undo team human")
 def undo(
+    server: Server,
     bank: Bank,
     label: Label,
     to: Annotated[
         int | None, typer.Option("--to", min=1, metavar="N", help="Back to this version; else to the one before.")
     ] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Make an earlier version of a block the present one again; what was undone stays in the history."""
-    made = ask(url, token, data, lambda client: client.undo_block(bank, label, to=to, user=user))
+    made = server.ask(lambda client: client.undo_block(bank, label, to=to, user=user))
     if as_json:
         print_json(made)
     else:
@@ -208,6 +183,7 @@ def undo(
 
 @app.command(epilog="Example: circadia memory context team 'when is the release'")
 def context(
+    server: Server,
     bank: Bank,
     question: Annotated[
         str | None, typer.Argument(metavar="[QUESTION]", help="What is asked; without it, blocks only.")
@@ -219,19 +195,13 @@ def context(
         int | None, typer.Option("--fitting-tokens", min=0, metavar="N", help="Tokens for what fits the question.")
     ] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a bank says in a prompt: the stable part, and what fits a question."""
-    made = ask(
-        url,
-        token,
-        data,
+    made = server.ask(
         lambda client: client.show_context(
             bank, question, stable_tokens=stable_tokens, fitting_tokens=fitting_tokens, user=user
-        ),
+        )
     )  # fmt: skip
     if as_json:
         print_json(made)

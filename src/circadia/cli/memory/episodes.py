@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final, cast
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import AsJson, compact, console, cut, local_time, note, print_json, shown, table
 from circadia.client import Client
@@ -48,6 +47,7 @@ Importance = Annotated[float, typer.Option("--importance", metavar="N", help="Wh
 
 @app.command(epilog="Example: circadia memory add team 'The release is on Friday.' --speaker ann")
 def add(
+    server: Server,
     bank: Bank,
     text: Annotated[str, typer.Argument(metavar="TEXT", help="What to remember; `-` reads standard input.")],
     speaker: Speaker = None,
@@ -64,21 +64,15 @@ def add(
         str | None, typer.Option("--key", metavar="KEY", help="A call that is repeated with it stores one.")
     ] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Remember something: it is on the disk when the command ends, and no model is called."""
     said = sys.stdin.buffer.read().decode("utf-8", "surrogateescape") if text == "-" else text
-    made = ask(
-        url,
-        token,
-        data,
+    made = server.ask(
         lambda client: client.remember(
             bank, said, speaker=speaker, session=session, kind=kind.value, trust=trust and trust.value, at=at,
             importance=importance, key=key, user=user,
-        ),
+        )
     )  # fmt: skip
     if as_json:
         print_json(made)
@@ -88,6 +82,7 @@ def add(
 
 @app.command(epilog="Example: circadia memory search team 'when is the release' --trust person --trust agent")
 def search(
+    server: Server,
     bank: Bank,
     question: Annotated[str, typer.Argument(metavar="QUESTION", help="What is looked for, in words.")],
     limit: Annotated[int, typer.Option("--limit", min=1, max=200, metavar="N", help="So many at most.")] = 10,
@@ -102,21 +97,15 @@ def search(
     half_life_days: HalfLife = 30.0,
     importance: Importance = 0.0,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Find episodes and notes, and show why each was found: the parts of its score."""
-    found = ask(
-        url,
-        token,
-        data,
+    found = server.ask(
         lambda client: client.search_bank(
             bank, question, limit=limit, speaker=speaker, session=session, kinds=kinds or (), since=since, until=until,
             trusts=[each.value for each in trusts or ()], layers=[each.value for each in layers or ()],
             recency=recency, half_life_days=half_life_days, importance=importance, user=user,
-        ),
+        )
     )  # fmt: skip
     if as_json:
         print_json(found)
@@ -128,16 +117,14 @@ def search(
 
 @app.command(epilog="Example: circadia memory views team")
 def views(
+    server: Server,
     bank: Bank,
     hits: Annotated[int, typer.Option("--hits", min=0, max=100, metavar="N", help="So many of each at most.")] = 1,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what is asked often and what notes say by subject, as passes keep it ready."""
-    found = ask(url, token, data, lambda client: client.list_views(bank, hits=hits, user=user))
+    found = server.ask(lambda client: client.list_views(bank, hits=hits, user=user))
     if as_json:
         print_json(found)
     elif found["views"]:
@@ -155,6 +142,7 @@ def _view(each: ReadyAnswer) -> tuple[object, ...]:
 
 @app.command(epilog="Example: circadia memory show team --limit 5")
 def show(
+    server: Server,
     bank: Bank,
     episode: Annotated[
         str | None, typer.Argument(metavar="[EPISODE]", help="Id of an episode; without it, the newest are listed.")
@@ -162,9 +150,6 @@ def show(
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this conversation only.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="So many at most.")] = 20,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show an episode with all that is known of it, or the newest episodes of a bank."""
@@ -175,7 +160,7 @@ def show(
         page = await client.list_episodes(bank, session=session, order="newest", limit=limit, user=user)
         return cast("Mapping[str, Any]", page)
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
     elif episode is not None:

@@ -10,8 +10,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.memory.banks import Bank, User
 from circadia.cli.output import AsJson, print_json, shown
 from circadia.client import Client
@@ -29,14 +28,12 @@ _COUNTS: Final[tuple[str, ...]] = ("episodes", "notes", "versions", "known")
 
 @app.command("export", epilog="Example: circadia memory export support-ann --out ann.jsonl")
 def export_bank(
+    server: Server,
     bank: Bank,
     out: Annotated[
         Path | None, typer.Option("--out", metavar="FILE", help="Write to this new file, not to standard output.")
     ] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
 ) -> None:
     """Write a bank as JSON Lines: its episodes, notes and blocks with all versions."""
     file = None if out is None else out.expanduser()
@@ -48,12 +45,12 @@ def export_bank(
             opened.write(chunk)
 
     if file is None:
-        ask(url, token, data, lambda client: write(client, sys.stdout.buffer))
+        server.ask(lambda client: write(client, sys.stdout.buffer))
         return
     part = file.with_name(f"{file.name}.part")  # so that no file looks whole that is not
     try:
         with part.open("wb") as opened:
-            ask(url, token, data, lambda client: write(client, opened))
+            server.ask(lambda client: write(client, opened))
         part.rename(file)
     except OSError as error:
         raise InvalidRequest(f"cannot write {str(file)!r}: {error.strerror or error}") from error
@@ -63,6 +60,7 @@ def export_bank(
 
 @app.command("import", epilog="Example: circadia memory import ~/.claude/projects --bank me")
 def import_files(
+    server: Server,
     paths: Annotated[
         list[Path], typer.Argument(metavar="FILE...", help="Files; of a folder, all transcripts (*.jsonl) in it.")
     ],
@@ -75,9 +73,6 @@ def import_files(
         str, typer.Option("--person", metavar="NAME", help="Who the person in the transcripts is.")
     ] = "user",
     tools: Annotated[bool, typer.Option("--tools", help="Of transcripts, calls of tools and results too.")] = False,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Bring episodes, notes and blocks into a bank, which is made if there is none; nothing is doubled.
@@ -103,7 +98,7 @@ def import_files(
                 except CircadiaError as error:
                     raise type(error)(f"{str(file)!r}: {error.message}; what came before is imported") from error
 
-    ask(url, token, data, send)
+    server.ask(send)
     if as_json:
         print_json({"banks": list(banks), "files": len(files), **total})
     else:

@@ -7,8 +7,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, local_time, note, print_json, shown
 from circadia.cli.sleeptime.stand import Bank, User
 from circadia.client import Client
@@ -28,6 +27,7 @@ _SIGNS: Final = {
 
 @app.command(epilog="Example: circadia sleeptime diff --bank team")
 def diff(
+    server: Server,
     run: Annotated[
         str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
     ] = None,
@@ -36,9 +36,6 @@ def diff(
     ] = None,
     state: Annotated[ChangeState | None, typer.Option("--state", help="Changes that stand so only.")] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what a pass changed or proposes: notes and blocks before and after, and why."""
@@ -47,7 +44,7 @@ def diff(
     async def read(client: Client) -> list[ChangeAnswer]:
         return await changes_of(client, await newest(client, run, bank, user), stands)
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json({"changes": found})
     elif found:
@@ -58,16 +55,14 @@ def diff(
 
 @app.command(epilog="Example: circadia sleeptime explain not_3f2a --bank team")
 def explain(
+    server: Server,
     note_key: Annotated[str, typer.Argument(metavar="NOTE", help="Id of the note, as searches show it.")],
     bank: Bank,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell where a note comes from: the episodes that it rests on, and what passes did to it."""
-    found = ask(url, token, data, lambda client: client.explain_note(bank, note_key, user=user))
+    found = server.ask(lambda client: client.explain_note(bank, note_key, user=user))
     if as_json:
         print_json(found)
         return

@@ -9,8 +9,7 @@ import typer
 from rich.console import Console
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import (
     AsJson,
     compact,
@@ -52,13 +51,11 @@ Numbers = Annotated[
 
 @app.command(epilog="Example: circadia sleeptime passes --bank team")
 def passes(
+    server: Server,
     bank: Bank,
     status: Annotated[PassStatus | None, typer.Option("--status", help="That stand so only.")] = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=100_000, metavar="N", help="So many at most.")] = 50,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """List the passes over a bank, the newest first, with what each changed and cost."""
@@ -71,7 +68,7 @@ def passes(
             limit=limit,
         )
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
     elif found["passes"]:
@@ -85,6 +82,7 @@ def passes(
 
 @app.command(epilog="Example: circadia sleeptime why --bank team")
 def why(
+    server: Server,
     run: Annotated[
         str | None, typer.Argument(metavar="[PASS]", help="Key of the pass; else the bank's newest.")
     ] = None,
@@ -92,9 +90,6 @@ def why(
         str | None, typer.Option("--bank", metavar="BANK", help="Name of the bank, or of a template.")
     ] = None,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Tell what a pass was begun for, what it was given, what it changed, and what each model call cost."""
@@ -102,7 +97,7 @@ def why(
     async def read(client: Client) -> PassShownAnswer:
         return await client.show_pass(await newest(client, run, bank, user))
 
-    found = ask(url, token, data, read)
+    found = server.ask(read)
     if as_json:
         print_json(found)
     else:
@@ -111,6 +106,7 @@ def why(
 
 @app.command(epilog="Example: circadia sleeptime run --bank team --dry-run --wait")
 def run(
+    server: Server,
     bank: Bank,
     dry_run: Annotated[
         bool, typer.Option("--dry-run", help="Only propose: nothing is written, and the input stays.")
@@ -130,9 +126,6 @@ def run(
     ] = False,
     wait: Annotated[bool, typer.Option("--wait", help="Show how it goes until its end, and what it changed.")] = False,
     user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Ask for a pass over all that waits in a bank; with --wait the exit status is 1 if it fails."""
@@ -144,7 +137,7 @@ def run(
         )  # fmt: skip
         return await (_followed(client, asked["id"]) if wait else client.show_pass(asked["id"]))
 
-    found = ask(url, token, data, asking)
+    found = server.ask(asking)
     if as_json:
         print_json(found)
     elif not wait:
@@ -152,48 +145,40 @@ def run(
             f"pass {found['id']} over {found['bank']} is asked for; `circadia sleeptime why {found['id']}` tells of it"
         )
     else:
-        print_changes(ask(url, token, data, lambda client: changes_of(client, found["id"])))
+        print_changes(server.ask(lambda client: changes_of(client, found["id"])))
         _show(found)
     if wait and found["status"] == "failed":
         raise typer.Exit(1)
 
 
 @app.command(epilog="Example: circadia sleeptime undo pas_0cwd4f7k2m")
-def undo(run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False) -> None:
+def undo(server: Server, run: PassKey, as_json: AsJson = False) -> None:
     """Take back all that a pass did; what others have changed since stays as they left it."""
     _told(
-        ask(url, token, data, lambda client: client.undo_pass(run)),
+        server.ask(lambda client: client.undo_pass(run)),
         as_json,
         "it has changed no note, block or weight that is there",
     )
 
 
 @app.command(epilog="Example: circadia sleeptime accept pas_0cwd4f7k2m")
-def accept(
-    run: PassKey, numbers: Numbers = None, url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+def accept(server: Server, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Publish what of a pass waits for a person, all of it or single changes."""
-    found = ask(url, token, data, lambda client: client.accept_pass(run, numbers=numbers or ()))
+    found = server.ask(lambda client: client.accept_pass(run, numbers=numbers or ()))
     _told(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime refuse pas_0cwd4f7k2m --change 3")
-def refuse(
-    run: PassKey, numbers: Numbers = None, url: Url = DEFAULT_URL, token: Token = None, data: Data = None,
-    as_json: AsJson = False,
-) -> None:  # fmt: skip
+def refuse(server: Server, run: PassKey, numbers: Numbers = None, as_json: AsJson = False) -> None:
     """Refuse what of a pass waits for a person, all of it or single changes: it will not come about."""
-    found = ask(url, token, data, lambda client: client.refuse_pass(run, numbers=numbers or ()))
+    found = server.ask(lambda client: client.refuse_pass(run, numbers=numbers or ()))
     _told(found, as_json, "nothing of it waits")
 
 
 @app.command(epilog="Example: circadia sleeptime cancel pas_0cwd4f7k2m")
-def cancel(
-    run: PassKey, url: Url = DEFAULT_URL, token: Token = None, data: Data = None, as_json: AsJson = False
-) -> None:
+def cancel(server: Server, run: PassKey, as_json: AsJson = False) -> None:
     """End a pass; what it has published stays."""
-    found = ask(url, token, data, lambda client: client.cancel_pass(run))
+    found = server.ask(lambda client: client.cancel_pass(run))
     if as_json:
         print_json(found)
     else:

@@ -6,8 +6,7 @@ from typing import Annotated, Any, Final
 import typer
 from rich.text import Text
 
-from circadia.cli.connection import DEFAULT_URL, Token, Url, ask
-from circadia.cli.folder import Data
+from circadia.cli.connection import Server
 from circadia.cli.output import (
     AsJson,
     console,
@@ -40,25 +39,23 @@ _LETTERS: Final = 60
 
 @app.command(epilog="Example: circadia sleeptime status")
 def status(
+    server: Server,
     bank: Annotated[
         str | None, typer.Option("--bank", metavar="BANK", help="This bank; else all that have work.")
     ] = None,
     user: User = None,
     limit: Annotated[int, typer.Option("--limit", min=1, max=1000, metavar="N", help="So many banks at most.")] = 100,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
     as_json: AsJson = False,
 ) -> None:
     """Show what waits and what runs, in one bank or in all that have work."""
     if bank is not None:
-        one = ask(url, token, data, lambda client: client.show_sleeptime(bank, user=user))
+        one = server.ask(lambda client: client.show_sleeptime(bank, user=user))
         if as_json:
             print_json(one)
         else:
             _show(one)
         return
-    found = ask(url, token, data, lambda client: client.show_sleeptime_of_all(limit=limit))
+    found = server.ask(lambda client: client.show_sleeptime_of_all(limit=limit))
     if as_json:
         print_json(found)
     else:
@@ -66,16 +63,9 @@ def status(
 
 
 @app.command("why-not", epilog="Example: circadia sleeptime why-not --bank team")
-def why_not(
-    bank: Bank,
-    user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def why_not(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Tell why no pass over a bank begins now, or what one would begin for."""
-    found = ask(url, token, data, lambda client: client.show_sleeptime(bank, user=user))
+    found = server.ask(lambda client: client.show_sleeptime(bank, user=user))
     if as_json:
         print_json({"bank": found["bank"], **found["verdict"]})
         return
@@ -89,16 +79,9 @@ def why_not(
 
 
 @app.command(epilog="Example: circadia sleeptime pause --bank team")
-def pause(
-    bank: Bank,
-    user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def pause(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Let no more pass begin over a bank; one that runs ends at its next step."""
-    found = ask(url, token, data, lambda client: client.pause_sleeptime(bank, user=user))
+    found = server.ask(lambda client: client.pause_sleeptime(bank, user=user))
     if as_json:
         print_json(found)
     else:
@@ -106,16 +89,9 @@ def pause(
 
 
 @app.command(epilog="Example: circadia sleeptime resume --bank team")
-def resume(
-    bank: Bank,
-    user: User = None,
-    url: Url = DEFAULT_URL,
-    token: Token = None,
-    data: Data = None,
-    as_json: AsJson = False,
-) -> None:
+def resume(server: Server, bank: Bank, user: User = None, as_json: AsJson = False) -> None:
     """Let passes begin again, also those that wait after failures, and operations that were paused."""
-    found = ask(url, token, data, lambda client: client.resume_sleeptime(bank, user=user))
+    found = server.ask(lambda client: client.resume_sleeptime(bank, user=user))
     if as_json:
         print_json(found)
     else:
