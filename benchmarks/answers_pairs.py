@@ -182,6 +182,14 @@ def _absent(checks: Sequence[Check]) -> Sequence[str]:
     ]
 
 
+def _of_checks(checks: Sequence[Check], ways: Mapping[str, Scores], edits: int) -> tuple[Sequence[Goal], Sequence[str]]:
+    each = [_of_check(check, ways, edits) for check in checks]
+    return [goal for goals, _ in each for goal in goals], [
+        *_absent(checks),
+        *(note for _, told in each for note in told),
+    ]
+
+
 def _of_check(check: Check, ways: Mapping[str, Scores], edits: int) -> tuple[Sequence[Goal], Sequence[str]]:
     """Return the goals of the check, and what is told of it."""
     ours, cosine = (ways[way].accepted(COMPARED_AT) for way in (check.way, "cosine alone"))
@@ -224,9 +232,7 @@ def _report(
         for place, hits in enumerate(HITS)
     ]
     share = 100 * len(passed) / max(len(edits), 1)
-    of_checks = [_of_check(check, ways, len(edits)) for check in checks]
-    goals = [goal for each, _ in of_checks for goal in each]
-    told = [*_absent(checks), *(note for _, each in of_checks for note in each)]
+    goals, told = _of_checks(checks, ways, len(edits))
     return Report(
         name="answers_pairs",
         title=f"Other questions that are answered, of {len(ways['guarded'].other):,}, by how many of "
