@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Final
 
 import numpy as np
+import psutil
 
 from benchmarks.question_pairs import Pair, pairs
 from benchmarks.report import Goal, Report, number
@@ -83,16 +84,23 @@ async def run(_: Path, size: Size) -> Report:
     shipped = _scores(given, [_asked(each.a, each.b, words, likeness, None).outcome is Outcome.HIT for each in given])
     edits = list(minimal_edits([each.a for each in given], SEED))
     passed = [each for each in edits if _asked(each.before, each.after, words, likeness, None).outcome is Outcome.HIT]
-    archive = local_weights.present(local_weights.MINILM, local_weights.models_folder(os.environ))
-    if archive is None:
-        return _report(size, ways, shipped, edits, passed, None)
-    look = SecondLook(Looks(words, likeness, LocalEncoder(archive)), second_look.fitted())
-    unsure = [_asked(each.a, each.b, words, likeness, UNSURE) for each in given]
-    checked = [_timed(look, each, pair.b) for each, pair in zip(unsure, given, strict=True)]
-    scores = _scores(given, [each.confidence for each in checked])
-    through = [each for each in edits if _served(look, _asked(each.before, each.after, words, likeness, CHECKED), each)]
-    check = Check(scores=scores, passed=through, seconds=[each.seconds for each in checked if each.seconds])
-    return _report(size, {**ways, "with the check": scores}, shipped, edits, passed, check)
+    checks: list[Check] = []
+    for weights in reversed(local_weights.COMPARING):
+        archive = local_weights.present(weights, local_weights.models_folder(os.environ))
+        if archive is None:
+            continue
+        before = psutil.Process().memory_info().rss
+        look = SecondLook(Looks(words, likeness, LocalEncoder(archive)), second_look.fitted(weights.name))
+        takes = psutil.Process().memory_info().rss - before
+        unsure = [_asked(each.a, each.b, words, likeness, UNSURE) for each in given]
+        checked = [_timed(look, each, pair.b) for each, pair in zip(unsure, given, strict=True)]
+        scores = _scores(given, [each.confidence for each in checked])
+        open_to_it = [_asked(each.before, each.after, words, likeness, CHECKED) for each in edits]
+        through = [each for found, each in zip(open_to_it, edits, strict=True) if _served(look, found, each)]
+        seconds = [each.seconds for each in checked if each.seconds]
+        checks.append(Check(encoder=weights.name, takes_bytes=takes, scores=scores, passed=through, seconds=seconds))
+    ways |= {check.way: check.scores for check in checks}
+    return _report(size, ways, shipped, edits, passed, checks)
 
 
 def _asked(known: str, asked: str, words: WordTable, likeness: Likeness, bars: Bars | None) -> Found:
@@ -124,12 +132,20 @@ class Look:
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Check:
-    """What the check `local` comes to."""
+    """What the check `local` comes to with an encoder."""
 
+    encoder: str
+    takes_bytes: int
+    """Of memory, once it is loaded."""
     scores: Scores
     passed: Sequence[Edit]
     """Minimal edits that are hits with it."""
     seconds: Sequence[tuple[float, float]]
+
+    @property
+    def way(self) -> str:
+        """Return what it is called in the table."""
+        return f"with the check, {self.encoder}"
 
 
 def _timed(look: SecondLook, found: Found, asked: str) -> Look:
@@ -155,41 +171,57 @@ def _served(look: SecondLook, found: Found, edit: Edit) -> bool:
     return asked and look.confidence(edit.after, match.phrasing) >= CHECKED.hit
 
 
-def _of_check(check: Check | None, ways: Mapping[str, Scores], edits: int) -> tuple[Sequence[Goal], Sequence[str]]:
+def _absent(checks: Sequence[Check]) -> Sequence[str]:
+    """Return what is told of the encoders that are not here."""
+    here = {check.encoder for check in checks}
+    return [
+        f"There is no column with the check `local` by {each.name!r}, since that is not here: `circadia model fetch "
+        f"{each.name}`."
+        for each in reversed(local_weights.COMPARING)
+        if each.name not in here
+    ]
+
+
+def _of_checks(checks: Sequence[Check], ways: Mapping[str, Scores], edits: int) -> tuple[Sequence[Goal], Sequence[str]]:
+    each = [_of_check(check, ways, edits) for check in checks]
+    return [goal for goals, _ in each for goal in goals], [
+        *_absent(checks),
+        *(note for _, told in each for note in told),
+    ]
+
+
+def _of_check(check: Check, ways: Mapping[str, Scores], edits: int) -> tuple[Sequence[Goal], Sequence[str]]:
     """Return the goals of the check, and what is told of it."""
-    if check is None:
-        return [], [
-            "There is no line with the check `local`, since its encoder is not here: `circadia model fetch minilm`."
-        ]
-    ours, cosine = (ways[way].accepted(COMPARED_AT) for way in ("with the check", "cosine alone"))
+    ours, cosine = (ways[way].accepted(COMPARED_AT) for way in (check.way, "cosine alone"))
     hits = [100 * float((each >= CHECKED.hit).mean()) for each in (check.scores.same, check.scores.other)]
     took = 1000 * np.array(check.seconds or [(0.0, 0.0)])
     new, kept = np.median(took, axis=0).tolist()
     slow = float(np.quantile(took[:, 1], 0.95))
     goals = [
-        Goal(what="false accepts at 45 % hits, with the check", limit=1, unit="%", found=ours),
+        Goal(what=f"false accepts at 45 % hits, {check.way}", limit=1, unit="%", found=ours),
         Goal(
-            what="times fewer than cosine alone at 45 % hits, with the check", limit=3, unit="times", bound="at least",
-            found=cosine / ours if ours else float(len(ways["with the check"].other)),
+            what=f"times fewer than cosine alone at 45 % hits, {check.way}", limit=3, unit="times", bound="at least",
+            found=cosine / ours if ours else float(len(check.scores.other)),
         ),
         Goal(
-            what="minimal edits that pass, with the check", limit=0.1, unit="%",
+            what=f"minimal edits that pass, {check.way}", limit=0.1, unit="%",
             found=100 * len(check.passed) / max(edits, 1),
         ),
     ]  # fmt: skip
     return goals, [
-        f"With the check `local`, as shipped, {number(hits[0])} % of the paraphrases and {number(hits[1])} % of the "
-        f"others are hits, and {len(check.passed)} minimal edits.",
+        f"With the check `local` by {check.encoder!r}, as shipped, {number(hits[0])} % of the paraphrases and "
+        f"{number(hits[1])} % of the others are hits, and {len(check.passed)} minimal edits.",
         f"It was asked of {len(check.seconds):,} pairs. A check takes {number(kept)} ms in the median and "
         f"{number(slow)} ms at the 95th percentile where the ready question is at hand, {number(new)} ms where both "
-        "are new to it. It runs in the server: no tokens, no price, about 90 MB of memory.",
-        *(f"A minimal edit that passed the check: {each.before!r} as {each.after!r}." for each in check.passed[:5]),
+        "are new to it. It runs in the server: no tokens, no price, about "
+        f"{number(check.takes_bytes / 1e6)} MB of memory.",
+        *(f"A minimal edit that passed it: {each.before!r} as {each.after!r}." for each in check.passed[:5]),
     ]
 
 
 def _report(
     size: Size, ways: Mapping[str, Scores], shipped: Scores, edits: Sequence[Edit], passed: Sequence[Edit],
-    check: Check | None,
+    checks: Sequence[Check],
 ) -> Report:  # fmt: skip
     curve = {way: [scores.accepted(hits) for hits in HITS] for way, scores in ways.items()}
     at = HITS.index(COMPARED_AT)
@@ -200,7 +232,7 @@ def _report(
         for place, hits in enumerate(HITS)
     ]
     share = 100 * len(passed) / max(len(edits), 1)
-    goals, told = _of_check(check, ways, len(edits))
+    goals, told = _of_checks(checks, ways, len(edits))
     return Report(
         name="answers_pairs",
         title=f"Other questions that are answered, of {len(ways['guarded'].other):,}, by how many of "

@@ -7,6 +7,7 @@ questions that do not ask for the same. What is told is cross-validated, no ques
 """
 
 import json
+import os
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -19,6 +20,8 @@ import uvloop
 from benchmarks.answers_fit import DIGITS, PARTS, SHOWN, fit, logistic
 from benchmarks.answers_trees import grown
 from benchmarks.question_pairs import Pair, pairs
+from circadia.errors import StartError
+from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.answers import likeness, second_look
 from circadia.memory.answers.likeness import Likeness
@@ -46,14 +49,20 @@ class Case:
 
 def main(
     data: Annotated[Path, typer.Option(help="Labelled pairs, JSON Lines with a, b and same.", exists=True)],
-    weights: Annotated[Path, typer.Option(help="What `circadia model fetch minilm` keeps.", exists=True)],
-    target: Annotated[Path, typer.Option(help="Where the weights go.")] = Path(second_look.__file__).with_name(
-        second_look.DATA
-    ),
+    encoder: Annotated[str, typer.Option(help="Which encoder: minilm or mpnet.")] = local_weights.MINILM.name,
+    target: Annotated[Path | None, typer.Option(help="Where the weights go; else where they are shipped.")] = None,
 ) -> None:
-    """Fit the weights and write them."""
+    """Fit the weights for an encoder and write them.
+
+    Raises:
+        StartError: the encoder is not here.
+    """
+    archive = local_weights.present(local_weights.known(encoder), local_weights.models_folder(os.environ))
+    if archive is None:
+        raise StartError(f"the weights of {encoder!r} are not here: run `circadia model fetch {encoder}`.")
+    target = target or Path(second_look.__file__).with_name(second_look.data(encoder))
     given, vectors = [pair for pair in pairs(data) if pair.fits], uvloop.run(BundledEmbedder().word_vectors())
-    cases = looked_at(given, vectors, LocalEncoder(weights))
+    cases = looked_at(given, vectors, LocalEncoder(archive))
     target.write_text(json.dumps(asdict(weighed(cases)), indent=0) + "\n", "utf-8")
     print(f"wrote {target}")
     told = {True: list[float](), False: list[float]()}

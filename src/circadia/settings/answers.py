@@ -48,7 +48,7 @@ class AnswersSettings(Section):
         False,
         description="What is alike in meaning is served only if the tier's model, asked while the caller waits, says "
         "that both questions ask for the same; `local`: if a small model in the server says so, which `circadia model "
-        "fetch minilm` gets, and which may overrule guards that judge by single words.",
+        "fetch minilm` or `mpnet` gets, and which may overrule guards that judge by single words.",
     )
     volatile: tuple[Span, ...] = Field(
         (),

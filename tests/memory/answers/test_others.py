@@ -21,6 +21,7 @@ pytestmark = pytest.mark.spec("ANS-04")
         ("When does Ann fly?", "Yesterday, Eve flew at nine"),
         ("When was order 7 shipped?", "Order 8 was shipped on Monday"),
         ("Is room 14 free?", "Room 12 is free"),
+        ("When does LH 123 leave?", "LH124 leaves at ten"),
         ("Does it rain in Rome?", "It is dry, but in Paris it rains"),
         ("Is the library open on Sunday?", "The library is shut on Monday"),
     ],
@@ -43,6 +44,8 @@ def test_another_in_the_place_of_what_is_named_tells_of_others(words: WordTable,
         ("When does Ann see the dentist?", "Monday works, the dentist is at four"),
         ("Is the pool open on Friday?", "Hours changed: closed at noon"),
         ("When does Ann fly?", "Der Flug geht erst um zehn"),
+        ("When does LH 123 leave?", "LH123 leaves at ten"),
+        ("When does LH123 leave?", "LH 123 leaves at ten"),
         ("Wann kommt Ann in Bonn an?", "Der Zug kommt erst um zehn an"),
         ("Quand part le vol de Marie ?", "Le vol part à dix heures"),
         ("When does Ann fly?", ""),
@@ -67,6 +70,8 @@ def test_what_is_akin_shares_no_word_and_no_name(words: WordTable) -> None:
         ("When does Ann's train leave?", "The train leaves at ten instead."),
         ("When does Ann fly?", "Flight moved to ten."),
         ("Wann kommt Ann in Bonn an?", "Sie kommt erst um zehn an."),
+        ("When does flight LH 123 leave?", "LH123 leaves at ten."),
+        ("When does flight LH123 leave?", "LH 123 leaves at ten."),
     ],
 )
 async def test_news_without_the_name_void_an_answer(world: World, words: WordTable, question: str, text: str) -> None:
@@ -130,6 +135,7 @@ BANK = (
         ("What does the ferry cost?", "The ferry costs 12 euros.", "They doubled it."),
         ("What do I polish the desk with?", "You polish it with beeswax.", "I switched to linseed."),
         ("When does Olaf's choir sing?", "On Wednesday at 7.", "Friday instead."),
+        ("When does Olaf's choir sing?", "On Wednesday at 7.", "It was called off."),
         ("What does Petra's boat cost?", "The boat costs 900 euros.", "Correction: 850."),
         ("Who chairs the board?", "Petra chairs the board.", "Petra handed the hammer and the keys to Olaf in April."),
         ("Which tea do I drink?", "You drink sencha.", "Sencha keeps me awake, so no more of it."),
@@ -193,6 +199,10 @@ def test_a_text_alters_an_answer_if_it_names_nothing_else(words: WordTable) -> N
     assert others.alters("they halved it", *fee)
     assert not others.alters("they halved the lawn", *fee), "of something else"
     assert not others.alters("they mow it", *fee), "nothing is otherwise"
+    assert others.alters("they called it off", *fee)
+    assert others.alters("that has been put off!", *fee)
+    assert not others.alters("they called it a lawn and drove off", *fee), "of something else"
+    assert not others.alters("they went out", *fee), "of nothing that was meant"
     chair = ("Who chairs the board?", "Petra chairs the board.")
     assert others.alters("she left early", *chair)
     assert not others.alters("she laughed early", *chair), "nothing is otherwise"

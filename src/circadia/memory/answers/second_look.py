@@ -3,7 +3,7 @@
 It weighs how near the questions and their words are in each layer of the encoder, beside all that the likeness weighs
 and which guards object that it may overrule. A guard that it must not overrule makes it say no. Two models are fitted,
 as those of `likeness` are and with the same form: what is told is the mean of their log odds. The weights are in
-`second_look.json`; `python -m benchmarks.second_look_fit --data PATH` makes them.
+`second_look_NAME.json` for each encoder; `python -m benchmarks.second_look_fit --data PATH` makes them.
 """
 
 import importlib.resources
@@ -26,9 +26,8 @@ from circadia.memory.answers.normal import tokens
 from circadia.memory.answers.wording import compared
 from circadia.memory.columns import Array
 
-DATA: Final = "second_look.json"
 KEPT: Final = 64
-"""Questions whose vectors stay at hand, about 150 KB each, or 1.3 MB of the longest."""
+"""Questions whose vectors stay at hand, 150 to 300 KB each, or 1.3 to 2.7 MB of the longest."""
 
 DOUBTED: Final = "substitution, minimal"
 """One word in the place of another, all else being the same: encoders see opposites as near, `learn` and `teach`."""
@@ -84,9 +83,15 @@ class Model:
         return 1 / (1 + math.exp(-max(min(told, 50.0), -50.0)))
 
 
-def fitted() -> Model:
-    """Return the model as it is shipped."""
-    told = json.loads(importlib.resources.files("circadia.memory.answers").joinpath(DATA).read_text("utf-8"))
+def data(encoder: str) -> str:
+    """Return the name of the file with the weights for an encoder, by the name of that (`llm.local_weights`)."""
+    return f"second_look_{encoder}.json"
+
+
+def fitted(encoder: str) -> Model:
+    """Return the model as it is shipped for an encoder."""
+    kept = importlib.resources.files("circadia.memory.answers").joinpath(data(encoder))
+    told = json.loads(kept.read_text("utf-8"))
     return Model(Weighed(trees=Trees(**told.pop("trees")), **told))
 
 
