@@ -188,6 +188,52 @@ async def test_blocks_that_one_sync_let_go_form_the_next_group_though_none_waits
     ]  # fmt: skip
 
 
+async def test_who_waits_for_the_next_sync_shares_it_with_those_whom_the_last_one_let_go(
+    writer: Writer, link: FakeLink
+) -> None:
+    link.at_once = True
+    link.may_sync.clear()
+
+    async def twice() -> None:
+        await put(writer, link, "a1")
+        await put(writer, link, "a2")
+
+    both = [asyncio.create_task(twice())]
+    await link.syncing.wait()
+    both.append(asyncio.create_task(put(writer, link, "b")))
+    async with asyncio.timeout(60):
+        while link.sent.count("COMMIT") < 2:
+            await asyncio.sleep(0)
+    link.may_sync.set()
+    await asyncio.gather(*both)
+    assert link.sent[3:] == ["sync", "BEGIN", "b", "COMMIT", "synced", "BEGIN", "a2", "COMMIT", "sync", "synced"]
+
+
+async def test_a_block_that_takes_long_keeps_nobody_from_the_disk(writer: Writer, link: FakeLink) -> None:
+    link.may_sync.clear()
+    ended = asyncio.Event()
+
+    async def long() -> None:
+        async with Block(writer) as block:
+            await block.run(lambda connection: link.sent.append("long"))
+            await ended.wait()
+
+    one = asyncio.create_task(put(writer, link, "one"))
+    await link.syncing.wait()
+    two = asyncio.create_task(put(writer, link, "two"))
+    async with asyncio.timeout(60):
+        while link.sent.count("COMMIT") < 2:
+            await asyncio.sleep(0)
+        three = asyncio.create_task(long())
+        while "long" not in link.sent:
+            await asyncio.sleep(0)
+        link.may_sync.set()
+        await asyncio.gather(one, two)
+    assert not three.done()
+    ended.set()
+    await three
+
+
 async def test_a_group_is_committed_at_few_blocks_while_the_disk_is_idle_and_at_many_while_it_is_busy(
     writer: Writer, link: FakeLink
 ) -> None:

@@ -3,7 +3,8 @@
 To wait for the disk costs far more than the work before it. So blocks that follow each other share a commit, each on
 its own savepoint (the first needs none, since nothing is lost when the transaction is rolled back under it). A commit
 does not wait: the next block runs at once, and a block returns when a sync that began after its commit has ended. What
-is committed during one sync shares the next.
+is committed during one sync shares the next. That one waits for the blocks of those whom the last one let go, if they
+come back at once, for as long as a sync takes: else two halves would wait for each other's syncs in turns.
 
     turn -> block -> turn -> block -> COMMIT -> turn -> block -> turn -> block -> COMMIT -> turn -> …
                                         `-> sync -> acts, both return               `-> sync -> …
@@ -29,7 +30,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 GROUP_BLOCKS: Final = 4
-"""Blocks that make a commit worth its trips, while others wait and the disk is idle."""
+"""Blocks that make a commit worth its trips, while others wait and the disk is idle for as long as a sync takes."""
 FULL_BLOCKS: Final = 128
 """Blocks in a group at most, while the disk is busy."""
 FULL_SECONDS: Final = 0.02
@@ -67,6 +68,8 @@ class Writer:
         self._committed: list[Block] = []
         """Those that no sync has begun for, in the order of their commits."""
         self._syncing = False
+        self._sync_seconds = 0.0
+        """What the last sync took."""
         self.failure: str | None = None
         """Why something could not be written, until it is found that writes pass again."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -113,8 +116,9 @@ class Writer:
             self._next()
 
     def _is_due(self, group: _Group) -> bool:
-        blocks = FULL_BLOCKS if self._syncing else GROUP_BLOCKS
-        return len(group.blocks) >= blocks or asyncio.get_running_loop().time() - group.began >= FULL_SECONDS
+        blocks, age = len(group.blocks), asyncio.get_running_loop().time() - group.began
+        enough = blocks >= FULL_BLOCKS if self._syncing else blocks >= GROUP_BLOCKS and age >= self._sync_seconds
+        return enough or age >= FULL_SECONDS
 
     def _waited_for(self) -> bool:
         while self._queue and self._queue[0].done():
@@ -126,6 +130,7 @@ class Writer:
             self._queue.popleft().set_result(None)
         else:
             self._taken = False
+            self._begin_sync()
 
     async def _commit(self, group: _Group) -> None:
         if self._waited_for() and not self._is_due(group):  # those whom one sync let go come back together
@@ -149,13 +154,15 @@ class Writer:
             self._next()
 
     def _begin_sync(self) -> None:
-        if not self._syncing:
+        if self._committed and not self._syncing:
             self._syncing = True
             self.spawn(self._sync())
 
     async def _sync(self) -> None:
+        loop = asyncio.get_running_loop()
         while self._committed:
             blocks, self._committed = self._committed, []
+            began = loop.time()
             failure: StorageUnavailable | None = StorageUnavailable("the server stopped before the disk had it")
             try:
                 await self.link.sync()
@@ -167,6 +174,11 @@ class Writer:
                 self.note(failure.message)
             finally:
                 _settle(blocks, failure)
+            self._sync_seconds = loop.time() - began
+            await asyncio.sleep(0)  # those that were let go come back now, if they do so at once
+            if self._taken:  # the commit that ends their group begins the sync, or time does, if that takes longer
+                loop.call_later(self._sync_seconds, self._begin_sync)
+                break
         self._syncing = False
 
     def note(self, failure: str) -> None:
