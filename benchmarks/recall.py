@@ -6,6 +6,7 @@ repository: `python -m benchmarks recall --data PATH`.
 
 import asyncio
 import json
+import os
 import sqlite3
 import statistics
 import time
@@ -20,17 +21,22 @@ import numpy as np
 from benchmarks.postgres import NoPostgres, connect, postgres
 from benchmarks.report import Goal, Report, number
 from circadia.clock import SystemClock, system_milliseconds
+from circadia.errors import ConfigError
 from circadia.evaluation.conversations import Conversation, conversation_of
 from circadia.ids import RandomIds
+from circadia.llm import local_weights
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.columns import Array
 from circadia.memory.context import tokens
+from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.memory.embedding.local import LocalEmbedder
 from circadia.memory.episodes import Episodes, NewEpisode
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import STOP_WORDS, words
 from circadia.memory.vectors import stored_vector
 from circadia.records.bank import Bank, BankPolicy, Trust
+from circadia.settings.memory import LocalEmbedderSettings
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
@@ -51,6 +57,8 @@ FUSED_DEPTH: Final = 100
 TIMED: Final = 200
 """Questions that are embedded one after the other."""
 WORDS: Final = "Circadia without vectors"
+LOCAL: Final = "Circadia, embedder `local`"
+LOCAL_VECTORS: Final = "vectors alone, embedder `local`"
 TINY: Final[Sequence[Mapping[str, Any]]] = (
     {
         "conversation": {
@@ -91,31 +99,40 @@ async def run(folder: Path, size: Size) -> Report:
     """Measure, in a folder of its own."""
     raw = TINY if size.data is None else json.loads(await asyncio.to_thread(size.data.read_text, "utf-8"))
     conversations = [conversation_of(each) for each in raw]
-    embedder = BundledEmbedder()
+    ways: list[tuple[Embedder, str, str]] = [(BundledEmbedder(), OURS, VECTORS)]
     notes: list[str] = []
-    found: dict[str, list[Hits]] = {OURS: [], WORDS: [], BM25: [], VECTORS: [], FUSED: []}
-    for at, conversation in enumerate(conversations):
-        store = await open_sqlite(folder / f"{at}.db")
-        try:
-            vectors = await embedder.embed([turn.searched for turn in conversation.turns])
-            asked = await embedder.embed([each.question for each in conversation.asked], question=True)
-            ours = await _ours(store, conversation, vectors, asked, embedder.name)
-        finally:
-            await store.close()
-        found[OURS].append(ours[0])
-        found[WORDS].append(ours[1])
+    try:
+        chosen = LocalEmbedderSettings.model_validate({"kind": "local"})
+        ways.append((LocalEmbedder(chosen, local_weights.models_folder(os.environ)), LOCAL, LOCAL_VECTORS))
+    except ConfigError as error:
+        notes.append(f"Left out: {error.message}.")
+    found: dict[str, list[Hits]] = {OURS: [], WORDS: [], BM25: []}
+    for conversation in conversations:
+        for embedder, ours, alone in ways:
+            store = await open_sqlite(folder / f"{len(found[BM25])}-{alone}.db")
+            try:
+                vectors = await embedder.embed([turn.searched for turn in conversation.turns])
+                asked = await embedder.embed([each.question for each in conversation.asked], question=True)
+                hits, without = await _ours(store, conversation, vectors, asked, embedder.name)
+            finally:
+                await store.close()
+            found.setdefault(ours, []).append(hits)
+            if ours == OURS:
+                found[WORDS].append(without)
+            found.setdefault(alone, []).append([np.argsort(-(vectors @ each))[:FUSED_DEPTH].tolist() for each in asked])
         found[BM25].append(_bm25(conversation))
-        found[VECTORS].append([np.argsort(-(vectors @ each))[:FUSED_DEPTH].tolist() for each in asked])
-        found[FUSED].append([_fused(*both) for both in zip(found[BM25][-1], found[VECTORS][-1], strict=True)])
+        both = zip(found[BM25][-1], found[VECTORS][-1], strict=True)
+        found.setdefault(FUSED, []).append([_fused(*each) for each in both])
     try:
         found[RANKED] = [await _ranked(conversation) for conversation in conversations]
     except NoPostgres as error:
         notes.append(f"PostgreSQL is left out: {error}")
-    return _report(size, conversations, found, [await _embedding(embedder, conversations), *notes])
+    notes = [*[await _embedding(embedder, conversations) for embedder, _, _ in ways], *notes]
+    return _report(size, conversations, found, notes)
 
 
-async def _embedding(embedder: BundledEmbedder, conversations: Sequence[Conversation]) -> str:
-    """Return what the embedder is, and what it takes."""
+async def _embedding(embedder: Embedder, conversations: Sequence[Conversation]) -> str:
+    """Return what an embedder takes."""
     texts = [turn.searched for each in conversations for turn in each.turns]
     times: list[float] = []
     for text in texts[:TIMED]:
@@ -126,8 +143,8 @@ async def _embedding(embedder: BundledEmbedder, conversations: Sequence[Conversa
     await embedder.embed(texts)
     rate = len(texts) / (time.monotonic() - began)
     return (
-        f"Vectors are those of the bundled embedder, {embedder.name}. It took {number(statistics.median(times))} "
-        f"ms for one text, and made vectors of {number(rate)} texts a second together."
+        f"{embedder.name} took {number(statistics.median(times))} ms for one text, and made vectors of {number(rate)} "
+        "texts a second together."
     )
 
 
@@ -287,7 +304,8 @@ def _report(
         else [],
         notes=[
             "Both kinds of full text are asked for any of the question's words but stop words, and all ways have the "
-            "same texts: day, speaker and what was said.",
+            "same texts: day, speaker and what was said. Vectors are those of the bundled embedder, WordLlama, or of "
+            "all-MiniLM-L6-v2, which `embedder: {kind: local}` runs.",
             _which(size),
             *notes,
         ],

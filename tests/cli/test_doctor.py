@@ -155,6 +155,17 @@ async def test_without_an_embedder_nothing_is_asked(home: Path) -> None:
     assert checks["embedder"]["message"] == "none: searches go by words alone"
 
 
+async def test_an_encoder_that_was_not_fetched_is_told_with_the_command_that_does(
+    home: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(home / "cache"))
+    written(home, memory={"embedder": {"kind": "local"}})
+    result, checks = await examined()
+    assert (result.status, checks["embedder"]["state"]) == (10, "fail")
+    assert str(home / "cache") in checks["embedder"]["message"]
+    assert checks["embedder"]["remedy"] == "circadia model fetch minilm"
+
+
 async def test_variables_with_tokens_must_be_set(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CIRCADIA_ADMIN_TOKEN", "short")
     written(home, agents={"ann": {"token_env": "NO_SUCH_TOKEN"}})

@@ -1,5 +1,6 @@
 """Joins memory: the part of `wiring` that picks its classes."""
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
@@ -13,6 +14,7 @@ from circadia.gateway.inject import Injection
 from circadia.gateway.ready import Answering
 from circadia.gateway.remember import Exchanges, Remembering
 from circadia.ids import IdSource
+from circadia.llm import local_weights
 from circadia.memory.answers.likeness import fitted
 from circadia.memory.answers.shelf import Shelves
 from circadia.memory.banks import USER, Banks, NewBank
@@ -24,6 +26,7 @@ from circadia.memory.embedding.base import Embedder
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.embedding.endpoint import EndpointEmbedder
 from circadia.memory.embedding.fast import FastEmbedder
+from circadia.memory.embedding.local import LocalEmbedder
 from circadia.memory.embedding.questions import QuestionVectors, Reading
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
@@ -35,6 +38,7 @@ from circadia.settings.memory import (
     EmbedderSettings,
     EndpointEmbedderSettings,
     FastembedEmbedderSettings,
+    LocalEmbedderSettings,
 )
 from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store
@@ -56,7 +60,7 @@ def memory_parts(
     """Build the services, and what is to run beside them.
 
     Raises:
-        ConfigError: a variable is not set, a key is none, or a package is not installed.
+        ConfigError: a variable is not set, a key is none, a package is not installed, or weights are not fetched.
     """
     chosen = settings.memory
     embedder = made_embedder("memory.embedder", chosen.embedder, secret, session)
@@ -105,13 +109,15 @@ def made_embedder(
     """Return the embedder of the section `where`.
 
     Raises:
-        ConfigError: a variable is not set, a key is none, or a package is not installed.
+        ConfigError: a variable is not set, a key is none, a package is not installed, or weights are not fetched.
     """
     match chosen:
         case BundledEmbedderSettings():
             return BundledEmbedder()
         case EndpointEmbedderSettings():
             return EndpointEmbedder(session, chosen, secret(where, chosen.key_env))
+        case LocalEmbedderSettings():
+            return LocalEmbedder(chosen, local_weights.models_folder(os.environ))
         case FastembedEmbedderSettings():
             return FastEmbedder(chosen)
         case _:

@@ -46,6 +46,17 @@ class EndpointEmbedderSettings(Section):
         return value.rstrip("/")
 
 
+class LocalEmbedderSettings(Section):
+    """An encoder that runs in the server."""
+
+    kind: Literal["local"] = Field(
+        description="An encoder runs in the server, without a key or another program: `circadia model fetch` gets it."
+    )
+    model: Literal["minilm", "mpnet"] = Field(
+        "minilm", description="all-MiniLM-L6-v2, some milliseconds a text, or all-mpnet-base-v2, several times that."
+    )
+
+
 class FastembedEmbedderSettings(Section):
     """A model that fastembed runs in the server."""
 
@@ -56,7 +67,11 @@ class FastembedEmbedderSettings(Section):
 
 
 EmbedderSettings = Annotated[
-    BundledEmbedderSettings | NoEmbedderSettings | EndpointEmbedderSettings | FastembedEmbedderSettings,
+    BundledEmbedderSettings
+    | NoEmbedderSettings
+    | LocalEmbedderSettings
+    | EndpointEmbedderSettings
+    | FastembedEmbedderSettings,
     Field(discriminator="kind"),
 ]
 """Any of them, told apart by `kind`."""

@@ -14,6 +14,7 @@ from circadia.settings.memory import (
     EmbedderSettings,
     EndpointEmbedderSettings,
     FastembedEmbedderSettings,
+    LocalEmbedderSettings,
     NoEmbedderSettings,
 )
 
@@ -55,5 +56,7 @@ def _remedy(chosen: EmbedderSettings) -> str:
             return "check base_url, model and key_env; searches go by words alone until it answers"
         case BundledEmbedderSettings():
             return "install circadia again with pip"
+        case LocalEmbedderSettings():
+            return f"circadia model fetch {chosen.model}"
         case _:
             return "install the extra, or choose another embedder"

@@ -1,1 +1,1 @@
-"""Embedders: the protocol, the bundled default, endpoints, fastembed; vectors that are made in the background."""
+"""Embedders: the protocol, the bundled default, endpoints, local encoders, fastembed; vectors made behind writes."""
