@@ -16,7 +16,7 @@ from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
+from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, said_by, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
 from circadia.gateway.dialects.voice import Voice
@@ -210,11 +210,11 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
     for place in splice.elements(text, places["messages"].start):
         message = fields.as_object(place.value)
         content = message.get("content")
-        said = texts(content)
         if message.get("role") != "user":
             side = Side.OPERATOR if message.get("role") == "system" else Side.MODEL
-            messages.append(Message(side=side, said=said))
+            messages.append(Message(side=side, said=texts(content)))
             continue
+        said = said_by(Side.USER, content)
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
         slot = partial(end_inside, text, place.start, "text")

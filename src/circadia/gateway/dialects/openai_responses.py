@@ -12,7 +12,7 @@ from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, texts
+from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
 from circadia.gateway.dialects.voice import Voice
@@ -170,7 +170,11 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
         end = splice.instead(instructions)
     given = places["input"]
     if isinstance(given.value, str):
-        messages = [Message(side=Side.USER, said=given.value, slot=partial(splice.in_string, given, BETWEEN))]
+        messages = [
+            Message(
+                side=Side.USER, said=said_by(Side.USER, given.value), slot=partial(splice.in_string, given, BETWEEN)
+            )
+        ]
     else:
         messages = [_message(text, place) for place in splice.elements(text, given.start)]
     previous = places.get("previous_response_id")
@@ -185,7 +189,7 @@ def _message(text: str, place: splice.Place) -> Message:
         return Message(side=Side.TOOL, results=(result,)) if result else Message(side=Side.MODEL)
     side = _SIDES.get(str(item.get("role")), Side.MODEL)
     slot = partial(end_inside, text, place.start, "input_text")
-    return Message(side=side, said=texts(item.get("content")), slot=slot)
+    return Message(side=side, said=said_by(side, item.get("content")), slot=slot)
 
 
 def _said(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None) -> Said | None:
