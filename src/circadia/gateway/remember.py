@@ -288,8 +288,8 @@ def _voice(heard: Heard, turn: Turn, told: str | None, echoes: Echoes) -> Voice:
     first = echoes.first(heard.text) if told is None else None
     if first is not None and first.trust is not Trust.PERSON:
         return first
-    own = heard.name in (None, "", "user")
-    return Voice(speaker=turn.user or "user" if own else heard.name, trust=_trust(heard, told))
+    named = None if heard.name == "user" else heard.name
+    return Voice(speaker=named or turn.user or "user", trust=_trust(heard, told))
 
 
 def _trust(heard: Heard, told: str | None) -> Trust:
