@@ -18,6 +18,7 @@ from circadia.errors import CircadiaError
 from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.backlog import Backlog
 from circadia.gateway.dialects.base import Said
+from circadia.gateway.dialects.outputs import answer_in
 from circadia.gateway.dialects.prompt import Heard
 from circadia.gateway.echoes import Echoes, Voice, handed_over
 from circadia.gateway.headers import one
@@ -246,7 +247,9 @@ class Remembering:
         if said is None:
             return
         # What comes with calls of tools is not the answer yet.
-        texts = [(said.text, bool(said.calls), "said")] if said.text else []
+        answer = answer_in(said.calls, call.request.output_tools)
+        texts = [(answer, False, "said")] if answer else []
+        texts += [(said.text, bool(said.calls), "said")] if said.text else []
         texts += [(text, True, f"call{number}") for number, text in enumerate(said.calls)]
         for text, tool, what in texts:
             # A call that is sent again may be answered otherwise, and both were said; of what broke off one is enough.

@@ -15,6 +15,7 @@ from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, said_by, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
@@ -50,6 +51,7 @@ class Messages(Plain):
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
             chain=chain.steps("", map(_normal, messages)),
+            output_tools=output_tools(request),
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:

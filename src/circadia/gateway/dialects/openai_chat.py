@@ -10,6 +10,7 @@ from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
@@ -45,6 +46,7 @@ class ChatCompletions(Plain):
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             chain=chain.steps("", _normals(messages)),
+            output_tools=output_tools(request),
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:

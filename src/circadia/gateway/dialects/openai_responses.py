@@ -11,6 +11,7 @@ from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
@@ -46,6 +47,7 @@ class Responses(Plain):
             conversation=conversation or previous,
             foreign_ids=tuple(name for name in (conversation, previous, _compared(request), *_referred(items)) if name),
             chain=_chain(items, conversation or previous),
+            output_tools=output_tools(request),
         )
 
     def error_event(self, status: int, code: str, message: str) -> bytes:
