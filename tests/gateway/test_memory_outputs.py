@@ -12,18 +12,20 @@ BOAT = '{"boat":"Nora"}'
 ASKED = "Which boat goes to Lund?"
 
 
+def offered(path: str, name: str) -> dict[str, Any]:
+    """Return a tool as the path's API has it."""
+    if path == CHAT:
+        return {"type": "function", "function": {"name": name}}
+    return {"type": "function", "name": name} if path == RESPONSES else {"name": name, "input_schema": {}}
+
+
 def asked(path: str, *tools: str, choice: str | None = None) -> dict[str, Any]:
     """Return a request that offers these tools, and perhaps names one as its choice."""
     body: dict[str, Any] = {"model": "mock-1", "max_tokens": 50}
     body["input" if path == RESPONSES else "messages"] = [{"role": "user", "content": ASKED}]
-    given = {
-        CHAT: lambda name: {"type": "function", "function": {"name": name}},
-        RESPONSES: lambda name: {"type": "function", "name": name},
-        MESSAGES: lambda name: {"name": name, "input_schema": {"type": "object"}},
-    }[path]
-    body["tools"] = [given(name) for name in tools]
+    body["tools"] = [offered(path, name) for name in tools]
     if choice is not None:
-        body["tool_choice"] = {"type": "tool", "name": choice} if path == MESSAGES else given(choice)
+        body["tool_choice"] = {"type": "tool", "name": choice} if path == MESSAGES else offered(path, choice)
     return body
 
 
