@@ -4,7 +4,7 @@ import time
 
 import pytest
 
-from circadia.memory.harness import is_chore, spoken
+from circadia.memory.harness import is_chore, own_words, spoken
 
 pytestmark = pytest.mark.spec("MEM-14")
 
@@ -61,6 +61,31 @@ def test_what_a_person_wrote_is_left_as_it_is(text: str) -> None:
         ("You are helpful.", "Please provide a title of five words for the conversation, in its language.\n\nHi"),
         ("", "### Task:\nCreate 1-3 broad tags for the chat history.\n<chat>Hi</chat>"),
         ("", "### Task:\nSuggest three follow-up questions that the user could ask next in this chat."),
+        (
+            "",
+            "Respond with TEXT ONLY.\n\nYour task is to create a detailed summary of the conversation so far.",
+        ),
+        ("You are Codex.", "You are performing a CONTEXT CHECKPOINT COMPACTION. Create a handoff summary."),
+        (
+            "",
+            "<primary_objective>\nYour sole objective in this task is to extract the highest quality/most relevant "
+            "context from the conversation history below.\n</primary_objective>",
+        ),
+        (
+            "",
+            "This is a summary of the conversation so far: Hi\n\nExtend this summary by taking into account the new "
+            "messages above:",
+        ),
+        ("", "Analyze the following conversation and create a structured summary that preserves all information"),
+        (
+            "The following is a conversation of user and assistant. Write a concise summary about the contents of "
+            "this conversation.",
+            "user: Hi",
+        ),
+        (
+            "You are a Personal Information Organizer, specialized in accurately storing facts, user memories.",
+            "Input:\nHi",
+        ),
     ],
 )
 def test_what_a_client_asks_about_a_conversation_is_a_chore(lead: str, said: str) -> None:
@@ -80,10 +105,45 @@ def test_what_a_client_asks_about_a_conversation_is_a_chore(lead: str, said: str
         ("", "Suggest a name for our chat group."),
         ("", "I wonder: generate a title for this conversation, or not?"),
         ("Provide tags. Then follow the conversation.", "Write a poem with a title."),
+        ("", "Please summarize our conversation so far"),
+        ("", "Who wrote that your task is to create a detailed summary of the conversation so far?"),
     ],
 )
 def test_what_a_person_asks_is_none(lead: str, said: str) -> None:
     assert not is_chore(lead, [said], continues=False)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Your previous response failed the application's validation (this is automated feedback, not a message from "
+        "the user):\n<pyai:validation_errors>\n[]\n</pyai:validation_errors>",
+        "Validation feedback:\n1 error\n\nFix the errors and try again.",
+        "Correct your JSON ONLY RESPONSE, based on the following errors:\n1 error",
+        "Validation Error found:\n1 error\nRecall the function correctly, fix the errors",
+        "Analyze the tool result. If requirements are met, provide the Final Answer. Otherwise, call the next tool.",
+        "Now it's time you MUST give your absolute best final answer. You'll ignore all previous instructions.",
+        "<summary>\nAnn sails.\n</summary>\n\nContinue the task from where the conversation left off. Go on.",
+        "This session is being continued from a previous conversation that ran out of context. The summary below: …",
+        "Another language model started to solve this problem and produced a summary of its thinking process. You …",
+        "Here is a summary of the conversation to date:\n\nAnn sails.",
+    ],
+)
+def test_what_a_program_writes_in_a_persons_place_is_no_word_of_a_person(text: str) -> None:
+    assert own_words(text) == ""
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Validation feedback:\nthe form says that my street is wrong",
+        "Here is a summary of the conversation to send to Bob",
+        "<summary>Ann sails.</summary> Shorten it",
+        "It said: Correct your JSON ONLY RESPONSE, based on the following errors: what does that mean?",
+    ],
+)
+def test_what_only_looks_like_it_is_a_persons(text: str) -> None:
+    assert own_words(text) == text
 
 
 def test_a_leading_prompt_makes_no_chore_of_a_conversation_that_goes_on() -> None:
@@ -93,10 +153,24 @@ def test_a_leading_prompt_makes_no_chore_of_a_conversation_that_goes_on() -> Non
 
 
 @pytest.mark.parametrize(
-    "piece", ["<system-reminder>", "<task>", "<INSTRUCTIONS> ", "</task>", "[Request ", "<", "generate a title "]
+    "piece",
+    [
+        "<system-reminder>",
+        "<task>",
+        "<INSTRUCTIONS> ",
+        "</task>",
+        "[Request ",
+        "<",
+        "generate a title ",
+        "<summary>",
+        "Validation feedback:\n",
+        "\n",
+        ". Your task is to create a ",
+    ],
 )
 def test_a_flood_takes_no_time(piece: str) -> None:
     began = time.process_time()
     spoken(piece * 20_000)
+    own_words(piece * 20_000)
     is_chore(piece * 20_000, [piece * 20_000], continues=False)
     assert time.process_time() - began < 1

@@ -1,7 +1,10 @@
 """Takes an admitted model call to its upstream and the answer back, and writes down what it used."""
 
 import asyncio
+import logging
+from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 from typing import Final
 
 import orjson
@@ -32,6 +35,8 @@ from circadia.records.agent import Agent, OnWake
 from circadia.records.event import EventType
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, ended
+
+_logger = logging.getLogger(__name__)
 
 _LONGEST_ERROR = 65_536
 """Bytes that are read of an error which an upstream sends as a stream."""
@@ -112,7 +117,8 @@ class Relay:
             outcome.span = self._traces.relayed(call.dialect.endpoint, name, call.request.model, call.headers)
         try:
             prepared = await self._tier.before(call, turn, body, held=passage.held)
-            call, body = _with_size_of(call, body, prepared.body), prepared.body
+            plain, body = body, prepared.body
+            call = _with_size_of(call, plain, body)
             noted, ready = prepared.noted, prepared.answer
             del prepared
             if ready is not None:
@@ -121,13 +127,14 @@ class Relay:
                 return
             if budgeted(policy):
                 outcome.at = (await self._budget.reserve(call.agent, reserved(call, turn, passage, outcome))).at
+            line = ""
             if passage.held and policy.on_wake is not OnWake.FORWARD:
-                body = call.dialect.with_line(body, notice(passage, await self._unread(call.agent, passage)))
-            asking = call.dialect.with_usage(body) if policy.include_usage and call.request.streamed else None
-            meter = _meter(call, noted, take_usage_out=asking is not None)
+                line = notice(passage, await self._unread(call.agent, passage))
+            sent, asks = _outgoing(call, body, line)
+            meter = _meter(call, noted, take_usage_out=asks)
             outcome.sent = True
-            sent = body if asking is None else asking
-            await self._pass_on(call, sent, reply, meter, outcome, _answer_headers(noted))
+            shorter = None if body is plain else lambda: _outgoing(call, plain, line)[0]
+            await self._pass_on(call, sent, reply, meter, outcome, _answer_headers(noted), shorter)
         except UpstreamFailed as error:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
@@ -151,18 +158,28 @@ class Relay:
 
     async def _pass_on(
         self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None, told: Headers = (),
+        shorter: Callable[[], bytes] | None = None,
     ) -> int:  # fmt: skip
+        """Send the body and pass the answer on; what is too long for its model is sent again as `shorter` makes it."""
         headers = crossing.to_upstream(call.headers)
         again = call.route.dialect != "plain" or call.method == "GET"
         answer: Answer | None = None
         try:
-            answer, whole = await call.provider.upstream.send(call.method, call.target, headers, body, again=again)
+            send = partial(call.provider.upstream.send, call.method, call.target, headers, again=again)
+            answer, whole = await send(body)
+            if outcome is not None and shorter is not None and whole is not None and too_long(answer.status, whole):
+                outcome.too_long, told = True, ()
+                _logger.warning(
+                    "a call of %r is too long for its model with memory, and goes without", call.agent.reference
+                )
+                answer.close()
+                answer, whole = await send(shorter())
             if outcome is not None:
                 outcome.status = answer.status
                 outcome.first = self._clock.monotonic()
             if answer.status >= 400:
                 if outcome is not None and whole is not None:
-                    outcome.too_long = too_long(answer.status, whole)
+                    outcome.too_long = outcome.too_long or too_long(answer.status, whole)
                 self._error_event(call, answer.status, "answered with an error")
             if reply.phase is Phase.OPENED:
                 if whole is None and not is_stream(answer):
@@ -264,6 +281,8 @@ class Relay:
             ended(outcome.span, line)
         self._journal.put(line)
         whole = answered(meter, outcome)
+        if outcome.too_long:
+            noted = replace(noted, used=None, lookup=None)  # none of it stood in what was answered
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
         said = None if noted.told is None else meter.said()
         share = filled(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
@@ -282,6 +301,13 @@ def _meter(call: ModelCall, noted: Noted, *, take_usage_out: bool = False) -> Me
         streamed=call.request.streamed, take_usage_out=take_usage_out, chain=call.request.chain,
         words=noted.told is not None,
     )  # fmt: skip
+
+
+def _outgoing(call: ModelCall, body: bytes, line: str) -> tuple[bytes, bool]:
+    """Return the body with the line, as it goes upstream, and whether it asks for usage where its caller does not."""
+    body = call.dialect.with_line(body, line) if line else body
+    asking = call.dialect.with_usage(body) if call.agent.policy.include_usage and call.request.streamed else None
+    return (body, False) if asking is None else (asking, True)
 
 
 def _answer_headers(noted: Noted) -> Headers:

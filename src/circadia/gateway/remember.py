@@ -18,7 +18,9 @@ from circadia.errors import CircadiaError
 from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.backlog import Backlog
 from circadia.gateway.dialects.base import Said
+from circadia.gateway.dialects.outputs import answer_in
 from circadia.gateway.dialects.prompt import Heard
+from circadia.gateway.echoes import Echoes, Voice, handed_over
 from circadia.gateway.headers import one
 from circadia.gateway.inject import Injected, Injection
 from circadia.gateway.model_call import ModelCall
@@ -53,6 +55,9 @@ _BATCH: Final = 16
 """Exchanges in one transaction: a few milliseconds of the event loop."""
 _FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 """Marks of messages that Circadia delivers in the prompt of a pulse; who writes them himself is trusted less for it."""
+
+_TOOL: Final = Voice(speaker="tool", trust=Trust.TOOL)
+_SOMEBODY: Final = Voice(speaker="user", trust=Trust.PERSON)
 
 
 class Exchanges(Backlog[Exchange]):
@@ -104,6 +109,7 @@ class Remembering:
         self._uses = uses
         self._answering = answering
         self._book = book
+        self._echoes = Echoes(clock)
         self._awaited: Latest[tuple[AgentId, str], tuple[str, str | None]] = Latest(AWAITED)
         """Conversation and end user of answers that are made in the background."""
         self.calls = 0
@@ -174,6 +180,7 @@ class Remembering:
         self.calls += 1
         self.turns += int(answered and turn.counted)
         if told is None or not (answered or said):
+            self._note_voices(call, turn, (), said, kept=False)
             return
         if said is not None and said.handle is not None:
             self._awaited[call.agent.id, said.handle] = turn.conversation.id, turn.user
@@ -181,10 +188,11 @@ class Remembering:
         key = _key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
         unique = told.continues or behind is not None
         answer = self._answered(call, said if call.request.chain else None, key, unique=unique, whole=answered)
-        exchanged = chain(_asked(call, turn, told), answer)
+        exchanged = chain(_asked(call, turn, told, self._echoes), answer)
         if lookup is not None:
             exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
         self._keep(call, turn.conversation.id, turn.user, exchanged, chore=told.chore)
+        self._note_voices(call, turn, told.heard, said, kept=not told.chore)
 
     def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
         """Have an answer written that was made in the background; what was asked for it is there."""
@@ -208,6 +216,19 @@ class Remembering:
         if lookup.outcome is Outcome.HIT:
             self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
+    def _note_voices(
+        self, call: ModelCall, turn: Turn, heard: Sequence[Heard], said: Said | None, *, kept: bool
+    ) -> None:
+        """Remember who said what of a call, in order; whether its answer is `kept` is told with it."""
+        for each in heard:
+            self._echoes.note((each.text,), _TOOL if each.tool else _SOMEBODY)
+        if said is not None:
+            bank = call.agent.policy.bank
+            voice = Voice(speaker=call.agent.name, trust=Trust.AGENT)
+            place = (bank, turn.user) if kept and bank is not None and not said.calls else None
+            self._echoes.note((said.text,), replace(voice, kept=place))
+            self._echoes.note((each for tool in said.calls for each in handed_over(tool)), voice)
+
     def _keep(
         self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance], *, chore: bool = False
     ) -> None:
@@ -226,7 +247,9 @@ class Remembering:
         if said is None:
             return
         # What comes with calls of tools is not the answer yet.
-        texts = [(said.text, bool(said.calls), "said")] if said.text else []
+        answer = answer_in(said.calls, call.request.output_tools)
+        texts = [(answer, False, "said")] if answer else []
+        texts += [(said.text, bool(said.calls), "said")] if said.text else []
         texts += [(text, True, f"call{number}") for number, text in enumerate(said.calls)]
         for text, tool, what in texts:
             # A call that is sent again may be answered otherwise, and both were said; of what broke off one is enough.
@@ -242,20 +265,34 @@ def _keeps(policy: AgentPolicy) -> bool:
     return policy.capture and policy.bank not in policy.read_banks
 
 
-def _asked(call: ModelCall, turn: Turn, told: Told) -> Iterator[Utterance]:
+def _asked(call: ModelCall, turn: Turn, told: Told, echoes: Echoes) -> Iterator[Utterance]:
     trust = one(call.headers, b"x-circadia-trust")
     for part, heard in enumerate(told.heard):
         if heard.back > len(call.request.chain):
             continue
+        voice = _voice(heard, turn, trust, echoes)
+        if voice.kept == (call.agent.policy.bank, turn.user):
+            continue
         yield Utterance(
             text=heard.text,
-            speaker="tool" if heard.tool else turn.user or "user",
-            trust=Trust.TOOL if heard.tool else _trust(heard, trust),
+            speaker=voice.speaker,
+            trust=voice.trust,
             key=f"{_key(call, turn, heard.back)}:{f'tool{part}' if heard.tool else 'user'}",
             unique=told.continues,
             at=told.at,
-            tool=heard.tool,
+            tool=voice.trust is Trust.TOOL and (heard.tool or trust is None),
         )
+
+
+def _voice(heard: Heard, turn: Turn, told: str | None, echoes: Echoes) -> Voice:
+    """Return who says it: the caller knows best, and else who said it first."""
+    if heard.tool:
+        return _TOOL
+    first = echoes.first(heard.text) if told is None else None
+    if first is not None and first.trust is not Trust.PERSON:
+        return first
+    named = None if heard.name == "user" else heard.name
+    return Voice(speaker=named or turn.user or "user", trust=_trust(heard, told))
 
 
 def _trust(heard: Heard, told: str | None) -> Trust:

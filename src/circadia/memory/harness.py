@@ -2,7 +2,8 @@
 
 Coding agents and editors put reminders, the time, open files and outputs of commands there, each in an element with a
 name of its own. The names are those that Claude Code, Codex, Cline, Roo Code, Cursor and Copilot use; none has a
-specification.
+specification. Frameworks speak in the person's place where an answer was not of the right form, and where a summary
+stands for what was said before: those texts are known by how they begin.
 """
 
 import re
@@ -50,6 +51,41 @@ _ASKED: Final = re.compile(
 """Of a user turn: it begins with such an order."""
 _LEAD: Final = 300
 """Characters of a leading prompt that say what it is for."""
+_ITS_OWN: Final = re.compile(
+    # Pydantic AI
+    r"\s{0,9}(?:Your previous response failed the application's validation \(this is automated feedback"
+    r"|Validation feedback:\n(?=[\s\S]{0,100000}\n\nFix the errors and try again\.\s{0,9}\Z)"
+    # Instructor
+    r"|Correct your JSON ONLY RESPONSE, based on the following errors:"
+    r"|Validation Error found:\n(?=[\s\S]{0,100000}\bRecall the function correctly, fix the errors)"
+    # CrewAI
+    r"|Analyze the tool result\. If requirements are met, provide the Final Answer\."
+    r"|Now it's time you MUST give your absolute best final answer\."
+    r"|<summary>[\s\S]{0,100000}</summary>\s{0,9}Continue the task from where the conversation left off\."
+    # Claude Code, Codex, LangChain: what was said before, in a model's words
+    r"|This session is being continued from a previous conversation that ran out of context"
+    r"|Another language model started to solve this problem and produced a summary of its thinking process"
+    r"|Here is a summary of the conversation to date:\n)"
+)
+"""How texts begin that programs write in a person's place: what is wrong with an answer, or a summary."""
+_COMPACTS: Final = re.compile(
+    r"(?:\A|[.!>\n])\s{0,9}(?:"
+    # Claude Code, Roo Code, Cline; Codex; LangChain; LangMem; CrewAI; LlamaIndex
+    r"(?:Now, your urgent|Your) task is to create a (?:comprehensive )?(?:detailed )?summary of the conversation so far"
+    r"|You are performing a CONTEXT CHECKPOINT COMPACTION"
+    r"|Your sole objective in this task is to extract the highest quality/most relevant context from the conversation"
+    r"|Create a summary of the conversation above:"
+    r"|Extend this summary by taking into account the new messages above:"
+    r"|Analyze the following conversation and create a structured summary that preserves"
+    r"|Write a concise summary about the contents of this conversation"
+    # mem0
+    r"|You are a Personal Information Organizer, specialized in accurately storing facts"
+    r"|You are a smart memory manager which controls the memory of a system"
+    r")"
+)
+"""Orders to make a conversation shorter, or notes of it, as programs write them; a person asks in other words."""
+_EARLY: Final = 1_500
+"""Characters in which such an order stands."""
 _STOPPED: Final = re.compile(r"\[Request interrupted by user[^\[\]]{0,20}\]")
 
 
@@ -76,6 +112,11 @@ def spoken(text: str) -> str:
     return text if said == text else said.strip()
 
 
+def own_words(text: str) -> str:
+    """Return one text of a user turn, empty if a program wrote it in the person's place."""
+    return "" if _ITS_OWN.match(text) else text
+
+
 def _unwrapped(said: str) -> str:
     """Return what the person's element holds, if there is one."""
     whole = said.strip()
@@ -89,10 +130,10 @@ def _unwrapped(said: str) -> str:
 
 
 def is_chore(lead: str, said: Sequence[str], *, continues: bool) -> bool:
-    """Return whether a call asks for something about its conversation, such as a title, which no person has asked for.
+    """Return whether a call asks for something about its conversation that no person has asked for: a title, a summary.
 
     `lead` is the prompt that leads it, `said` what is new in its user turns; `continues` tells whether the model has
     spoken before. Clients with a list of conversations make such a call beside the first turn, and repeat its words.
     """
-    led = not continues and _LED.search(lead, 0, _LEAD) is not None
-    return led or any(_ASKED.match(each) for each in said)
+    led = not continues and (_LED.search(lead, 0, _LEAD) or _COMPACTS.search(lead, 0, _EARLY))
+    return bool(led) or any(_ASKED.match(each) or _COMPACTS.search(each, 0, _EARLY) for each in said)

@@ -15,8 +15,9 @@ from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, texts
+from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, said_by, texts
 from circadia.gateway.dialects.turn import add_line, ends_in_user
 from circadia.gateway.dialects.usage import messages_usage
 from circadia.gateway.dialects.voice import Voice
@@ -50,6 +51,7 @@ class Messages(Plain):
             end_user=_end_user(request),
             foreign_ids=(container,) if container else (),
             chain=chain.steps("", map(_normal, messages)),
+            output_tools=output_tools(request),
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:
@@ -210,11 +212,11 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
     for place in splice.elements(text, places["messages"].start):
         message = fields.as_object(place.value)
         content = message.get("content")
-        said = texts(content)
         if message.get("role") != "user":
             side = Side.OPERATOR if message.get("role") == "system" else Side.MODEL
-            messages.append(Message(side=side, said=said))
+            messages.append(Message(side=side, said=texts(content)))
             continue
+        said = said_by(Side.USER, content)
         parts = [fields.as_object(part) for part in fields.as_list(content)]
         results = [texts(part.get("content")) for part in parts if part.get("type") == "tool_result"]
         slot = partial(end_inside, text, place.start, "text")

@@ -35,6 +35,8 @@ class ModelRequest:
     chain: tuple[str, ...] = ()
     """Rolling hashes of the messages: item k hashes messages 0 … k, and is empty where only the prompt that leads them
     has come; the last one stands for the whole request."""
+    output_tools: frozenset[str] = frozenset()
+    """Tools whose call is the answer itself."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -10,8 +10,9 @@ from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, texts
+from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
 from circadia.gateway.dialects.stream_options import with_include_usage
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage, only_usage
@@ -45,6 +46,7 @@ class ChatCompletions(Plain):
             turn=ends_in_user(messages),
             end_user=fields.text(request, "user") or fields.text(request, "safety_identifier"),
             chain=chain.steps("", _normals(messages)),
+            output_tools=output_tools(request),
         )
 
     def with_line(self, body: bytes, line: str) -> bytes:
@@ -214,14 +216,14 @@ def _prompt(text: str, listed: splice.Place) -> Prompt:
         message = fields.as_object(place.value)
         side = OPENAI_SIDES.get(str(message.get("role")), Side.MODEL)
         leading = leading and side is Side.OPERATOR
-        said = texts(message.get("content"))
+        said = said_by(side, message.get("content"))
         slot = partial(end_inside, text, place.start, "text")
         if leading:
             system = slot() or system
         if side is Side.TOOL:
             messages.append(Message(side=side, results=(said,) if said else ()))
         else:
-            messages.append(Message(side=side, said=said, slot=slot))
+            messages.append(Message(side=side, said=said, name=fields.as_text(message.get("name")), slot=slot))
     if system is None:
         system = splice.in_array(text, listed, {"role": "system", "content": "%"}, first=True)
     return prompt_of(text, messages, system)

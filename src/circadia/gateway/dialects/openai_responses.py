@@ -11,8 +11,9 @@ from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
 from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, texts
+from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import responses_usage
 from circadia.gateway.dialects.voice import Voice
@@ -46,6 +47,7 @@ class Responses(Plain):
             conversation=conversation or previous,
             foreign_ids=tuple(name for name in (conversation, previous, _compared(request), *_referred(items)) if name),
             chain=_chain(items, conversation or previous),
+            output_tools=output_tools(request),
         )
 
     def error_event(self, status: int, code: str, message: str) -> bytes:
@@ -170,7 +172,11 @@ def _prompt(text: str, places: dict[str, splice.Place]) -> Prompt:
         end = splice.instead(instructions)
     given = places["input"]
     if isinstance(given.value, str):
-        messages = [Message(side=Side.USER, said=given.value, slot=partial(splice.in_string, given, BETWEEN))]
+        messages = [
+            Message(
+                side=Side.USER, said=said_by(Side.USER, given.value), slot=partial(splice.in_string, given, BETWEEN)
+            )
+        ]
     else:
         messages = [_message(text, place) for place in splice.elements(text, given.start)]
     previous = places.get("previous_response_id")
@@ -185,7 +191,7 @@ def _message(text: str, place: splice.Place) -> Message:
         return Message(side=Side.TOOL, results=(result,)) if result else Message(side=Side.MODEL)
     side = _SIDES.get(str(item.get("role")), Side.MODEL)
     slot = partial(end_inside, text, place.start, "input_text")
-    return Message(side=side, said=texts(item.get("content")), slot=slot)
+    return Message(side=side, said=said_by(side, item.get("content")), slot=slot)
 
 
 def _said(output: Sequence[dict[str, object]], *, cut: bool, handle: str | None) -> Said | None:

@@ -8,7 +8,7 @@ from typing import Final
 from circadia.gateway import splice
 from circadia.gateway.dialects.fields import as_list, as_object
 from circadia.gateway.splice import Place, Slot
-from circadia.memory.harness import is_chore, spoken
+from circadia.memory.harness import is_chore, own_words, spoken
 from circadia.records.per_call import per_call
 
 TEXTS: Final = frozenset({"text", "input_text", "output_text"})
@@ -44,6 +44,8 @@ class Message:
     """Who it comes from."""
     said: str = ""
     """Its text, without what tools said; a user's also without what programs added (`memory.harness`)."""
+    name: str | None = None
+    """The name that it gives its speaker."""
     results: Sequence[str] = ()
     """Results of tools that it holds."""
     slot: Callable[[], Slot | None] | None = None
@@ -60,6 +62,8 @@ class Heard:
     """How far from the end its message stands, from 1."""
     tool: bool
     """Whether a tool said it."""
+    name: str | None = None
+    """Its speaker's name, if the request tells it."""
 
 
 @per_call
@@ -110,7 +114,7 @@ def prompt_of(
         if message.side is Side.MODEL:
             break
         if message.side is Side.USER and message.said:
-            heard.append(Heard(text=message.said, back=back, tool=False))
+            heard.append(Heard(text=message.said, back=back, tool=False, name=message.name))
         heard += [Heard(text=text, back=back, tool=True) for text in reversed(message.results)]
     lead = lead or next((each.said for each in messages[:1] if each.side is Side.OPERATOR), "")
     continues = continues or any(each.side is Side.MODEL for each in asked)
@@ -129,13 +133,23 @@ def prompt_of(
 
 def texts(content: object) -> str:
     """Return what the text parts of a content say, and what refuses."""
-    if isinstance(content, str):
-        return content
+    return content if isinstance(content, str) else "\n".join(_parts(content))
+
+
+def said_by(side: Side, content: object) -> str:
+    """Return what the text parts of a message say; of a user's, those that no program wrote in the person's place."""
+    if side is not Side.USER:
+        return texts(content)
+    parts = [content] if isinstance(content, str) else _parts(content)
+    return "\n".join(filter(None, map(own_words, parts)))
+
+
+def _parts(content: object) -> list[str]:
     found: list[object] = []
     for part in map(as_object, as_list(content)):
         kind = part.get("type")
         found.append(part.get("text") if kind in TEXTS else part.get("refusal") if kind == "refusal" else None)
-    return "\n".join([str(each) for each in found if each])
+    return [str(each) for each in found if each]
 
 
 def end_inside(text: str, start: int, part_type: str) -> Slot | None:

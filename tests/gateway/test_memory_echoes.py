@@ -1,0 +1,160 @@
+"""What a model or a tool has said and a program passes on in a user's turn, as frameworks with several agents do."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.records.bank import Trust
+from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, token_of
+
+DRAFT = "Aunt Hedwig turns eighty on Friday, and all of Lund sings."
+TASK = "Write a poem on aunt Hedwig, who turns eighty on Friday"
+LOOKED_UP = "Hedwig Lund, born 1946, of 12 Harbour Street"
+
+
+def calling(tool: str, **arguments: str) -> dict[str, Any]:
+    """Return a chat completion that calls a tool."""
+    function = {"name": tool, "arguments": json.dumps(arguments)}
+    message = {"role": "assistant", "content": None, "tool_calls": [{"id": "call_1", "function": function}]}
+    return {"model": "mock-1", "choices": [{"index": 0, "message": message, "finish_reason": "tool_calls"}]}
+
+
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_an_answer_that_is_passed_on_as_a_users_turn_is_kept_once_as_its_agents(
+    tmp_path: Path, path: str
+) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text=DRAFT)
+        await ann.say(asking(path, "Write of aunt Hedwig", stream=False), path=path)
+        ann.at.upstream.next(text="Make it rhyme.")
+        await ann.say(asking(path, DRAFT, stream=True), path=path)
+        assert await ann.texts() == [("user", "Write of aunt Hedwig"), ("ann", DRAFT), ("ann", "Make it rhyme.")]
+
+
+@pytest.mark.spec("MEM-14")
+async def test_the_answer_of_another_agent_is_not_a_persons_word_in_a_bank_that_both_use_or_in_its_own(
+    tmp_path: Path,
+) -> None:
+    others = {"bob": {"bank": "memory", "inject": False}, "cem": {"bank": "alone", "inject": False}}
+    async with bound(tmp_path, others=others, inject=False) as ann:
+        ann.at.upstream.next(text=DRAFT)
+        await ann.say(chat("Write of aunt Hedwig"))
+        for name in ("bob", "cem"):
+            ann.at.upstream.next(text=f"{name} likes it")
+            await ann.say(chat(DRAFT), token=token_of(name))
+        assert await ann.texts() == [("user", "Write of aunt Hedwig"), ("ann", DRAFT), ("bob", "bob likes it")]
+        (passed, _) = await ann.episodes("alone")
+    assert (passed.speaker, passed.text, passed.trust) == ("ann", DRAFT, Trust.AGENT)
+
+
+@pytest.mark.spec("MEM-14")
+async def test_what_a_model_tells_an_agent_that_is_its_tool_is_the_models_word(tmp_path: Path) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(body=calling("poet", input=TASK))
+        await ann.say(chat("A poem for my aunt"))
+        ann.at.upstream.next(text="Here it is")
+        await ann.say(chat(TASK))
+        kept = [(each.speaker, each.text, each.trust) for each in await ann.episodes()]
+    assert kept == [
+        ("user", "A poem for my aunt", Trust.PERSON), ("ann", TASK, Trust.AGENT), ("ann", "Here it is", Trust.AGENT),
+    ]  # fmt: skip
+
+
+@pytest.mark.spec("MEM-14")
+async def test_a_tools_result_that_is_passed_on_as_a_users_turn_is_a_tools_result(tmp_path: Path) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        call = calling("look_up", name="Hedwig")["choices"][0]["message"]
+        history = [{"role": "user", "content": "Who is Hedwig?"}, call]
+        result = {"role": "tool", "tool_call_id": "call_1", "content": LOOKED_UP}
+        ann.at.upstream.next(text="She is my aunt")
+        await ann.say({"model": "mock-1", "messages": [*history, result]})
+        ann.at.upstream.next(text="She lives by the harbour")
+        await ann.say(chat(LOOKED_UP))
+        assert await ann.texts() == [("ann", "She is my aunt"), ("ann", "She lives by the harbour")]
+
+
+@pytest.mark.spec("MEM-14")
+async def test_what_a_person_said_first_stays_the_persons_whoever_repeats_it(tmp_path: Path) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(body=calling("poet", input=TASK))
+        await ann.say(chat(TASK))
+        ann.at.upstream.next(text="Once more")
+        await ann.say(chat("Hello", "Good day", TASK))
+        kept = [(each.speaker, each.text, each.trust) for each in await ann.episodes()]
+    assert kept == [
+        ("user", TASK, Trust.PERSON), ("user", TASK, Trust.PERSON), ("ann", "Once more", Trust.AGENT),
+    ]  # fmt: skip
+
+
+@pytest.mark.spec("MEM-14")
+async def test_a_person_may_say_the_same_few_words_as_the_model_and_a_caller_knows_best_who_speaks(
+    tmp_path: Path,
+) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text="Tomorrow at noon.")
+        await ann.say(chat("When do we sail?"))
+        ann.at.upstream.next(text=DRAFT)
+        await ann.say(chat("Tomorrow at noon."))
+        await ann.say(chat(DRAFT), headers={"x-circadia-trust": "person"})
+        kept = [(each.speaker, each.text, each.trust) for each in await ann.episodes()][2:]
+    assert kept == [
+        ("user", "Tomorrow at noon.", Trust.PERSON), ("ann", DRAFT, Trust.AGENT), ("user", DRAFT, Trust.PERSON),
+        ("ann", DRAFT, Trust.AGENT),
+    ]  # fmt: skip
+
+
+@pytest.mark.spec("MEM-14")
+async def test_each_speaker_of_a_chat_has_the_name_that_the_request_gives(tmp_path: Path) -> None:
+    said = [("user", "Who comes along?"), ("lena", "I do"), (None, "And me")]
+    messages = [{"role": "user", "content": text, **({"name": name} if name else {})} for name, text in said]
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text="Three of us then")
+        await ann.say({"model": "mock-1", "user": "eve", "messages": messages})
+        assert await ann.texts() == [
+            ("eve", "Who comes along?"), ("lena", "I do"), ("eve", "And me"), ("ann", "Three of us then"),
+        ]  # fmt: skip
+
+
+COMPACT = "Your task is to create a detailed summary of the conversation so far, with its decisions."
+SUMMARY = "This session is being continued from a previous conversation that ran out of context. Ann sails to Lund."
+
+
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("path", [CHAT, RESPONSES, MESSAGES])
+async def test_a_summary_that_stands_for_what_was_said_before_is_nobodys_word(tmp_path: Path, path: str) -> None:
+    def body(*said: str | list[str]) -> dict[str, Any]:
+        items: list[dict[str, Any]] = []
+        kind = "input_text" if path == RESPONSES else "text"
+        for at, text in enumerate(said):
+            parts = [{"type": kind, "text": each} for each in text] if isinstance(text, list) else text
+            items.append({"role": ("user", "assistant")[at % 2], "content": parts})
+        return {"model": "mock-1", "max_tokens": 50, "input" if path == RESPONSES else "messages": items}
+
+    async with bound(tmp_path) as ann:
+        ann.at.upstream.next(text="Lund it is")
+        await ann.say(body("I sail to Lund on Friday"), path=path)
+        ann.at.upstream.next(text="<summary>Ann sails to Lund.</summary>")
+        await ann.say(body("I sail to Lund on Friday", "Lund it is", COMPACT), path=path)
+        assert "<circadia-memory" not in json.dumps(ann.sent)
+        ann.at.upstream.next(text="Take the blue boat")
+        await ann.say(body([SUMMARY, "Which boat do I take to Lund?"]), path=path)
+        assert await ann.texts() == [
+            ("user", "I sail to Lund on Friday"), ("ann", "Lund it is"),
+            ("user", "Which boat do I take to Lund?"), ("ann", "Take the blue boat"),
+        ]  # fmt: skip
+
+
+@pytest.mark.spec("MEM-14")
+async def test_what_a_framework_says_of_an_answer_in_a_wrong_form_is_no_persons_word(tmp_path: Path) -> None:
+    again = "Validation feedback:\n1 validation error\n\nFix the errors and try again."
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text='{"boat": 7}')
+        await ann.say(chat("Which boat goes to Lund?"))
+        ann.at.upstream.next(text='{"boat": "Nora"}')
+        await ann.say(chat("Which boat goes to Lund?", '{"boat": 7}', again))
+        assert await ann.texts() == [
+            ("user", "Which boat goes to Lund?"), ("ann", '{"boat": 7}'), ("ann", '{"boat": "Nora"}'),
+        ]  # fmt: skip
