@@ -8,6 +8,7 @@ import pytest
 from circadia.errors import Conflict
 from circadia.records.schedule import BlackoutPolicy, Recurrence
 from circadia.stores.base import Store
+from circadia.stores.sql import routines
 from tests.contract.rows import agent, at, session, stored
 from tests.contract.wake_rows import routine
 
@@ -83,3 +84,34 @@ async def test_what_is_due_comes_the_longest_due_first_and_never_if_it_is_off(st
         assert await tx.routines.next_after(at(2)) is None
         for seconds, later in ((-1, "future late later"), (0, "future late"), (1, "future"), (2, "")):
             assert sorted(each.name for each in await tx.routines.due_after(at(seconds))) == later.split()
+
+
+@pytest.mark.spec("WAKE-44", "WAKE-45")
+async def test_one_that_cannot_be_read_is_as_none_and_keeps_no_other_from_its_time(
+    store_with_agents: Store, caplog: pytest.LogCaptureFixture
+) -> None:
+    routines.tell_once.cache_clear()
+    gone = [Recurrence(every_seconds=60), Recurrence(every_seconds=60)]
+    for each in gone:
+        object.__setattr__(each, "zone", "Mars/Base")  # as after an upgrade whose time zones are fewer
+    bad = [routine(f"bad {at_}", ANN, recurrence=each, next_at=at(at_)) for at_, each in enumerate(gone)]
+    good = [routine("good", BOB, next_at=at(5)), routine("also good", BOB, next_at=at(6))]
+    async with store_with_agents.write() as tx:
+        for each in (*bad, *good):
+            await tx.routines.add(each)
+    async with store_with_agents.read() as tx:
+        assert await tx.routines.due(at(10), limit=1) == good[:1]
+        assert await tx.routines.due(at(10), limit=2) == good
+        assert await tx.routines.due(at(10), limit=9) == good
+        assert await tx.routines.due_after(at(-1)) == good
+        assert await tx.routines.of_agent(ANN.id) == []
+        assert await tx.routines.get(ANN.id, "bad 0") is None
+    told = [each.getMessage() for each in caplog.records if "cannot be read" in each.getMessage()]
+    assert len(told) == len(bad), "once for each"
+    assert "Mars/Base" in told[0]
+    async with store_with_agents.write() as tx:
+        await tx.routines.remove_others(ANN.id, [])
+        await tx.routines.remove_others(BOB.id, ["good"])
+        await tx.routines.add(routine("bad 0", ANN))
+        assert [each.name for each in await tx.routines.of_agent(ANN.id)] == ["bad 0"]
+        assert await tx.routines.of_agent(BOB.id) == good[:1]

@@ -8,17 +8,39 @@ from pathlib import Path
 
 import pytest
 
-from circadia.ids import PulseId
+from circadia.ids import PulseId, RoutineId
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
 from circadia.records.pulse import PulseStatus
-from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.schedule import Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
 from circadia.testing.clock import START
 from circadia.wake.worker import EVERY_SECONDS
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
+
+
+@pytest.mark.spec("WAKE-44", "WAKE-45")
+async def test_a_routine_that_cannot_be_read_stops_nobody_elses_and_its_agent_can_be_given_another(team: Fleet) -> None:
+    spec = RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60))
+    unknown = Recurrence(every_seconds=60)
+    object.__setattr__(unknown, "zone", "Mars/Base")  # as after an upgrade whose time zones are fewer
+    bad, good = await team.agent("bad", LAUNCHED, FREE), await team.agent("good", LAUNCHED, FREE)
+    async with team.store.write() as tx:
+        row = Routine(
+            id=RoutineId("rtn_bad"), agent_id=bad.id, name="r", instructions="do", recurrence=unknown,
+            created_at=team.clock.now(), next_at=team.clock.now(),
+        )  # fmt: skip
+        await tx.routines.add(row)
+    await team.routines(good, spec)
+    team.clock.advance(60)
+    await team.worker.step()
+    assert [each.agent_id for each in await team.wakes()] == [good.id]
+    await team.routines(bad, spec)
+    team.clock.advance(60)
+    await team.worker.step()
+    assert bad.id in {each.agent_id for each in await team.wakes()}
 
 
 @pytest.mark.spec("WAKE-17", "WAKE-40")

@@ -182,7 +182,7 @@ class Pulses(Protocol):
 
 
 class Routines(Protocol):
-    """The routines of agents."""
+    """The routines of agents; one that cannot be read is as none, and told in the log."""
 
     async def add(self, routine: Routine) -> None:
         """Store a new one. Raises Conflict if the agent has one of its name."""
@@ -194,6 +194,10 @@ class Routines(Protocol):
 
     async def remove(self, agent_id: AgentId, name: str) -> bool:
         """Delete it; return whether there was one."""
+        ...
+
+    async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
+        """Delete all of the agent's but those of these names, those that cannot be read too."""
         ...
 
     async def get(self, agent_id: AgentId, name: str) -> Routine | None: ...

@@ -52,8 +52,7 @@ class Routines:
             raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, these are {len(specs)}")
         now = self._clock.now()
         known = {each.name: each for each in await tx.routines.of_agent(agent.id)}
-        for name in known.keys() - set(names):
-            await tx.routines.remove(agent.id, name)
+        await tx.routines.remove_others(agent.id, known.keys() & set(names))
         for spec in specs:
             old = known.get(spec.name)
             values = {name: getattr(spec, name) for name in _SPEC}

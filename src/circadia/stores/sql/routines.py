@@ -1,20 +1,28 @@
-"""The routines of agents."""
+"""The routines of agents.
 
-from collections.abc import Sequence
+One that cannot be read, because the machine's time zones or the release are older than what wrote it, is left out and
+told in the log: it must not keep the others from their time.
+"""
+
+import logging
+from collections.abc import Collection, Sequence
 from dataclasses import fields
 from datetime import datetime
+from functools import lru_cache
 from typing import Any, Final
 
-from pydantic import TypeAdapter
+from pydantic import TypeAdapter, ValidationError
 from sqlalchemy import Connection, Row, bindparam, delete, func, select, text, update
 
-from circadia.errors import Conflict
+from circadia.errors import Conflict, InvalidRequest
 from circadia.ids import AgentId, RoutineId
 from circadia.records.schedule import Routine, RoutineSpec
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.schema import routines
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
+
+_logger = logging.getLogger(__name__)
 
 _SPEC: Final = TypeAdapter(RoutineSpec)
 _SPEC_FIELDS: Final = tuple(field.name for field in fields(RoutineSpec))
@@ -75,26 +83,35 @@ class SqlRoutines:
         values = {"agent_id": agent_id, "name": name}
         return await self._run(lambda connection: _REMOVE.count(connection, values) == 1)
 
+    async def remove_others(self, agent_id: AgentId, names: Collection[str]) -> None:
+        """Delete all of the agent's but those of these names, those that cannot be read too."""
+        others = delete(routines).where(routines.c.agent_id == agent_id, routines.c.name.not_in(names))
+        await self._run(lambda connection: connection.execute(others))
+
     async def get(self, agent_id: AgentId, name: str) -> Routine | None:
         """Return the agent's routine of this name."""
         values = {"agent_id": agent_id, "name": name}
         row = await self._run(lambda connection: _ONE.first(connection, values))
-        return None if row is None else _routine(row)
+        return None if row is None else next(iter(_readable([row])), None)
 
     async def of_agent(self, agent_id: AgentId) -> Sequence[Routine]:
         """Return the agent's routines by name."""
-        rows = await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id}))
-        return [_routine(row) for row in rows]
+        return _readable(await self._run(lambda connection: _OF_AGENT.all(connection, {"agent_id": agent_id})))
 
     async def due(self, now: datetime, *, limit: int) -> Sequence[Routine]:
         """Return enabled ones whose next_at has come, the longest due first."""
-        rows = await self._run(lambda connection: _DUE.all(connection, {"now": now, "most": limit}))
-        return [_routine(row) for row in rows]
+        unread = 0
+        while True:
+            values = {"now": now, "most": limit + unread}
+            rows = await self._run(lambda connection, values=values: _DUE.all(connection, values))
+            found = _readable(rows)
+            if len(found) >= limit or len(rows) < limit + unread:
+                return found
+            unread = len(rows) - len(found)
 
     async def due_after(self, instant: datetime) -> Sequence[Routine]:
         """Return enabled ones whose next_at is later than that."""
-        rows = await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant}))
-        return [_routine(row) for row in rows]
+        return _readable(await self._run(lambda connection: _DUE_AFTER.all(connection, {"instant": instant})))
 
     async def next_after(self, now: datetime) -> datetime | None:
         """Return when the next enabled one will be due; none means that there is none."""
@@ -108,6 +125,30 @@ def _written(routine: Routine) -> dict[str, Any]:
         "enabled": routine.enabled,
         **{name: getattr(routine, name) for name in _STATE},
     }
+
+
+def _readable(rows: Sequence[Row[Any]]) -> list[Routine]:
+    found: list[Routine] = []
+    for row in rows:
+        try:
+            found.append(_routine(row))
+        except (InvalidRequest, ValidationError) as error:
+            why = (
+                error.message
+                if isinstance(error, InvalidRequest)
+                else f"{error.error_count()} of its fields are unknown"
+            )
+            tell_once(row.agent_id, row.name, why)
+    return found
+
+
+@lru_cache(maxsize=1_000)
+def tell_once(agent_id: str, name: str, why: str) -> None:
+    """Log that a routine cannot be read, once in a process."""
+    _logger.error(
+        "routine %r of agent %s cannot be read, so it does not run: %s; give the agent its schedule anew, or start the "
+        "release that wrote it", name, agent_id, why,
+    )  # fmt: skip
 
 
 def _routine(row: Row[Any]) -> Routine:
