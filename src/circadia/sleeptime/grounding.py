@@ -9,9 +9,8 @@ is a person's doing, and in German, where all nouns have them, only with a digit
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
 from datetime import date, datetime
-from functools import lru_cache
+from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Final, cast
 
@@ -54,20 +53,82 @@ _GERMAN: Final = frozenset(("das", "den", "der", "ein", "eine", "ich", "ist", "m
 _ENGLISH: Final = frozenset(("a", "and", "has", "her", "his", "is", "of", "she", "that", "the", "to", "was", "with"))
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
+class Said:
+    """What one text says, each form of it when it is first asked for: most claims need few."""
+
+    def __init__(self, text: str, speaker: str = "", at: datetime | None = None, day: date | None = None) -> None:
+        """Of an episode with who said it, when by their own clock, and the day of UTC."""
+        self._text = text
+        self._speaker = speaker
+        self._at = at
+        self._day = day
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Return its words, without case and accents, and those of who said it."""
+        return frozenset((*words(self._text), *words(self._speaker)))
+
+    @cached_property
+    def days(self) -> frozenset[Day]:
+        """Return the days that it was said on, or means."""
+        told = frozenset(reading for each in written(self._text) for reading in each.readings)
+        if self._at is None or self._day is None:
+            return told
+        return told.union(meant(self._text, self._at), [day_of(self._day)])
+
+    @cached_property
+    def figures(self) -> frozenset[tuple[str, str | None]]:
+        """Return its numbers with their units."""
+        return frozenset((value, each.unit) for each in figures(self._rest) for value in each.values)
+
+    @cached_property
+    def minutes(self) -> frozenset[int]:
+        """Return its times of day."""
+        return frozenset(minute for _, _, readings in times(self._rest) for minute in readings)
+
+    @cached_property
+    def plain(self) -> str:
+        """Return all of it, lower case."""
+        return _plain(self._text)
+
+    @cached_property
+    def _rest(self) -> str:
+        rest = self._text
+        for each in written(rest):
+            rest = _without(rest, each.start, each.end)
+        return rest
+
+
 class Sources:
     """What sources say, in the forms that claims are compared in."""
 
-    words: frozenset[str]
-    """Their words, without case and accents, and those of who said them."""
-    days: frozenset[Day]
-    """Days that they were said on, or mean."""
-    figures: frozenset[tuple[str, str | None]]
-    """Numbers with their units."""
-    minutes: frozenset[int]
-    """Times of day."""
-    text: str
-    """All of it, lower case."""
+    def __init__(self, said: Sequence[Said]) -> None:
+        self._said = said
+
+    @cached_property
+    def words(self) -> frozenset[str]:
+        """Return all words."""
+        return frozenset[str]().union(*(each.words for each in self._said))
+
+    @cached_property
+    def days(self) -> frozenset[Day]:
+        """Return all days."""
+        return frozenset[Day]().union(*(each.days for each in self._said))
+
+    @cached_property
+    def figures(self) -> frozenset[tuple[str, str | None]]:
+        """Return all numbers."""
+        return frozenset[tuple[str, str | None]]().union(*(each.figures for each in self._said))
+
+    @cached_property
+    def minutes(self) -> frozenset[int]:
+        """Return all times of day."""
+        return frozenset[int]().union(*(each.minutes for each in self._said))
+
+    @cached_property
+    def plain(self) -> str:
+        """Return all texts."""
+        return "\n".join(each.plain for each in self._said)
 
 
 def grounded(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
@@ -110,37 +171,10 @@ def _block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str
 def sources(rows: Iterable[Episode], *texts: str) -> Sources:
     """Return what these episodes and texts say."""
     found = [_of_episode(each.text, each.speaker, local(each).replace(tzinfo=None), each.at.date()) for each in rows]
-    found += [_of_text(each) for each in texts]
-    return Sources(
-        words=frozenset[str]().union(*(each.words for each in found)),
-        days=frozenset[Day]().union(*(each.days for each in found)),
-        figures=frozenset[tuple[str, str | None]]().union(*(each.figures for each in found)),
-        minutes=frozenset[int]().union(*(each.minutes for each in found)),
-        text="\n".join(each.text for each in found),
-    )
+    return Sources([*found, *map(Said, texts)])
 
 
-@lru_cache(maxsize=REMEMBERED)
-def _of_episode(text: str, speaker: str, said_at: datetime, day: date) -> Sources:
-    """Return what an episode says that was said then by its own clock; `day` is that of UTC."""
-    said = _of_text(text)
-    return replace(
-        said, words=said.words.union(words(speaker)), days=said.days.union(meant(text, said_at), [day_of(day)])
-    )
-
-
-def _of_text(text: str) -> Sources:
-    dates = written(text)
-    rest = text
-    for each in dates:
-        rest = _without(rest, each.start, each.end)
-    return Sources(
-        words=frozenset(words(text)),
-        days=frozenset(reading for each in dates for reading in each.readings),
-        figures=frozenset((value, each.unit) for each in figures(rest) for value in each.values),
-        minutes=frozenset(minute for _, _, readings in times(rest) for minute in readings),
-        text=_plain(text),
-    )
+_of_episode = lru_cache(maxsize=REMEMBERED)(Said)
 
 
 def names(text: str) -> Iterator[str]:
@@ -161,7 +195,7 @@ def _strange(text: str, known: Sources) -> Iterator[str]:
     rest = text
     for match in chain(ADDRESS.finditer(text), COMMAND.finditer(text)):
         rest = _without(rest, match.start(), match.end())
-        if _plain(match[0]).rstrip(".,;:!?/") not in known.text:
+        if _plain(match[0]).rstrip(".,;:!?/") not in known.plain:
             yield match[0].rstrip(".,;:!?")
     for each in written(rest):
         if not any(reading.within(day) for reading in each.readings for day in known.days):

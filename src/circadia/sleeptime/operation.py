@@ -70,6 +70,8 @@ class View:
     """Labels of the blocks that somebody other than a pass has written since the last one."""
     proposed: Sequence[Change] = ()
     """What operations before this one propose for this page."""
+    drafts: dict[str, Note] = field(default_factory=dict[str, Note], compare=False)
+    """Proposed notes by id as they will stand, made once for a page (`standing.notes`)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

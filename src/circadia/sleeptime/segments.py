@@ -39,12 +39,15 @@ NAMED: Final = 12
 class Segment:
     """Episodes of one conversation that belong together."""
 
-    name: str
-    """The words that it is about, for people."""
     episodes: Sequence[Episode]
     """What is to be read, in order."""
     duplicates: Mapping[EpisodeId, Sequence[Episode]]
     """What says the same as one of these, by its id: not to be read, but evidence as good as it."""
+
+    @property
+    def name(self) -> str:
+        """Return the words that it is about, for people."""
+        return _name(self.episodes)
 
     @property
     def every(self) -> Sequence[Episode]:
@@ -132,7 +135,7 @@ def _segment(episodes: Sequence[Episode]) -> Segment:
             read.append(episode)
         else:
             duplicates.setdefault(same.id, []).append(episode)
-    return Segment(name=_name(read), episodes=read, duplicates=duplicates)
+    return Segment(episodes=read, duplicates=duplicates)
 
 
 def _name(episodes: Sequence[Episode]) -> str:

@@ -3,9 +3,10 @@
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from functools import lru_cache
+from operator import attrgetter
 from typing import Any, Final, cast
 
-from circadia.ids import BankId, EpisodeId, NoteId
+from circadia.ids import EpisodeId, NoteId
 from circadia.memory.terms import asked_terms, stored_terms
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
@@ -13,26 +14,33 @@ from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.dates import told
 from circadia.sleeptime.operation import View
+from circadia.sleeptime.wording import one_line
 
 SHORT: Final = 8
 """Telling words of an episode up to which one of them shows what it is about; of a longer one it takes two."""
 KEPT: Final = 0.4
 """Share of a note's words that what takes its place has; other words may stand for the rest."""
 REMEMBERED: Final = 2_000
-"""Proposed notes that are remembered as they will stand: each step asks for all of them anew."""
+"""Texts of proposed notes whose terms are remembered until they are written."""
+
+
+_ID: Final = attrgetter("id")
+_TEXT: Final = attrgetter("text")
 
 
 def notes(view: View) -> Sequence[Note]:
     """Return the notes that stand: those of the bank that nobody proposes to retire, then the proposed ones."""
     gone = {each.target for each in view.proposed if each.kind is ChangeKind.RETIRE_NOTE}
-    known = {each.id for each in view.notes}
-    made = {
-        each.target: _drafted(_Very(each), view.bank.id, view.now)
-        for each in view.proposed
-        if each.kind is ChangeKind.ADD_NOTE and each.target not in known
-    }
-    there = [*view.notes, *made.values()]
+    made = {each.target: each for each in view.proposed if each.kind is ChangeKind.ADD_NOTE}
+    known = made.keys() & map(_ID, view.notes)
+    drafted = (_drafted(view, each) for key, each in made.items() if key not in known)
+    there = [*view.notes, *drafted]
     return [each for each in there if each.id not in gone] if gone else there
+
+
+def said(there: Iterable[Note], texts: Iterable[str]) -> set[str]:
+    """Return which of these texts, in one line, notes have already."""
+    return set(map(one_line, texts)).intersection(map(_TEXT, there))
 
 
 def news(view: View) -> Sequence[Note]:
@@ -87,30 +95,18 @@ def _distance(trust: Trust) -> int:
     return max(0, trust.rank - Trust.AGENT.rank)
 
 
-class _Very:
-    """A change as a key: itself, and none that is like it; to compare what they hold would take too long."""
-
-    __slots__ = ("change",)
-
-    def __init__(self, change: Change) -> None:
-        self.change = change
-
-    def __hash__(self) -> int:
-        return id(self.change)
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Very) and other.change is self.change
-
-
-@lru_cache(maxsize=REMEMBERED)
-def _drafted(proposed: _Very, bank_id: BankId, now: datetime) -> Note:
-    after = cast("Mapping[str, Any]", proposed.change.after or {})
-    text = str(after["text"])
-    return Note(
-        id=NoteId(proposed.change.target), number=0, bank_id=bank_id, kind=NoteKind(after["kind"]), text=text,
-        evidence=tuple(EpisodeId(each) for each in after["evidence"]), trust=Trust(after["trust"]),
-        at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=now, terms=terms(text),
-    )  # fmt: skip
+def _drafted(view: View, proposed: Change) -> Note:
+    found = view.drafts.get(proposed.target)
+    if found is None:
+        after = cast("Mapping[str, Any]", proposed.after or {})
+        text = str(after["text"])
+        found = view.drafts[proposed.target] = Note(
+            id=NoteId(proposed.target), number=0, bank_id=view.bank.id, kind=NoteKind(after["kind"]), text=text,
+            evidence=tuple(EpisodeId(each) for each in after["evidence"]), trust=Trust(after["trust"]),
+            at=datetime.fromisoformat(after["at"]), importance=after.get("importance"), created_at=view.now,
+            terms=terms(text),
+        )  # fmt: skip
+    return found
 
 
 @lru_cache(maxsize=REMEMBERED)

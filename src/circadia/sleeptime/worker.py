@@ -334,7 +334,7 @@ class SleepWorker:
                     return
             taken = await self._tier.rows.take(tx, bank, run, self._owner)
             since = await tx.sleep_states.asleep_since(_names(bank))
-            newest = (await tx.sleep_states.backlog(bank.id, 0)).last
+            newest = max(taken.upto, (await tx.sleep_states.backlog(bank.id, taken.upto)).last)
             late = await self._late(tx, bank)
         self._register(bank)
         each = Run(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)

@@ -100,7 +100,7 @@ class Reflect:
         fell = {each.id for each in _fell(view, beliefs)}
         may_go = [each for each in beliefs if each.id in fell or standing.outweighs(step.notes, [each])]
         changes = self._given_up(view, sheet, answer.checked, may_go)
-        there = {each.text for each in standing.notes(view)}
+        there = standing.said(standing.notes(view), (each.text for each in answer.beliefs))
         for belief in answer.beliefs:
             text = one_line(belief.text)
             named = sheet.behind(text, sheet.named(belief.ids))
