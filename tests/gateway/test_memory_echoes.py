@@ -51,6 +51,16 @@ async def test_the_answer_of_another_agent_is_not_a_persons_word_in_a_bank_that_
 
 
 @pytest.mark.spec("MEM-14")
+async def test_what_was_said_for_one_end_user_tells_nothing_of_another(tmp_path: Path) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        for user in ("eve", "mallory"):
+            ann.at.upstream.next(text=DRAFT)
+            await ann.say({**chat("Write of aunt Hedwig" if user == "eve" else DRAFT), "user": user})
+        said = [(each.speaker, each.text, each.trust) for each in await ann.episodes()]
+    assert ("mallory", DRAFT, Trust.PERSON) in said
+
+
+@pytest.mark.spec("MEM-14")
 async def test_what_a_model_tells_an_agent_that_is_its_tool_is_the_models_word(tmp_path: Path) -> None:
     async with bound(tmp_path, inject=False) as ann:
         ann.at.upstream.next(body=calling("poet", input=TASK))

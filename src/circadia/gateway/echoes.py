@@ -22,6 +22,8 @@ WITHIN: Final = timedelta(hours=1)
 """How long a text is the word of who said it first."""
 REMEMBERED: Final = 20_000
 """Texts that are remembered, about 300 bytes each."""
+Among = tuple[str, str | None]
+"""The session and the end user for whom something is said: what is said for one tells nothing of another."""
 
 
 @per_call
@@ -43,15 +45,15 @@ class Echoes:
         self._clock = clock
         self._first: Latest[bytes, tuple[Voice, float]] = Latest(REMEMBERED)
 
-    def note(self, texts: Iterable[str], voice: Voice) -> None:
+    def note(self, among: Among, texts: Iterable[str], voice: Voice) -> None:
         """Remember who said these, but what somebody else has said a short time ago."""
         for text in texts:
-            if len(text.strip()) >= SHORTEST and self.first(text) is None:
-                self._first[_digest(text)] = (voice, self._clock.monotonic())
+            if len(text.strip()) >= SHORTEST and self.first(among, text) is None:
+                self._first[_digest(among, text)] = (voice, self._clock.monotonic())
 
-    def first(self, text: str) -> Voice | None:
+    def first(self, among: Among, text: str) -> Voice | None:
         """Return who said this first, within the last hour; none if nobody did, or it is too short to tell."""
-        found = self._first.get(_digest(text))
+        found = self._first.get(_digest(among, text))
         if found is None or self._clock.monotonic() - found[1] > WITHIN.total_seconds():
             return None
         return found[0]
@@ -67,5 +69,5 @@ def handed_over(call: str) -> Iterator[str]:
         yield from (each for each in cast("dict[str, object]", arguments).values() if isinstance(each, str))
 
 
-def _digest(text: str) -> bytes:
-    return blake2b(text.strip().encode("utf-8", "replace"), digest_size=16).digest()
+def _digest(among: Among, text: str) -> bytes:
+    return blake2b(repr((among, text.strip())).encode("utf-8", "replace"), digest_size=16).digest()

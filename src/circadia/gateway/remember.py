@@ -20,7 +20,7 @@ from circadia.gateway.backlog import Backlog
 from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.outputs import answer_in
 from circadia.gateway.dialects.prompt import Heard
-from circadia.gateway.echoes import Echoes, Voice, handed_over
+from circadia.gateway.echoes import Among, Echoes, Voice, handed_over
 from circadia.gateway.headers import one
 from circadia.gateway.inject import Injected, Injection
 from circadia.gateway.model_call import ModelCall
@@ -220,14 +220,15 @@ class Remembering:
         self, call: ModelCall, turn: Turn, heard: Sequence[Heard], said: Said | None, *, kept: bool
     ) -> None:
         """Remember who said what of a call, in order; whether its answer is `kept` is told with it."""
+        among = _among(call, turn)
         for each in heard:
-            self._echoes.note((each.text,), _TOOL if each.tool else _SOMEBODY)
+            self._echoes.note(among, (each.text,), _TOOL if each.tool else _SOMEBODY)
         if said is not None:
             bank = call.agent.policy.bank
             voice = Voice(speaker=call.agent.name, trust=Trust.AGENT)
             place = (bank, turn.user) if kept and bank is not None and not said.calls else None
-            self._echoes.note((said.text,), replace(voice, kept=place))
-            self._echoes.note((each for tool in said.calls for each in handed_over(tool)), voice)
+            self._echoes.note(among, (said.text,), replace(voice, kept=place))
+            self._echoes.note(among, (each for tool in said.calls for each in handed_over(tool)), voice)
 
     def _keep(
         self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance], *, chore: bool = False
@@ -270,7 +271,7 @@ def _asked(call: ModelCall, turn: Turn, told: Told, echoes: Echoes) -> Iterator[
     for part, heard in enumerate(told.heard):
         if heard.back > len(call.request.chain):
             continue
-        voice = _voice(heard, turn, trust, echoes)
+        voice = _voice(heard, turn, trust, echoes, _among(call, turn))
         if voice.kept == (call.agent.policy.bank, turn.user):
             continue
         yield Utterance(
@@ -284,11 +285,15 @@ def _asked(call: ModelCall, turn: Turn, told: Told, echoes: Echoes) -> Iterator[
         )
 
 
-def _voice(heard: Heard, turn: Turn, told: str | None, echoes: Echoes) -> Voice:
+def _among(call: ModelCall, turn: Turn) -> Among:
+    return call.agent.session, turn.user
+
+
+def _voice(heard: Heard, turn: Turn, told: str | None, echoes: Echoes, among: Among) -> Voice:
     """Return who says it: the caller knows best, and else who said it first."""
     if heard.tool:
         return _TOOL
-    first = echoes.first(heard.text) if told is None else None
+    first = echoes.first(among, heard.text) if told is None else None
     if first is not None and first.trust is not Trust.PERSON:
         return first
     named = None if heard.name == "user" else heard.name
