@@ -17,6 +17,8 @@ from circadia.stores.sql.link import Openings
 
 T = TypeVar("T")
 
+SYNC_SECONDS = 0.5
+"""What a sync takes that lasts far longer than the blocks of a test."""
 OPENINGS = Openings(write=("BEGIN",), read=("BEGIN",))
 
 
@@ -204,6 +206,7 @@ async def test_who_waits_for_the_next_sync_shares_it_with_those_whom_the_last_on
     async with asyncio.timeout(60):
         while link.sent.count("COMMIT") < 2:
             await asyncio.sleep(0)
+    await asyncio.sleep(SYNC_SECONDS)
     link.may_sync.set()
     await asyncio.gather(*both)
     assert link.sent[3:] == ["sync", "BEGIN", "b", "COMMIT", "synced", "BEGIN", "a2", "COMMIT", "sync", "synced"]
@@ -227,6 +230,7 @@ async def test_a_block_that_takes_long_keeps_nobody_from_the_disk(writer: Writer
         three = asyncio.create_task(long())
         while "long" not in link.sent:
             await asyncio.sleep(0)
+        await asyncio.sleep(SYNC_SECONDS)
         link.may_sync.set()
         await asyncio.gather(one, two)
     assert not three.done()

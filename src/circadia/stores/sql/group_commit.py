@@ -4,7 +4,7 @@ To wait for the disk costs far more than the work before it. So blocks that foll
 its own savepoint (the first needs none, since nothing is lost when the transaction is rolled back under it). A commit
 does not wait: the next block runs at once, and a block returns when a sync that began after its commit has ended. What
 is committed during one sync shares the next. That one waits for the blocks of those whom the last one let go, if they
-come back at once, for as long as a sync takes: else two halves would wait for each other's syncs in turns.
+come back at once and the work of all takes no longer than a sync: else two halves would wait for each other's in turns.
 
     turn -> block -> turn -> block -> COMMIT -> turn -> block -> turn -> block -> COMMIT -> turn -> …
                                         `-> sync -> acts, both return               `-> sync -> …
@@ -30,7 +30,7 @@ T = TypeVar("T")
 _logger = logging.getLogger(__name__)
 
 GROUP_BLOCKS: Final = 4
-"""Blocks that make a commit worth its trips, while others wait and the disk is idle for as long as a sync takes."""
+"""Blocks that make a commit worth its trips, while others wait whose work takes longer than a sync, and none is on."""
 FULL_BLOCKS: Final = 128
 """Blocks in a group at most, while the disk is busy."""
 FULL_SECONDS: Final = 0.02
@@ -70,6 +70,8 @@ class Writer:
         self._syncing = False
         self._sync_seconds = 0.0
         """What the last sync took."""
+        self._block_seconds = 0.0
+        """What a block of the last commit took."""
         self.failure: str | None = None
         """Why something could not be written, until it is found that writes pass again."""
         self._tasks: set[asyncio.Task[None]] = set()
@@ -117,8 +119,12 @@ class Writer:
 
     def _is_due(self, group: _Group) -> bool:
         blocks, age = len(group.blocks), asyncio.get_running_loop().time() - group.began
-        enough = blocks >= FULL_BLOCKS if self._syncing else blocks >= GROUP_BLOCKS and age >= self._sync_seconds
-        return enough or age >= FULL_SECONDS
+        enough = FULL_BLOCKS if self._syncing or self._fits(blocks + len(self._queue)) else GROUP_BLOCKS
+        return blocks >= enough or age >= FULL_SECONDS
+
+    def _fits(self, blocks: int) -> bool:
+        """Return whether so many take less than a sync: then one for all of them is sooner than two in turns."""
+        return blocks * self._block_seconds < self._sync_seconds
 
     def _waited_for(self) -> bool:
         while self._queue and self._queue[0].done():
@@ -141,6 +147,7 @@ class Writer:
         try:
             await self.link.run(nothing, first=("COMMIT",))
             failure = None
+            self._block_seconds = (asyncio.get_running_loop().time() - group.began) / len(group.blocks)
         except CircadiaError as error:
             failure = _failed("the commit failed", error)
             self.note(failure.message)
@@ -176,7 +183,8 @@ class Writer:
                 _settle(blocks, failure)
             self._sync_seconds = loop.time() - began
             await asyncio.sleep(0)  # those that were let go come back now, if they do so at once
-            if self._taken:  # the commit that ends their group begins the sync, or time does, if that takes longer
+            if self._taken and self._fits(len(blocks) + len(self._committed)):
+                # The commit that ends their group begins the sync, or time does, if that takes longer.
                 loop.call_later(self._sync_seconds, self._begin_sync)
                 break
         self._syncing = False
