@@ -182,12 +182,16 @@ class Writer:
             finally:
                 _settle(blocks, failure)
             self._sync_seconds = loop.time() - began
-            await asyncio.sleep(0)  # those that were let go come back now, if they do so at once
-            if self._taken and self._fits(len(blocks) + len(self._committed)):
+            if self._committed and await self._come_back(len(blocks)):
                 # The commit that ends their group begins the sync, or time does, if that takes longer.
                 loop.call_later(self._sync_seconds, self._begin_sync)
                 break
         self._syncing = False
+
+    async def _come_back(self, blocks: int) -> bool:
+        """Return whether those that were let go come back at once, and the work of all that wait fits in a sync."""
+        await asyncio.sleep(0)
+        return self._taken and self._fits(blocks + len(self._committed))
 
     def note(self, failure: str) -> None:
         """Keep that something could not be written."""
