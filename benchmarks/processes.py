@@ -2,8 +2,12 @@
 
 import asyncio
 import contextlib
+from typing import Final
 
 import psutil
+
+GONE_SECONDS: Final = 10.0
+"""How long is waited for killed processes; one that waits for a disk takes its time."""
 
 
 def cpu_seconds(pid: int) -> float:
@@ -41,10 +45,12 @@ async def stop(process: asyncio.subprocess.Process, seconds: float) -> None:
 
 
 def kill_children() -> None:
-    """Kill all that this process has started and that still runs."""
-    for child in psutil.Process().children(recursive=True):
+    """Kill all that this process has started and that still runs, and wait until it is gone."""
+    children = psutil.Process().children(recursive=True)
+    for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):
             child.kill()
+    psutil.wait_procs(children, timeout=GONE_SECONDS)
 
 
 def _tree(pid: int) -> list[psutil.Process]:
