@@ -131,6 +131,17 @@ async def test_mcp_servers_are_asked_and_programs_looked_for(home: Path, unused_
     assert "'no-such-program'" in checks["MCP server typo"]["message"]
 
 
+async def test_programs_that_can_read_the_servers_files_are_named(home: Path) -> None:
+    program = {"kind": "subprocess", "command": ["true"]}
+    servers = {"files": {"command": ["true"]}, "far": {"url": "http://127.0.0.1:1/mcp"}}
+    written(home, launchers={"loop": program}, mcp_servers=servers)
+    result = await run("doctor", "--json")
+    messages = {each["message"]: each["state"] for each in result.json["checks"]}
+    warned = [f"{path} runs as the server's own user" for path in ("launchers.loop", "mcp_servers.files")]
+    assert [messages.get(each) for each in warned] == ["warn", "warn"]
+    assert not [each for each in messages if "mcp_servers.far" in each and "user" in each]
+
+
 async def test_the_embedder_is_asked_for_a_vector(home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("EMBEDDER_KEY", "key-of-the-embedder")
     async with MockUpstream(key="key-of-the-embedder") as up:

@@ -152,6 +152,12 @@ def test_a_wrong_value_is_told_with_its_path_in_the_file_and_all_that_it_may_be(
         ),
         ("banks: {My notes: {}}", "banks: bank name 'My notes' must match"),
         ("agents: {ann: {read_banks: [team, 'of-{person}']}}", "agents.ann: bank name 'of-{person}' must match"),
+        (
+            "launchers: {loop: {kind: subprocess, command: [a], user: ann, prompt: file}}",
+            "launchers.loop: a program with a `user` of its own cannot read the server's files; use `prompt: stdin`",
+        ),
+        ("launchers: {loop: {kind: subprocess, command: [a], user: 'ann:bob'}}", "launchers.loop.user: "),
+        ("mcp_servers: {far: {url: 'http://a/mcp', user: ann}}", "mcp_servers.far: `user` is for a `command`"),
         ("sleeptime: {model: {upstream: openai}}", "sleeptime.model.upstream: there is no upstream 'openai'"),
     ],
 )

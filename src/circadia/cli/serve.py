@@ -15,6 +15,7 @@ import uvloop
 from circadia.cli.connection import DEFAULT_URL, TOKEN_FILE
 from circadia.cli.folder import DATA_VARIABLE, Data, data_folder
 from circadia.cli.loading import quick_imports
+from circadia.os_user import forbid_inspection
 from circadia.settings import ConfigFile, Settings, load_settings
 
 if TYPE_CHECKING:
@@ -66,6 +67,7 @@ def serve(
     ] = Role.ALL,
 ) -> None:
     """Run the server until Ctrl-C or SIGTERM; the first start prints the operator's token, once."""
+    forbid_inspection()
     file = config_file(config)
     said = load_settings(file)
     read = None if file is None else ConfigFile(path=file, said=said)

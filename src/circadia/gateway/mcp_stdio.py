@@ -26,6 +26,7 @@ from circadia.gateway.mcp_sdk import McpSdk
 from circadia.gateway.mcp_stdio_progress import KEY, ProgressSend
 from circadia.gateway.mcp_stdio_slot import Slot
 from circadia.ids import AgentId
+from circadia.os_user import OsUser
 from circadia.records.principal import Principal
 from circadia.settings import McpServerSettings
 
@@ -46,15 +47,11 @@ class StdioServers:
     """The stdio servers of the configuration; they serve inside `run`.
 
     Raises:
-        ConfigError: a variable that `env_from` names is not set.
+        ConfigError: a variable that `env_from` names is not set, or a child cannot run as its `user`.
     """
 
     def __init__(self, settings: Mapping[str, McpServerSettings], environment: Mapping[str, str], clock: Clock) -> None:
-        self._fronts = {
-            name: Front(name, each, _environment(name, each, environment), clock)
-            for name, each in settings.items()
-            if each.command
-        }
+        self._fronts = {name: _front(name, each, environment, clock) for name, each in settings.items() if each.command}
 
     def server(self, name: str) -> ASGIApp:
         """Return the application of this server."""
@@ -142,6 +139,14 @@ class Front:
             capabilities=ServerCapabilities.model_validate(_offered(greeting)),
             instructions=greeting.get("instructions"),
         )
+
+
+def _front(name: str, settings: McpServerSettings, environment: Mapping[str, str], clock: Clock) -> Front:
+    if settings.user is not None:
+        user = OsUser.resolve(f"mcp_servers.{name}.user", settings.user)
+        settings = settings.model_copy(update={"command": user.command(settings.command)})
+        environment = {**environment, "HOME": user.home}
+    return Front(name, settings, _environment(name, settings, environment), clock)
 
 
 def _environment(name: str, settings: McpServerSettings, environment: Mapping[str, str]) -> Mapping[str, str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import gc
+import logging
 import os
 import resource
 import signal
@@ -16,12 +17,15 @@ from typing import Any, Final, cast
 import uvicorn
 
 from circadia.errors import StartError
+from circadia.os_user import PROGRAM_AS_SERVER
 from circadia.server.folder import admin_token, keep_admin_token, locked
 from circadia.server.protocol import Http
 from circadia.server.wiring import Server, wired
 from circadia.settings import ConfigFile, Settings
 from circadia.telemetry.logs import set_up_logs
 from circadia.telemetry.traces import set_up_traces
+
+_logger = logging.getLogger(__name__)
 
 SERVER_STOPS: Final = "the server is stopping; the call was not executed, send it again"
 
@@ -51,6 +55,8 @@ async def serve(
         token, made = admin_token(data, environment)
         set_up_logs([token, *secrets_of(settings, environment)])
         raise_file_limit()
+        for program in (path for path, user in settings.programs.items() if user is None):
+            _logger.warning("%s runs as the server's own user; %s", program, PROGRAM_AS_SERVER)
         chosen = settings.server
         with bound_to(chosen.host, chosen.port) as bound:
             traces = set_up_traces(environment)

@@ -11,6 +11,7 @@ from circadia.agents.threads import Threads
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource, PulseId
+from circadia.os_user import OsUser
 from circadia.records.agent import Agent
 from circadia.settings import LauncherSettings, Settings
 from circadia.settings.launchers import (
@@ -140,9 +141,10 @@ def _launcher(name: str, chosen: LauncherSettings, ground: _Ground) -> Launcher 
 def _subprocess(where: str, chosen: SubprocessLauncherSettings, ground: _Ground) -> Launcher:
     own = ground.environment
     named = named_environment(where, own, chosen.env, chosen.env_from, _kept_back(ground.settings))
+    user = OsUser.resolve(f"{where}.user", chosen.user) if chosen.user else None
     return SubprocessLauncher(
-        chosen.command,
-        environment=program_environment(own, named),
+        user.command(chosen.command) if user else chosen.command,
+        environment=program_environment({**own, "HOME": user.home} if user else own, named),
         folder=chosen.cwd,
         prompt=chosen.prompt,
         prompts=ground.data / "prompts",

@@ -4,9 +4,9 @@ import re
 from ipaddress import ip_network
 from typing import Annotated, Literal
 
-from pydantic import Field, field_validator
+from pydantic import Field, field_validator, model_validator
 
-from circadia.settings.section import Section
+from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section
 
 _FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 
@@ -27,14 +27,21 @@ class SubprocessLauncherSettings(Section):
     )
     env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that the program gets.")
     cwd: str | None = Field(None, description="Folder that the program starts in; without it, the server's.")
+    user: OsUserName | None = Field(None, description=USER_DESCRIPTION)
     prompt: Literal["stdin", "file"] = Field(
         "stdin",
         description="How it gets the prompt: on standard input, or in a file that `CIRCADIA_PROMPT_FILE` names and "
-        "that is removed after the pulse.",
+        "that is removed after the pulse; with `user`, on standard input only.",
     )
     grace_seconds: float = Field(
         10.0, ge=0, description="Time between the polite stop (SIGTERM) and the kill of all that it started."
     )
+
+    @model_validator(mode="after")
+    def _prompt_can_be_read(self) -> "SubprocessLauncherSettings":
+        if self.user is not None and self.prompt == "file":
+            raise ValueError("a program with a `user` of its own cannot read the server's files; use `prompt: stdin`")
+        return self
 
 
 class ContainerLauncherSettings(Section):

@@ -5,7 +5,7 @@ from pydantic import Field
 from circadia.settings.agents import AgentSettings
 from circadia.settings.answers import AnswersSettings
 from circadia.settings.coordination import FleetSettings
-from circadia.settings.launchers import LauncherSettings
+from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.memory import BankSettings, MemorySettings
 from circadia.settings.section import Section
@@ -42,3 +42,14 @@ class Settings(Section):
     agents: dict[str, AgentSettings] = Field(
         default_factory=dict, description="Agents of the session `default`, by name."
     )
+
+    @property
+    def programs(self) -> dict[str, str | None]:
+        """Return the paths of settings that start a program on this machine, each with the user that it runs as."""
+        launchers = {f"launchers.{name}": each for name, each in self.launchers.items()}
+        servers = {f"mcp_servers.{name}": each for name, each in self.mcp_servers.items()}
+        return {
+            path: each.user
+            for path, each in (launchers | servers).items()
+            if isinstance(each, SubprocessLauncherSettings | McpServerSettings) and each.command
+        }

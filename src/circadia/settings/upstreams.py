@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field, field_validator, model_validator
 
-from circadia.settings.section import Section
+from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section
 
 KeyHeader = Literal["authorization", "x-api-key", "api-key"]
 """Where a provider takes its key; what an agent sends in any of them goes no further."""
@@ -77,6 +77,7 @@ class McpServerSettings(Section):
     )
     env_from: tuple[str, ...] = Field((), description="Variables of this server's environment that the program gets.")
     cwd: str | None = Field(None, description="Folder that the program starts in.")
+    user: OsUserName | None = Field(None, description=USER_DESCRIPTION)
     per_agent: bool = Field(False, description="One child per agent instead of one shared by all who may use it.")
     idle_seconds: float = Field(600.0, gt=0, description="A child that no one used for so long is stopped.")
     answer_timeout_seconds: float = Field(600.0, gt=0, description="Longest wait for an answer.")
@@ -85,4 +86,6 @@ class McpServerSettings(Section):
     def _one_of(self) -> "McpServerSettings":
         if bool(self.url) == bool(self.command):
             raise ValueError("give either `url` or `command`")
+        if self.user is not None and not self.command:
+            raise ValueError("`user` is for a `command`; take it out")
         return self

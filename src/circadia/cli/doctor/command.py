@@ -14,7 +14,7 @@ from rich.text import Text
 
 from circadia.cli.doctor.check import Check, State, fail, ok
 from circadia.cli.doctor.embedding import check_embedder
-from circadia.cli.doctor.machine import Watch, check_file_limit, check_python
+from circadia.cli.doctor.machine import Watch, check_file_limit, check_programs, check_python
 from circadia.cli.doctor.network import Network, check_variables, open_session
 from circadia.cli.doctor.storage import check_database, check_folder, server_there
 from circadia.cli.folder import Data, data_folder
@@ -72,7 +72,7 @@ async def examine(file: Path | None, folder: Path, environment: Mapping[str, str
             *(network.check_mcp_server(name, each) for name, each in settings.mcp_servers.items()),
         )
     found += [each for group in groups for each in group]
-    return [*found, *check_file_limit(settings.limits), *watch.findings()]
+    return [*found, *check_programs(settings.programs), *check_file_limit(settings.limits), *watch.findings()]
 
 
 def _variables(settings: Settings) -> dict[str, str | None]:

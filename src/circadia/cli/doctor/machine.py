@@ -9,6 +9,8 @@ from importlib.metadata import PackageNotFoundError, version
 
 from circadia.cli.doctor.check import Check, fail, ok, warn
 from circadia.clock import Clock
+from circadia.errors import ConfigError
+from circadia.os_user import PROGRAM_AS_SERVER, OsUser
 from circadia.settings import LimitsSettings
 
 FAST_PARTS = ("uvicorn", "uvloop", "httptools", "aiohttp", "sqlalchemy", "mcp")
@@ -54,6 +56,21 @@ def judge_file_limit(soft: int, hard: int, max_holds: int) -> Check:
     if room < max_holds:
         return warn("file limit", f"{told}: room for {room} held calls, but limits.max_holds is {max_holds}", remedy)
     return ok("file limit", f"{told}, enough for limits.max_holds = {max_holds}")
+
+
+def check_programs(programs: Mapping[str, str | None]) -> list[Check]:
+    """Tell which programs can read what belongs to the server, and which ones it could not start as their user."""
+    found: list[Check] = []
+    for path, user in programs.items():
+        try:
+            if user is None:
+                found.append(warn("programs", f"{path} runs as the server's own user", PROGRAM_AS_SERVER))
+            else:
+                OsUser.resolve(f"{path}.user", user)
+                found.append(ok("programs", f"{path} runs as {user}"))
+        except ConfigError as error:
+            found.append(fail("programs", error.message, "run the doctor as the user that starts the server"))
+    return found
 
 
 class Watch:
