@@ -61,6 +61,27 @@ async def test_a_routine_that_joins_a_pending_pulse_is_in_its_prompt(team: Fleet
     assert "sweep the yard" in team.launcher.launches[0].prompt
 
 
+@pytest.mark.spec("WAKE-17", "WAKE-40")
+@pytest.mark.parametrize(("first", "then", "limit"), [(3, 600, 600), (600, 3, 600), (3, None, 900)])
+async def test_a_pulse_that_a_routine_joins_runs_as_long_as_the_longest_of_both_may(
+    team: Fleet, first: float, then: float | None, limit: float
+) -> None:
+    bob = await team.agent("bob", LAUNCHED, FREE, {"pulse_timeout_seconds": 900})
+    every = Recurrence(every_seconds=60)
+    await team.routines(
+        bob,
+        RoutineSpec(name="first", instructions="sweep", recurrence=every, timeout_seconds=first),
+        RoutineSpec(name="second", instructions="mow", recurrence=every, timeout_seconds=then),
+    )
+    team.clock.advance(60)
+    await team.worker.step()
+    await team.launcher.until_launches(1)
+    (launch,) = team.launcher.launches
+    assert launch.timeout_seconds == limit
+    assert "sweep" in launch.prompt
+    assert "mow" in launch.prompt
+
+
 @pytest.mark.spec("WAKE-45")
 async def test_a_routine_that_is_taken_away_leaves_no_ghost_waiting(team: Fleet) -> None:
     bob = await team.agent("bob", LAUNCHED, FREE, {"max_concurrent_pulse_sessions": 1})

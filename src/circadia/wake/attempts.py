@@ -65,7 +65,7 @@ class Attempt:
         return status, redacted(detail, (self._taken.token,))
 
     async def _ran(self) -> tuple[PulseStatus, str]:
-        limit = self.pulse.timeout_seconds
+        limit = self._taken.timeout_seconds
         bound = asyncio.timeout(limit)
         try:
             if self.pulse.epoch > 1:  # it was begun before

@@ -1,9 +1,11 @@
 """Begins a pulse that was admitted: opens the gate of a resident agent, or leaves a row for the engine (WAKE-56)."""
 
+from dataclasses import replace
+
 from circadia.agents.sleep import SleepState
 from circadia.records.agent import Agent, Cause
 from circadia.records.pulse import Pulse, PulseKind
-from circadia.records.wake import Wake
+from circadia.records.wake import Decision, Wake
 from circadia.stores.base import Tx
 from circadia.wake.pulse_rows import RESIDENT, PulseRows
 
@@ -57,3 +59,14 @@ class Openings:
         if resident and target.asleep:
             await self._sleep.set(tx, target, asleep=False, cause=Cause.PULSE, actor=f"{reason} by {by}")
         return pulse
+
+    async def join(self, tx: Tx, target: Agent, wake: Wake) -> None:
+        """Let the pulse that the wake joined, if it did, run as long as the longest of its wakes may."""
+        if wake.decision is not Decision.COALESCED or wake.pulse_id is None:
+            return
+        pulse = await tx.pulses.get(wake.pulse_id)
+        if pulse is None or pulse.timeout_seconds is None:
+            return
+        limit = wake.timeout_seconds or target.coordination.pulse_timeout_seconds
+        if limit is None or limit > pulse.timeout_seconds:
+            await tx.pulses.save(replace(pulse, timeout_seconds=limit), origin=pulse)

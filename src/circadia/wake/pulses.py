@@ -1,7 +1,7 @@
 """What happens to a pulse: taken, started, ended, recovered; each is one transaction (WAKE-14, WAKE-23, WAKE-50 …)."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from typing import Any, Final
 
@@ -47,6 +47,8 @@ class Taken:
     """What it is told."""
     token: str
     """Its token for this pulse."""
+    timeout_seconds: float | None
+    """How long this attempt may run: as the pulse says, or for what is left of the agent's day."""
 
 
 class Pulses:
@@ -102,12 +104,12 @@ class Pulses:
         )
         shown = [each.message.id for each in prompt.shown]
         await tx.deliveries.lease(agent.id, shown, None, now=now, pulse_id=taken.id)
+        limit = taken.timeout_seconds
         if spare is not None and not any(wake.overridden_by for wake in wakes):
             # Attempts before, and pulses beside it, may have used up some of the minutes that were left at admission.
             spare = max(LEAST_SECONDS, spare)
-            limit = min(taken.timeout_seconds or spare, spare)
-            taken = replace(taken, timeout_seconds=limit)
-        return Taken(pulse=taken, agent=agent, prompt=prompt.text, token=token)
+            limit = min(limit or spare, spare)
+        return Taken(pulse=taken, agent=agent, prompt=prompt.text, token=token, timeout_seconds=limit)
 
     async def started(self, tx: Tx, pulse: Pulse) -> Pulse:
         """Note that the agent runs: its wakes are charged and its gate is open from now on."""

@@ -120,9 +120,10 @@ class Requests:
             return known
         wake, facts = await self._judged(tx, ask)
         if wake.decision is Decision.ADMITTED:
-            wake = await self._admitted(tx, wake, facts, wake.timeout_seconds)
+            wake = await self._admitted(tx, wake, facts)
         elif wake.decision is not Decision.DEFERRED:
             wake = replace(wake, expires_at=None)
+        await self._openings.join(tx, ask.target, wake)
         await tx.wakes.add(wake)
         await self._tell(tx, wake, ask.target)
         return wake
@@ -143,6 +144,7 @@ class Requests:
             if again.decision is not Decision.DEFERRED:
                 moved.append(again)
                 if agent is not None:
+                    await self._openings.join(tx, agent, again)
                     await self._tell(tx, again, agent)
             if again.decision is Decision.ADMITTED:
                 opened = again.pulse_id
@@ -219,12 +221,12 @@ class Requests:
             return self._moved(wake, Decision.EXPIRED, detail="it waited too long; its message is in the inbox")
         if opened is not None:
             return replace(self._moved(wake, Decision.COALESCED, detail="joined the pulse"), pulse_id=opened)
-        timeout_seconds, policy, idle = wake.timeout_seconds, BlackoutPolicy.RUN, None
+        policy, idle = BlackoutPolicy.RUN, None
         if wake.routine is not None:
             routine = await tx.routines.get(agent.id, wake.routine)
             if routine is None or not routine.enabled:
                 return self._moved(wake, Decision.CANCELLED, detail="its routine was taken away or switched off")
-            timeout_seconds = routine.timeout_seconds
+            wake = replace(wake, timeout_seconds=routine.timeout_seconds)
             policy = routine.blackout_policy or agent.coordination.blackout_policies.of(routine.recurrence.kind)
             idle = await nothing_to_do(tx, agent, routine)
         facts = await self._facts(tx, wake, agent, None, NOWHERE)
@@ -238,7 +240,7 @@ class Requests:
         if again.decision is Decision.ADMITTED and idle is not None:
             return self._moved(wake, Decision.CANCELLED, detail=f"skipped: {idle}")
         if again.decision is Decision.ADMITTED:
-            again = await self._admitted(tx, again, facts, timeout_seconds)
+            again = await self._admitted(tx, again, facts)
         return again
 
     async def _must_queue(self, tx: Tx, wake: Wake, target: Agent) -> bool:
@@ -276,14 +278,14 @@ class Requests:
             raise Conflict(f"wake {wake.id!r} is {wake.decision.value} already")
         return replace(wake, decision=to, rule=None, detail=detail, not_before=None, decided_at=self._clock.now())
 
-    async def _admitted(self, tx: Tx, wake: Wake, facts: Facts, timeout_seconds: float | None) -> Wake:
+    async def _admitted(self, tx: Tx, wake: Wake, facts: Facts) -> Wake:
         target = facts.target
         unguarded = _unguarded(wake, target)
         counts = wake.source is not WakeSource.SCHEDULE and not unguarded
         if unguarded and target.coordination.launcher == RESIDENT:
             await self._openings.open_gate(tx, target, wake)
             return replace(wake, expires_at=None)
-        limit = timeout_seconds or target.coordination.pulse_timeout_seconds
+        limit = wake.timeout_seconds or target.coordination.pulse_timeout_seconds
         spare = spare_seconds(target, facts.tally)
         if spare is not None and wake.overridden_by is None:
             limit = min(limit or spare, spare)

@@ -20,7 +20,7 @@ _ROW = attrgetter(*_FIELDS)
 _ADD = Statement(insert(pulses).inline(), _FIELDS)
 _MOVING: Final = (
     "status", "attempt", "epoch", "owner", "lease_until", "not_before", "prompted_at", "started_at", "ended_at",
-    "run_seconds", "detail", "token_hash",
+    "run_seconds", "timeout_seconds", "detail", "token_hash",
 )  # fmt: skip
 _SAVE = Statement(
     update(pulses)
