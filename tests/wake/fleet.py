@@ -32,7 +32,7 @@ from circadia.wake.launchers.base import Launcher
 from circadia.wake.tier import WakeTier
 from circadia.wake.worker import Worker
 
-LAUNCHED = {"launcher": "fake"}
+LAUNCHED: Mapping[str, object] = {"launcher": "fake", "heartbeat_minutes": None}
 NO_LIMITS: Mapping[str, object] = {
     "cooldown_seconds": 0, "max_wakes_per_day": None, "max_wakes_per_pair_per_day": None,
     "max_wakes_per_session": None, "max_daily_session_minutes": None, "max_chain_depth": None,

@@ -175,6 +175,53 @@ async def test_skips_that_come_at_once_are_told_of_like_those_that_come_one_by_o
     assert [each.data["skips"] for each in await team.events(EventType.ALERT)] == told
 
 
+@pytest.mark.spec("WAKE-47")
+async def test_a_launched_agent_without_routines_reads_within_half_an_hour_what_a_refused_wake_left(
+    team: Fleet,
+) -> None:
+    ann = await team.agent("ann")
+    bob = await team.agent("bob", {"launcher": "fake", "wake_guardrails": {"max_wakes_per_day": 0}})
+    for _ in range(4):  # nothing unread: nothing runs, and nothing is told of
+        team.clock.advance(1800)
+        await team.worker.step()
+    assert (team.launcher.launches, await team.events(EventType.ALERT)) == ([], [])
+    told = len(await team.events(EventType.ROUTINE))
+    sent = await team.send(ann, bob, "the build is red")
+    assert sent.wake is not None
+    assert sent.wake.decision is Decision.REFUSED
+    team.clock.advance(1800)
+    await team.worker.step()
+    await team.launcher.until_launches(1)
+    assert "the build is red" in team.launcher.launches[0].prompt
+    assert len(await team.events(EventType.ROUTINE)) == told + 1
+
+
+@pytest.mark.spec("WAKE-47")
+async def test_an_agent_has_a_heartbeat_while_it_is_launched_has_no_other_routine_and_it_is_not_switched_off(
+    team: Fleet,
+) -> None:
+    async def routines() -> list[tuple[str, int | None]]:
+        async with team.store.read() as tx:
+            return [(each.name, each.recurrence.every_seconds) for each in await tx.routines.of_agent(bob.id)]
+
+    bob = await team.agent("bob")
+    assert await routines() == []
+    await team.patch(bob, launcher="fake")
+    assert await routines() == [("heartbeat", 1800)]
+    await team.patch(bob, heartbeat_minutes=5)
+    assert await routines() == [("heartbeat", 300)]
+    await team.routines(bob, RoutineSpec(name="r", instructions="do", recurrence=Recurrence(every_seconds=60)))
+    await team.patch(bob, heartbeat_minutes=7)
+    assert await routines() == [("r", 60)]
+    await team.routines(bob)
+    assert await routines() == [("heartbeat", 420)]
+    await team.patch(bob, heartbeat_minutes=None)
+    assert await routines() == []
+    await team.patch(bob, heartbeat_minutes=30)
+    await team.patch(bob, launcher="resident")
+    assert await routines() == []
+
+
 @pytest.mark.spec("WAKE-44")
 async def test_long_pulses_of_one_agent_delay_and_drop_nobodys(team: Fleet) -> None:
     agents = [await team.agent(f"a{number}", LAUNCHED, FREE) for number in range(10)]

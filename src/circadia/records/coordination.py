@@ -82,6 +82,8 @@ class Coordination:
     """How long a pulse may run that a wake or a routine without its own limit started."""
     prompt_tokens: Annotated[int, Field(ge=100, le=1_000_000)] = 4000
     """Size of the prompt of a launched pulse."""
+    heartbeat_minutes: Annotated[int, Field(ge=1, le=43_200)] | None = 30
+    """Interval of the routine that a launched agent without routines gets; none means that it gets none."""
     max_consecutive_skips: Annotated[int, Field(ge=1, le=1_000_000)] = 5
     """Occurrences of a routine that are skipped in a row until people are told."""
     blackouts: tuple[Blackout, ...] = ()

@@ -51,6 +51,12 @@ class CoordinationSettings(Section):
         3600.0, gt=0, le=86_400, description="Longest pulse that a wake or a routine without its own limit started."
     )
     prompt_tokens: int = Field(4000, ge=100, le=1_000_000, description="Size of the prompt of a launched pulse.")
+    heartbeat_minutes: int | None = Field(
+        30,
+        ge=1,
+        le=43_200,
+        description="How often a launched agent without routines looks for unread messages; `null` means never.",
+    )
 
     def stated(self) -> dict[str, Any]:
         """Return what the file states, nested as there, ready for JSON."""

@@ -130,6 +130,8 @@ class Coordinations:
         await tx.events.add([event])
         if coordination.zone != agent.coordination.zone:
             await self._routines.follow_zone(tx, changed, origin=agent.coordination.zone, by=by)
+        if {"launcher", "heartbeat_minutes"} & moved.keys():
+            await self._routines.keep_heartbeat(tx, changed, by=by)
         for topic in ("agent", "coordination"):
             tx.after_commit(lambda topic=topic: self._signals.publish(topic, agent.id))
         tx.after_commit(lambda: self._signals.publish("event", agent.session))

@@ -13,14 +13,17 @@ from circadia.records.agent import Agent
 from circadia.records.coordination import Setting, SettingSource
 from circadia.records.event import Event, EventType
 from circadia.records.message import Priority
-from circadia.records.schedule import Routine, RoutineSpec
+from circadia.records.schedule import MAX_SPREAD_SECONDS, Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
 from circadia.wake.idle import nothing_to_do
+from circadia.wake.pulse_rows import RESIDENT
 from circadia.wake.requests import Ask, Requests
 from circadia.wake.schedule import SET_BACK, Plan, Verdict, after_set_back, first_at, plan
 
+HEARTBEAT: Final = "heartbeat"
+"""The routine of a launched agent that has no other: it reads what waits for it, and else runs nothing."""
 MOST_ROUTINES: Final = 100
 """Routines of one agent."""
 FILE_ROUTINES: Final = "routines"
@@ -50,6 +53,8 @@ class Routines:
             raise InvalidRequest("two routines have the same name; give each a name of its own")
         if len(specs) > MOST_ROUTINES:
             raise InvalidRequest(f"an agent may have {MOST_ROUTINES} routines, these are {len(specs)}")
+        specs = specs or _heartbeat(agent)
+        names = [spec.name for spec in specs]
         now = self._clock.now()
         known = {each.name: each for each in await tx.routines.of_agent(agent.id)}
         await tx.routines.remove_others(agent.id, known.keys() & set(names))
@@ -64,6 +69,12 @@ class Routines:
         await self._tell(tx, agent, {"changed_by": by, "routines": names})
         return await tx.routines.of_agent(agent.id)
 
+    async def keep_heartbeat(self, tx: Tx, agent: Agent, *, by: str) -> None:
+        """Give a launched agent without routines its heartbeat, and take it away from one that is to have none."""
+        there = await tx.routines.of_agent(agent.id)
+        if all(_is_heartbeat(each) for each in there) and (there or _heartbeat(agent)):
+            await self.replace(tx, agent, (), by=by)
+
     async def read_file(self, tx: Tx, agent: Agent, specs: Sequence[RoutineSpec]) -> None:
         """Take over the file's routines if they have changed since the file was read last (WAKE-16).
 
@@ -72,6 +83,7 @@ class Routines:
         stated = _SPECS.dump_python(tuple(specs), mode="json")
         old = agent.settings.get(FILE_ROUTINES)
         if (old.file if old is not None else []) == stated:
+            await self.keep_heartbeat(tx, agent, by="file")
             return
         noted = Setting(value=None, source=SettingSource.FILE, at=self._clock.now(), file=stated)
         await tx.agents.save(replace(agent, settings={**agent.settings, FILE_ROUTINES: noted}))
@@ -120,7 +132,7 @@ class Routines:
             after, told = await self._run(tx, agent, routine, planned)
         if not await tx.routines.save(after, origin=routine):
             raise Conflict(f"routine {routine.name!r} was planned or changed at the same moment")
-        if told is None and planned.verdict is not Verdict.WAIT:
+        if told is None and planned.verdict not in (Verdict.WAIT, Verdict.RUN):
             told = {"verdict": planned.verdict.value}
         if told is not None:
             occurrence = planned.occurrence.isoformat() if planned.occurrence else None
@@ -144,9 +156,13 @@ class Routines:
         await self._tell(tx, agent, {"routine": routine.name, "skips": after.skips, **_refused(wake)})
         await self._alert_if_too_many(tx, agent, routine, after)
 
-    async def _run(self, tx: Tx, agent: Agent, routine: Routine, planned: Plan) -> tuple[Routine, dict[str, object]]:
-        """Ask for a pulse; return the routine afterwards and what to tell."""
+    async def _run(
+        self, tx: Tx, agent: Agent, routine: Routine, planned: Plan
+    ) -> tuple[Routine, dict[str, object] | None]:
+        """Ask for a pulse; return the routine afterwards and what to tell, if anything."""
         reason = await nothing_to_do(tx, agent, routine)
+        if reason is not None and _is_heartbeat(routine):
+            return planned.routine, None
         if reason is not None:
             return replace(planned.routine, skips=routine.skips + 1), {"verdict": "skipped", "reason": reason}
         wake = await self._requests.ask(
@@ -187,6 +203,21 @@ class Routines:
         told = {"verdict": str(data.get("verdict", "changed"))}
         tx.after_commit(lambda: self._signals.publish("event", agent.session))
         tx.after_commit(lambda: self._signals.publish("routine", agent.id, told))
+
+
+def _heartbeat(agent: Agent) -> tuple[RoutineSpec, ...]:
+    """Return the default routines of the agent; the beats of many agents are spread over the interval."""
+    coordination = agent.coordination
+    if coordination.launcher == RESIDENT or coordination.heartbeat_minutes is None:
+        return ()
+    seconds = coordination.heartbeat_minutes * 60
+    spread = min(seconds, MAX_SPREAD_SECONDS)
+    beat = Recurrence(every_seconds=seconds, zone=coordination.zone, stagger_seconds=spread)
+    return (RoutineSpec(name=HEARTBEAT, recurrence=beat),)
+
+
+def _is_heartbeat(routine: Routine) -> bool:
+    return routine.name == HEARTBEAT and not routine.instructions
 
 
 def _in_zone(spec: _S, zone: str) -> _S:
