@@ -131,6 +131,19 @@ async def test_what_waits_and_why_no_pass_begins_is_told(operator: CircadiaProce
     assert "looked at again" in said
 
 
+@pytest.mark.spec("SLEEP-05", "SLEEP-61")
+async def test_status_says_what_the_preset_of_a_bank_means(operator: CircadiaProcess, worker: Worker) -> None:
+    await made("nights", "The release is on Friday.")
+    async with worker.store.write() as tx:
+        bank = await tx.banks.by_name("nights")
+        assert bank is not None
+        await tx.banks.save(replace(bank, policy=replace(bank.policy, sleeptime={"when": "nightly"})))
+    lines = [line.split() for line in (await told("status", "--bank", "nights")).splitlines()]
+    assert ["when", "nightly"] in lines
+    assert ["schedule", "`0", "3", "*", "*", "*`", "(UTC),", "for", "3", "h"] in lines
+    assert not {"idle", "asleep", "cadence", "lag"} & {line[0] for line in lines if line}
+
+
 @pytest.mark.spec("SLEEP-61")
 async def test_pause_closes_the_gate_and_resume_opens_it(operator: CircadiaProcess) -> None:
     await made("paused", "The release is on Friday.")

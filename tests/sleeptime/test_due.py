@@ -11,10 +11,15 @@ from hypothesis import strategies as st
 from circadia.ids import BankId
 from circadia.records.sleep_pass import Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
-from circadia.sleeptime.due import LATE_SECONDS, End, Gate, Known, Rules, due
+from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.due import LATE_SECONDS, End, Gate, Known, due
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
-RULES = Rules()
+IDLE = SleepPolicySettings.model_validate({})
+
+
+def policy(**stated: Any) -> SleepPolicySettings:
+    return SleepPolicySettings.model_validate(stated)
 
 
 def at(seconds: float) -> datetime:
@@ -67,13 +72,12 @@ def with_state(**more: Any) -> Known:
         (nothing(edited_at=at(30)), 90, Trigger.DOCUMENT),
         (nothing(edited_at=at(30), turn_at=at(50)), 109.9, None),
         (nothing(edited_at=at(30), asleep_since=at(10)), 30, Trigger.DOCUMENT),
-        (nothing(edited_at=at(30), replying_since=at(80)), 90, None),
     ],
 )
 def test_the_first_trigger_whose_time_has_come_begins_a_pass(
     seen: Known, seconds: float, trigger: Trigger | None
 ) -> None:
-    verdict = due(RULES, seen, at(seconds))
+    verdict = due(IDLE, seen, at(seconds))
     assert verdict.trigger is trigger
     assert (verdict.gate is Gate.NOBODY_DUE) is (trigger is None)
 
@@ -87,21 +91,21 @@ def test_the_cheapest_gate_that_is_closed_is_the_answer() -> None:
     busy = replace(back_off, busy=True)
     paused = replace(busy, state=replace(failing, paused_by="ann"))
     found = [due(rules, seen, at(100)) for rules, seen in (
-        (Rules(enabled=False), paused), (RULES, paused), (RULES, busy), (RULES, back_off), (RULES, many),
-        (RULES, replace(many, begun=11)), (RULES, ready),
+        (policy(enabled=False), paused), (IDLE, paused), (IDLE, busy), (IDLE, back_off), (IDLE, many),
+        (IDLE, replace(many, begun=11)), (IDLE, ready),
     )]  # fmt: skip
     assert [(each.gate, each.at) for each in found] == [
         (Gate.DISABLED, None), (Gate.PAUSED, None), (Gate.BUSY, None), (Gate.BACK_OFF, at(500)),
         (Gate.PASSES, at(3605)), (Gate.EMPTY, None), (None, None),
     ]  # fmt: skip
-    assert due(RULES, back_off, at(500)).gate is Gate.PASSES
+    assert due(IDLE, back_off, at(500)).gate is Gate.PASSES
 
 
 @pytest.mark.spec("SLEEP-13")
 @pytest.mark.parametrize(("ahead", "waits"), [(30, True), (3600 * 1.25, True), (3600 * 9, False), (86400 * 30, False)])
 def test_a_pause_after_failures_ends_also_where_the_clock_was_set_back(ahead: float, waits: bool) -> None:
     failing = replace(known(), state=SleepState(bank_id=BankId("b"), failures=1, not_before=at(100 + ahead)))
-    assert (due(RULES, failing, at(100)).gate is Gate.BACK_OFF) is waits
+    assert (due(IDLE, failing, at(100)).gate is Gate.BACK_OFF) is waits
 
 
 @pytest.mark.spec("SLEEP-13")
@@ -109,13 +113,13 @@ def test_what_failed_is_tried_again_and_what_is_quarantined_is_not() -> None:
     nothing = Backlog()
     failed = Leftover(first=1, last=9, failures=5, cause="bad JSON")
     poison = Leftover(first=3, last=3, failures=3, cause="bad JSON")
-    assert due(RULES, replace(with_state(leftovers=(poison, failed)), backlog=nothing), at(0)).trigger is Trigger.IDLE
-    assert due(RULES, replace(with_state(leftovers=(poison,)), backlog=nothing), at(0)).gate is Gate.EMPTY
+    assert due(IDLE, replace(with_state(leftovers=(poison, failed)), backlog=nothing), at(0)).trigger is Trigger.IDLE
+    assert due(IDLE, replace(with_state(leftovers=(poison,)), backlog=nothing), at(0)).gate is Gate.EMPTY
 
 
 @pytest.mark.spec("SLEEP-01")
 def test_a_trigger_can_be_switched_off() -> None:
-    rules = Rules(frequency_turns=0, importance=0, overflow_share=0, stale_share=0)
+    rules = policy(frequency_turns=0, importance=0, overflow_share=0, stale_share=0)
     many = replace(with_backlog(turns=99, importance=99.0), filled=1.0, stale=1.0)
     assert due(rules, many, at(11)).trigger is None
     assert due(rules, nothing(stale=1.0), at(11)).gate is Gate.EMPTY
@@ -125,14 +129,19 @@ def test_a_trigger_can_be_switched_off() -> None:
 def test_nothing_begins_in_the_middle_of_a_reply_but_for_turns_that_have_waited_too_long() -> None:
     end = End(of="conversation", at=at(50))
     full = known(filled=1.0, stale=1.0, edited_at=at(0), ended=end, replying_since=at(100))
-    assert due(RULES, full, at(101)).gate is Gate.NOBODY_DUE
-    assert due(RULES, replace(full, backlog=Backlog()), at(101)).gate is Gate.NOBODY_DUE
-    assert due(RULES, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
+    for seen in (
+        full,
+        replace(full, backlog=Backlog()),
+        replace(full, asleep_since=at(0)),
+        replace(full, scheduled_at=at(0)),
+    ):
+        assert due(IDLE, seen, at(101)).gate is Gate.REPLYING
+    assert due(IDLE, replace(full, replying_since=at(3550)), at(3600)).trigger is Trigger.LAG
 
 
 @pytest.mark.spec("SLEEP-02", "SLEEP-03")
 def test_each_trigger_says_in_words_what_it_was() -> None:
-    found = [due(RULES, seen, at(90)).detail for seen in (
+    found = [due(IDLE, seen, at(90)).detail for seen in (
         known(filled=1.0, turn_at=at(80)), known(filled=0.856, turn_at=at(80)), nothing(stale=0.25),
         nothing(edited_at=at(0)), nothing(edited_at=at(40)), nothing(), known(ended=End(of="pulse", at=at(80))),
         known(ended=End(of="conversation", at=at(80))), nothing(ended=End(of="conversation", at=at(80))),
@@ -157,8 +166,8 @@ def test_what_is_told_as_the_time_to_look_again_is_when_a_pass_begins(
     turns: int, importance: float, newest: float, now: float
 ) -> None:
     seen = with_backlog(turns=turns, importance=importance, newest_at=at(newest))
-    verdict = due(RULES, seen, at(max(now, newest)))
+    verdict = due(IDLE, seen, at(max(now, newest)))
     if verdict.trigger is None:
         assert verdict.at is not None
-        assert due(RULES, seen, verdict.at).trigger is not None
-        assert due(RULES, seen, verdict.at - timedelta(microseconds=1)).trigger is None
+        assert due(IDLE, seen, verdict.at).trigger is not None
+        assert due(IDLE, seen, verdict.at - timedelta(microseconds=1)).trigger is None

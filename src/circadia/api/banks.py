@@ -76,7 +76,8 @@ class BankPolicyBody(BankPolicyKeys, Body):
         sent = {name: getattr(self, name) for name in self.model_fields_set}
         if "sleeptime" in sent:
             both = {**before.sleeptime, **self.sleeptime}
-            sent["sleeptime"] = {name: value for name, value in both.items() if value is not None}
+            gone = {name for name, value in self.sleeptime.items() if value is None}
+            sent["sleeptime"] = {name: value for name, value in both.items() if name not in gone}
         return replace(before, **{"own": bool(sent) or before.own, **sent})
 
 

@@ -124,6 +124,7 @@ class BacklogView(BaseModel):
 
     episodes: int = Field(description="Episodes that no pass has worked through.")
     turns: int = Field(description="Completed turns among them.")
+    conversations: int = Field(description="Conversations that they belong to.")
     importance: float = Field(description="Sum of their importance.")
     oldest_at: datetime | None = Field(description="When the first of them was stored.")
     newest_at: datetime | None = Field(description="When the last of them was stored.")
@@ -161,6 +162,9 @@ class StandView(BaseModel):
 
     bank: str = Field(description="The bank's name.")
     policy: SleepPolicySettings = Field(description="What holds for it.")
+    begins: dict[Trigger, str] = Field(
+        description="What makes a pass due, by trigger, in words; a trigger that is switched off is left out."
+    )
     paused_by: str | None = Field(description="Who has paused it.")
     cursor: int = Field(description="Number of the last episode that was worked through, or is among the leftovers.")
     leftovers: list[LeftoverView] = Field(description="What is to be tried again.")
@@ -266,6 +270,7 @@ async def stand_view(tx: Tx, status: Status) -> StandView:
     return StandView(
         bank=name,
         policy=status.policy,
+        begins=dict(status.begins),
         paused_by=state.paused_by,
         cursor=state.cursor,
         leftovers=[_leftover_view(each) for each in state.leftovers],
@@ -273,7 +278,8 @@ async def stand_view(tx: Tx, status: Status) -> StandView:
         not_before=state.not_before,
         succeeded_at=state.succeeded_at,
         backlog=BacklogView(
-            episodes=backlog.episodes, turns=backlog.turns, importance=backlog.importance,
+            episodes=backlog.episodes, turns=backlog.turns, conversations=backlog.conversations,
+            importance=backlog.importance,
             oldest_at=backlog.oldest_at, newest_at=backlog.newest_at,
         ),
         verdict=verdict_view(status.verdict),

@@ -28,7 +28,8 @@ def stated_policy(given: Mapping[str, Any]) -> dict[str, Any]:
     unknown = [name for name in given if name not in SleepPolicySettings.model_fields]
     if unknown:
         raise ValueError(f"unknown key {unknown[0]!r}{nearest(unknown[0], list(SleepPolicySettings.model_fields))}")
-    return {**dict.fromkeys(given), **found}
+    off = {name: False for name, value in found.items() if value is None}  # null would take the key out
+    return {**dict.fromkeys(given), **found, **off}
 
 
 def _require_measured(path: str, value: object) -> None:

@@ -101,6 +101,7 @@ class BacklogAnswer(TypedDict):
 
     episodes: int
     turns: int
+    conversations: int
     importance: float
     oldest_at: str | None
     newest_at: str | None
@@ -138,6 +139,7 @@ class StandAnswer(TypedDict):
 
     bank: str
     policy: dict[str, Any]
+    begins: dict[str, str]
     paused_by: str | None
     cursor: int
     leftovers: list[LeftoverAnswer]

@@ -19,7 +19,7 @@ MAX_USER: Final = 1_000
 """Characters of an end user's name, as at the other doors."""
 MAX_INSTRUCTIONS: Final = 10_000
 """Characters of what a person wants of a pass."""
-_OPEN: Final = (None, Gate.EMPTY, Gate.NOBODY_DUE)
+_OPEN: Final = (None, Gate.EMPTY, Gate.NOBODY_DUE, Gate.REPLYING)
 """What does not keep somebody who asks."""
 
 _ARGUMENTS: Final[Mapping[str, str]] = {

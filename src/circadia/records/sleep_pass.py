@@ -69,12 +69,19 @@ class Trigger(StrEnum):
     """So large a part of the bank has gone stale since the last pass."""
     DOCUMENT = "document"
     """A block was written by somebody other than the sleep tier."""
+    EVERY = "every"
+    """So much time has passed since the last pass, and so many conversations have something new."""
     SCHEDULE = "schedule"
     """Its hour has come."""
     HAND = "hand"
     """A person, a program or an agent asked for it."""
     NEEDED = "needed"
     """The same, and the next answer depends on it: it begins at once and yields to nobody."""
+
+
+ONCE: Final = frozenset({Trigger.HAND, Trigger.SCHEDULE, Trigger.ENDED, Trigger.OVERFLOW})
+"""What happens once: a pass that was begun for it and has yielded goes on when it is quiet, since nothing else makes
+it due again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

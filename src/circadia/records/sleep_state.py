@@ -82,6 +82,8 @@ class Backlog:
     """Completed turns among them: answers of agents that came to their end."""
     importance: float = 0.0
     """Sum of what somebody has judged."""
+    conversations: int = 0
+    """Conversations that they belong to."""
     oldest_at: datetime | None = None
     """When the first of them was stored."""
     newest_at: datetime | None = None

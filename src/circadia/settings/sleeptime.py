@@ -3,10 +3,10 @@
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import Field, StringConstraints, field_validator, model_validator
+from pydantic import BeforeValidator, Field, StringConstraints, field_validator, model_validator
 
 from circadia.errors import CircadiaError
-from circadia.records.schedule import Recurrence
+from circadia.records.schedule import Recurrence, zone_named
 from circadia.settings.section import Section
 
 Operation = Literal[
@@ -17,9 +17,8 @@ Operation = Literal[
 OwnOperation = Annotated[str, StringConstraints(pattern=r"^own_[a-z0-9_]{1,40}$")]
 """An operation of the user's own code."""
 
-IDLE_SECONDS: Mapping[str, float] = {"chat": 60.0, "coding": 600.0}
-"""SLEEP-01: whoever writes code thinks for minutes between turns."""
-
+When = Literal["idle", "coding", "nightly", "weekly", "manual"]
+"""A preset of triggers (SLEEP-05)."""
 
 MOST: Final = 10**9
 """Largest count, and number of dollars or seconds."""
@@ -85,66 +84,108 @@ class SleepScheduleSettings(Section):
     """Hours at which a pass begins even if nothing is new."""
 
     cron: str = Field(description="Five fields of cron, such as `0 3 * * *` for each night at three.")
-    zone: str = Field("UTC", description="IANA name of the zone whose clock counts.")
+    zone: str | None = Field(
+        None, description="IANA name of the zone whose clock counts; without it, the bank's `zone`."
+    )
     full: bool = Field(False, description="The pass looks at all notes and beliefs again, not only at what is new.")
+    within_hours: float | None = Field(
+        None,
+        gt=0,
+        le=7 * 24,
+        description="The pass runs only so long after its hour; the next one goes on with what is left. Without it, an "
+        "hour that was missed is made up for.",
+    )
 
     @model_validator(mode="after")
     def _sound(self) -> "SleepScheduleSettings":
         try:
-            self.recurrence()
+            self.recurrence("UTC")
         except CircadiaError as error:
             raise ValueError(error.message) from error
         return self
 
-    def recurrence(self) -> Recurrence:
-        """Return when it is due."""
-        return Recurrence(cron=self.cron, zone=self.zone)
+    def recurrence(self, zone: str) -> Recurrence:
+        """Return when it is due in a bank of this zone."""
+        return Recurrence(cron=self.cron, zone=self.zone or zone)
+
+
+def _off(value: object) -> object:
+    return None if value is False else value
+
+
+def _false(value: object) -> object:
+    return value is not None and value
+
+
+Count = Annotated[int | None, BeforeValidator(_off)]
+Measure = Annotated[float | None, BeforeValidator(_off)]
+Switch = Annotated[bool, BeforeValidator(_false)]
+"""Values of triggers; each can be switched off by null or false."""
 
 
 class SleepPolicySettings(Section):
     """When passes over a bank begin, what they do, and what they may spend."""
 
     enabled: bool = Field(True, description="Whether there are passes at all.")
-    preset: Literal["chat", "coding"] = Field(
-        "chat", description="`coding` waits ten minutes instead of one until a bank counts as idle."
+    when: When = Field(
+        "idle",
+        description="When passes begin. `idle`: once nobody waits; `coding`: the same after ten minutes of quiet, not "
+        "one; `nightly`: only from 03:00 to 06:00; `weekly`: only on Sundays from 03:00, over the whole bank; "
+        "`manual`: only when asked for. The keys below change single triggers; null or false switches one off.",
     )
-    idle_seconds: float | None = Field(
+    preset: Literal["chat", "coding"] | None = Field(
+        None, description="An older spelling of `when`, for files that do not state that; `chat` is `idle`."
+    )
+    zone: str | None = Field(
         None,
-        ge=0,
-        le=MONTH_SECONDS,
-        description="Time without a turn after which a bank counts as idle; without it, the preset's.",
+        description="IANA name of the zone in which hours count; without it, that of the bank's agents (of the oldest "
+        "one), else UTC.",
     )
-    frequency_turns: int = Field(
+    asleep: Switch = Field(True, description="Whether a pass is due once all agents of the bank sleep.")
+    idle_seconds: Measure = Field(
+        60.0, ge=0, le=MONTH_SECONDS, description="Time without a turn after which a bank counts as idle."
+    )
+    frequency_turns: Count = Field(
         5, ge=0, le=MOST, description="Completed turns after which a pass is due though the bank is not idle; 0: never."
     )
-    max_lag_minutes: float = Field(
+    max_lag_minutes: Measure = Field(
         60.0,
         gt=0,
         le=YEAR_MINUTES,
         description="Longest time that a turn waits, however busy the bank is; a pass is slowed down then.",
     )
-    importance: float = Field(
+    importance: Measure = Field(
         5.0, ge=0, description="Sum of the importance of what was said that makes a pass due; 0: never."
     )
-    overflow_share: float = Field(
+    overflow_share: Measure = Field(
         0.8,
         ge=0,
         le=1,
         description="Share of its model's context that a call of the bank's agents fills and that makes a pass due; "
         "one that is refused as too long fills it; 0: never.",
     )
-    stale_share: float = Field(
+    stale_share: Measure = Field(
         0.2,
         ge=0,
         le=1,
         description="Share of the bank's episodes and notes that others have demoted since the last pass and that "
         "makes one due; 0: never.",
     )
-    documents: bool = Field(
+    documents: Switch = Field(
         True, description="Whether a block that a person, a program or an agent has written makes a pass due."
     )
-    at_end: bool = Field(
+    at_end: Switch = Field(
         True, description="Whether the end of a conversation or a pulse of the bank's agents makes a pass due."
+    )
+    every_hours: Measure = Field(
+        None,
+        gt=0,
+        le=YEAR_MINUTES / 60,
+        description="Time since the last pass after which one is due, if anything waits. With `conversations` both "
+        "must have come: 24 hours and 5 conversations.",
+    )
+    conversations: Count = Field(
+        None, ge=1, le=MOST, description="Conversations with something new after which a pass is due."
     )
     schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Hours at which a pass begins anyway.")
     passes_per_hour: int = Field(12, ge=0, description="Passes that may begin within an hour.")
@@ -179,15 +220,39 @@ class SleepPolicySettings(Section):
         BenefitSettings.model_validate({}), description="When an operation that brings less than it costs is paused."
     )
 
-    @property
-    def idle(self) -> float:
-        """Return the seconds of quiet after which a bank counts as idle."""
-        return IDLE_SECONDS[self.preset] if self.idle_seconds is None else self.idle_seconds
+    @field_validator("schedules", mode="before")
+    @classmethod
+    def _none(cls, value: object) -> object:
+        return value or ()
+
+    @field_validator("zone")
+    @classmethod
+    def _known(cls, value: str | None) -> str | None:
+        try:
+            return value and zone_named(value).key
+        except CircadiaError as error:
+            raise ValueError(error.message) from error
 
     def does(self, operation: str) -> bool:
         """Return whether passes do it."""
         stated = self.operations.get(operation)
         return stated is None or stated.enabled
+
+
+_TRIGGERS: Final = (
+    "asleep", "idle_seconds", "frequency_turns", "max_lag_minutes", "importance", "overflow_share", "stale_share",
+    "documents", "at_end", "every_hours", "conversations", "schedules",
+)  # fmt: skip
+_MANUAL: Final[Mapping[str, Any]] = dict.fromkeys(_TRIGGERS)
+PRESETS: Final[Mapping[When, Mapping[str, Any]]] = {
+    "idle": {},
+    "coding": {"idle_seconds": 600.0},
+    "nightly": {**_MANUAL, "schedules": [{"cron": "0 3 * * *", "within_hours": 3}]},
+    "weekly": {**_MANUAL, "schedules": [{"cron": "0 3 * * 0", "full": True}]},
+    "manual": _MANUAL,
+}
+"""What each states of the triggers, beside their defaults."""
+_OLDER: Final[Mapping[object, When]] = {"chat": "idle", "coding": "coding"}
 
 
 class SleepModelSettings(Section):
@@ -231,6 +296,18 @@ class SleeptimeSettings(SleepPolicySettings):
         return {"upstream": value} if isinstance(value, str) and value != "none" else value
 
     def policy_of(self, stated: Mapping[str, Any]) -> SleepPolicySettings:
-        """Return the policy of a bank that states these keys, nested as in the file."""
-        base = self.model_dump(include=set(SleepPolicySettings.model_fields), exclude_unset=True)
-        return SleepPolicySettings.model_validate({**base, **stated})
+        """Return the policy of a bank that states these keys, nested as in the file.
+
+        A bank that names a preset has that one's triggers; what this section says of triggers does not hold there.
+        """
+        base: dict[str, Any] = self.model_dump(include=set(SleepPolicySettings.model_fields), exclude_unset=True)
+        named = _named(stated)
+        if named is not None:
+            base = {name: value for name, value in base.items() if name not in _TRIGGERS}
+        when = named or _named(base) or "idle"
+        return SleepPolicySettings.model_validate({**PRESETS[when], **base, **stated, "when": when, "preset": None})
+
+
+def _named(stated: Mapping[str, Any]) -> When | None:
+    """Return the preset that is named there."""
+    return stated.get("when") or _OLDER.get(stated.get("preset"))

@@ -4,6 +4,7 @@ The gates stand in order of what they cost; the first that is closed is the answ
 nothing is counted beside the rows: what waits is counted from the episodes behind the cursor.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -11,17 +12,14 @@ from typing import Final, Literal
 
 from circadia.records.sleep_pass import FARTHEST, Trigger
 from circadia.records.sleep_state import Backlog, SleepState
+from circadia.settings.sleeptime import SleepPolicySettings
 
-IDLE_SECONDS: Final = 60.0
-"""SLEEP-01."""
-FREQUENCY_TURNS: Final = 5
-"""SLEEP-01."""
+QUIET_SECONDS: Final = 60.0
+"""Quiet that an edit of a block waits for in a bank whose trigger `idle` is switched off."""
 LONGEST_REPLY_SECONDS: Final = 600.0
 """An answer that is under way for longer holds nothing back: its end was not seen."""
 LATE_SECONDS: Final = 10.0
 """What was said before a conversation or a pulse ended is written within so long after it."""
-PASSES_AN_HOUR: Final = 12
-"""SLEEP-40."""
 
 
 class Gate(StrEnum):
@@ -41,30 +39,8 @@ class Gate(StrEnum):
     """Nothing was said since the last pass."""
     NOBODY_DUE = "not_yet"
     """Something waits, but no trigger has fired."""
-
-
-@dataclass(frozen=True, kw_only=True, slots=True)
-class Rules:
-    """The triggers of a bank."""
-
-    enabled: bool = True
-    """Whether there are passes at all."""
-    idle_seconds: float = IDLE_SECONDS
-    """Quiet after which the bank counts as idle."""
-    frequency_turns: int = FREQUENCY_TURNS
-    """Completed turns after which a pass is due though it is not idle; 0 switches this off."""
-    max_lag_seconds: float = 3600.0
-    """Longest wait of a turn, however busy the bank is."""
-    importance: float = 5.0
-    """Sum of importance that makes a pass due; 0 switches this off."""
-    overflow_share: float = 0.8
-    """Share of a model's context that a call filled and that makes a pass due; 0 switches this off."""
-    stale_share: float = 0.2
-    """Share of the bank that has gone stale and that makes a pass due; 0 switches this off."""
-    passes_an_hour: int = PASSES_AN_HOUR
-    """Passes that may begin within an hour."""
-    fleet_passes_an_hour: int = 600
-    """The same over all banks."""
+    REPLYING = "replying"
+    """A trigger has fired, but an answer is under way."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -95,10 +71,14 @@ class Known:
     """When the first of them began."""
     fleet_begun: int = 0
     """Passes over all banks that began within the last hour."""
+    fleet_limit: int = 600
+    """How many of them may."""
+    rested_at: datetime | None = None
+    """When a pass last worked through all that there was; before the first one, when the bank was made."""
     turn_at: datetime | None = None
-    """When the last turn began, as far as this process has seen."""
+    """When the last turn began."""
     replying_since: datetime | None = None
-    """Since when an answer is under way, as far as this process has seen; none if none is."""
+    """Since when an answer is under way; none if none is."""
     ended: End | None = None
     """The last end of a conversation or a pulse of one of its agents, as far as this process has seen; none if none
     was since a pass was begun."""
@@ -120,6 +100,8 @@ class Known:
     """Whether one of the schedules whose hour that is asks for the whole bank."""
     next_at: datetime | None = None
     """The next hour of its schedules."""
+    once: Trigger | None = None
+    """What a pass that waits was begun for, if nothing makes it due again."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,10 +120,38 @@ class Verdict:
     """Whether the pass looks at the whole bank."""
 
 
-def due(rules: Rules, known: Known, now: datetime) -> Verdict:
+_Sign = tuple[Trigger, datetime | None, str]
+"""A trigger, when it fires (none if nothing but an event can bring that), and what it says then."""
+
+
+def due(policy: SleepPolicySettings, known: Known, now: datetime) -> Verdict:
     """Return whether a pass over the bank begins now, and why or why not."""
-    state, backlog = known.state, known.backlog
-    if not rules.enabled:
+    closed = _gate(policy, known, now)
+    if closed is not None:
+        return closed
+    signs = _signs(policy, known, now)
+    fired = [sign for sign in signs if sign[1] is not None and sign[1] <= now]
+    since = known.replying_since
+    reply_ends = None if since is None else since + timedelta(seconds=LONGEST_REPLY_SECONDS)
+    for trigger, _, words in fired:
+        if trigger is Trigger.LAG or reply_ends is None or reply_ends <= now:
+            full = trigger is Trigger.SCHEDULE and known.full
+            return Verdict(trigger=trigger, gate=None, detail=words, at=None, full=full)
+    if fired:
+        return _closed(Gate.REPLYING, f"an answer is under way; {fired[0][2]}", reply_ends)
+    at = min((at for at in (*(at for _, at, _ in signs), known.next_at) if at is not None), default=None)
+    if known.backlog.episodes:
+        return _closed(Gate.NOBODY_DUE, _waits(policy, known.backlog, at), at)
+    nothing = "nothing was said since the last pass"
+    if policy.documents and known.edited_at is not None:
+        return _closed(Gate.NOBODY_DUE, f"{nothing}; a block was written by somebody else", at)
+    return _closed(Gate.EMPTY, nothing, at)
+
+
+def _gate(policy: SleepPolicySettings, known: Known, now: datetime) -> Verdict | None:
+    """Return the first gate that is closed whatever the triggers say."""
+    state = known.state
+    if not policy.enabled:
         return _closed(Gate.DISABLED, "sleep-time compute is switched off for this bank")
     if state.paused_by is not None:
         return _closed(Gate.PAUSED, f"paused by {state.paused_by}")
@@ -149,81 +159,123 @@ def due(rules: Rules, known: Known, now: datetime) -> Verdict:
         return _closed(Gate.BUSY, "a pass of this bank has not ended")
     if state.not_before is not None and now < state.not_before <= now + FARTHEST:
         return _closed(Gate.BACK_OFF, f"{state.failures} passes failed in a row", state.not_before)
-    if known.begun >= rules.passes_an_hour:
+    if known.begun >= policy.passes_per_hour:
         again = None if known.begun_at is None else known.begun_at + timedelta(hours=1)
         return _closed(Gate.PASSES, f"{known.begun} passes have begun within the hour", again)
-    if known.fleet_begun >= rules.fleet_passes_an_hour:
+    if known.fleet_begun >= known.fleet_limit:
         return _closed(Gate.PASSES, f"{known.fleet_begun} passes over all banks have begun within the hour")
-    if known.scheduled_at is not None:
-        detail = f"its hour came at {known.scheduled_at}"
-        return Verdict(trigger=Trigger.SCHEDULE, gate=None, detail=detail, at=None, full=known.full)
-    if not backlog.episodes or backlog.oldest_at is None or backlog.newest_at is None:
-        tried = [left for left in state.leftovers if not left.quarantined]
-        if tried:
-            return Verdict(trigger=Trigger.IDLE, gate=None, detail="what failed before is tried again", at=None)
-        return _without_turns(rules, known, now)
-    return _triggered(rules, known, backlog.oldest_at, backlog.newest_at, now)
+    return None
 
 
-def _without_turns(rules: Rules, known: Known, now: datetime) -> Verdict:
-    """Return what the triggers say of a bank in which nothing new was said, but others may have changed something."""
-    since = known.replying_since
-    replying = since is not None and now < since + timedelta(seconds=LONGEST_REPLY_SECONDS)
-    if not replying and 0 < rules.stale_share <= known.stale:
-        return Verdict(trigger=Trigger.STALE, gate=None, detail=_stale(known), at=None)
-    if known.edited_at is None:
-        return _closed(Gate.EMPTY, "nothing was said since the last pass", known.next_at)
-    quiet_at = max(known.edited_at, known.turn_at or known.edited_at) + timedelta(seconds=rules.idle_seconds)
-    if known.asleep_since is not None or (now >= quiet_at and not replying):
-        return Verdict(trigger=Trigger.DOCUMENT, gate=None, detail="a block was written by somebody else", at=None)
-    at = now + timedelta(seconds=rules.idle_seconds) if replying else quiet_at
-    detail = "nothing was said since the last pass; a block was written by somebody else"
-    return _closed(Gate.NOBODY_DUE, detail, min(at, known.next_at or at))
-
-
-def _triggered(rules: Rules, known: Known, oldest: datetime, newest: datetime, now: datetime) -> Verdict:
-    """Return what the triggers say; the first whose time has come, or when the first one's time will come."""
+def _signs(policy: SleepPolicySettings, known: Known, now: datetime) -> Sequence[_Sign]:
+    """Return the triggers that are not switched off, the first to be named first."""
     backlog = known.backlog
-    idle_at = max(newest, known.turn_at or newest) + timedelta(seconds=rules.idle_seconds)
-    lag_at = oldest + timedelta(seconds=rules.max_lag_seconds)
+    oldest, newest = backlog.oldest_at, backlog.newest_at
+    if oldest is not None and newest is not None:
+        signs = _of_turns(policy, known, oldest, newest, now)
+    elif any(not left.quarantined for left in known.state.leftovers) and policy.idle_seconds is not None:
+        signs = [(Trigger.IDLE, now, "what failed before is tried again")]
+    else:
+        signs = []
+    scheduled: _Sign = (Trigger.SCHEDULE, known.scheduled_at, f"its hour came at {known.scheduled_at}")
+    gone = now if policy.stale_share and known.stale >= policy.stale_share else None
+    stale: _Sign = (Trigger.STALE, gone, f"{known.stale:.0%} of the bank has gone stale since the last pass")
+    seen = [each for each in (newest, known.turn_at, known.edited_at) if each is not None]
+    quiet = QUIET_SECONDS if policy.idle_seconds is None else policy.idle_seconds
+    edited = None
+    if policy.documents and known.edited_at is not None:
+        edited = now if known.asleep_since is not None else max(seen) + timedelta(seconds=quiet)
+    return [scheduled, *signs, stale, (Trigger.DOCUMENT, edited, "a block was written by somebody else")]
+
+
+def _of_turns(
+    policy: SleepPolicySettings, known: Known, oldest: datetime, newest: datetime, now: datetime
+) -> Sequence[_Sign]:
+    """Return the triggers that take something new."""
+    backlog, lag, idle = known.backlog, policy.max_lag_minutes, policy.idle_seconds
     full = "was too long for its model" if known.filled >= 1 else f"filled {known.filled:.0%} of its model's context"
-    fired = [
-        (Trigger.ASLEEP, known.asleep_since is not None, "all its agents sleep"),
-        (Trigger.LAG, now >= lag_at, f"the oldest turn has waited for {rules.max_lag_seconds:g} s"),
-        (Trigger.ENDED, *_ended(known.ended, oldest)),
-        (Trigger.OVERFLOW, 0 < rules.overflow_share <= known.filled, f"a call {full}"),
-        (Trigger.IDLE, now >= idle_at, f"nothing was said for {rules.idle_seconds:g} s"),
-        (Trigger.CADENCE, 0 < rules.frequency_turns <= backlog.turns, f"{backlog.turns} turns were completed"),
+    end = known.ended
+    before_end = policy.at_end and end is not None and oldest <= end.at + timedelta(seconds=LATE_SECONDS)
+    overflows = policy.overflow_share and known.filled >= policy.overflow_share
+    completed = policy.frequency_turns and backlog.turns >= policy.frequency_turns
+    matters = policy.importance and backlog.importance >= policy.importance
+    return [
+        *([] if known.once is None else [(known.once, now, "it was begun for that")]),
+        (Trigger.ASLEEP, now if policy.asleep and known.asleep_since is not None else None, "all its agents sleep"),
+        (
+            Trigger.LAG,
+            oldest + timedelta(minutes=lag) if lag else None,
+            f"the oldest turn has waited for {lag or 0:g} minutes",
+        ),
+        (
+            Trigger.ENDED,
+            now if before_end else None,
+            f"a {'' if end is None else end.of} of one of its agents has ended",
+        ),
+        (Trigger.OVERFLOW, now if overflows else None, f"a call {full}"),
+        (
+            Trigger.IDLE,
+            None if idle is None else max(newest, known.turn_at or newest) + timedelta(seconds=idle),
+            f"nothing was said for {idle or 0:g} s",
+        ),
+        (Trigger.CADENCE, now if completed else None, f"{backlog.turns} turns were completed"),
         (
             Trigger.IMPORTANCE,
-            0 < rules.importance <= backlog.importance,
+            now if matters else None,
             f"what was said adds up to an importance of {backlog.importance:g}",
         ),
-        (Trigger.STALE, 0 < rules.stale_share <= known.stale, _stale(known)),
+        (
+            Trigger.EVERY,
+            _every(policy, known, oldest, now),
+            f"{backlog.conversations} conversations have something new since the last pass",
+        ),
     ]
-    since = known.replying_since
-    if since is not None and now < since + timedelta(seconds=LONGEST_REPLY_SECONDS):
-        fired = [each for each in fired if each[0] in (Trigger.ASLEEP, Trigger.LAG)]
-        idle_at = now + timedelta(seconds=rules.idle_seconds)
-    for trigger, has, words in fired:
-        if has:
-            return Verdict(trigger=trigger, gate=None, detail=words, at=None)
-    return _closed(
-        Gate.NOBODY_DUE,
-        f"{backlog.episodes} episodes wait; {backlog.turns} of {rules.frequency_turns} turns are completed",
-        min(idle_at, lag_at, known.next_at or lag_at),
-    )
 
 
-def _ended(end: End | None, oldest: datetime) -> tuple[bool, str]:
-    """Return whether what waits was said before that end, and what it was the end of."""
-    if end is None:
-        return False, ""
-    return oldest <= end.at + timedelta(seconds=LATE_SECONDS), f"a {end.of} of one of its agents has ended"
+def _every(policy: SleepPolicySettings, known: Known, oldest: datetime, now: datetime) -> datetime | None:
+    """Return when so much time has passed since the last pass, if there are so many conversations."""
+    if known.backlog.conversations < (policy.conversations or 0):
+        return None
+    if policy.every_hours is None:
+        return now if policy.conversations else None
+    return min(known.rested_at or oldest, oldest) + timedelta(hours=policy.every_hours)
 
 
-def _stale(known: Known) -> str:
-    return f"{known.stale:.0%} of the bank has gone stale since the last pass"
+def _waits(policy: SleepPolicySettings, backlog: Backlog, at: datetime | None) -> str:
+    parts = [f"{backlog.episodes} episodes wait"]
+    if policy.frequency_turns:
+        parts.append(f"{backlog.turns} of {policy.frequency_turns} turns are completed")
+    if policy.conversations:
+        parts.append(f"{backlog.conversations} of {policy.conversations} conversations have something new")
+    if at is None and not meaning(policy, ""):
+        parts.append("passes begin only when asked for")
+    return "; ".join(parts)
+
+
+def meaning(policy: SleepPolicySettings, zone: str) -> Mapping[Trigger, str]:
+    """Return what makes a pass due, by trigger, in words; those that are switched off are left out."""
+    hours = [
+        f"`{each.cron}` ({each.zone or zone})"
+        + (f", for {each.within_hours:g} h" if each.within_hours else "")
+        + (", over the whole bank" if each.full else "")
+        for each in policy.schedules
+    ]
+    every = [f"{policy.every_hours:g} h since the last pass"] if policy.every_hours else []
+    every += [f"{policy.conversations} conversations with something new"] if policy.conversations else []
+    said: Mapping[Trigger, str | bool] = {
+        Trigger.ASLEEP: policy.asleep and "all agents of the bank sleep",
+        Trigger.IDLE: policy.idle_seconds is not None and f"nothing was said for {policy.idle_seconds:g} s",
+        Trigger.CADENCE: bool(policy.frequency_turns) and f"{policy.frequency_turns} completed turns",
+        Trigger.LAG: bool(policy.max_lag_minutes) and f"a turn has waited for {policy.max_lag_minutes:g} minutes",
+        Trigger.IMPORTANCE: bool(policy.importance) and f"an importance of {policy.importance:g} in all",
+        Trigger.ENDED: policy.at_end and "the end of a conversation or a pulse",
+        Trigger.OVERFLOW: bool(policy.overflow_share) and f"a call fills {policy.overflow_share:.0%} of its context",
+        Trigger.STALE: bool(policy.stale_share) and f"{policy.stale_share:.0%} of the bank has gone stale",
+        Trigger.DOCUMENT: policy.documents and "somebody else has written a block",
+        Trigger.EVERY: " and ".join(every),
+        Trigger.SCHEDULE: "; ".join(hours),
+    }
+    return {trigger: words for trigger, words in said.items() if isinstance(words, str) and words}
 
 
 def _closed(gate: Gate, detail: str, at: datetime | None = None) -> Verdict:

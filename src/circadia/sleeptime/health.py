@@ -3,8 +3,8 @@
 The servers of one database tell together: what is told stands there, so each condition has one alert and, when it is
 over, one all-clear, whichever of them sees it first and whichever lives on.
 
-Something is wrong with a bank whose oldest turn has waited for twice as long as its policy says, though nobody has
-paused it, and with one whose passes fail in a row (SLEEP-60).
+Something is wrong with a bank whose oldest turn has waited for twice as long as its policy says, or has missed an hour
+of its schedules, though nobody has paused it, and with one whose passes fail in a row (SLEEP-60).
 """
 
 import logging
@@ -18,7 +18,7 @@ from circadia.errors import CircadiaError
 from circadia.ids import BankId
 from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType
-from circadia.sleeptime.tier import Sleeptime, wrong
+from circadia.sleeptime.tier import Sleeptime
 from circadia.stores.base import Store, Tx
 
 _logger = logging.getLogger(__name__)
@@ -133,10 +133,10 @@ class SleepHealth:
     async def _stand(self, tx: Tx, bank: Bank) -> _Stand:
         policy, state = self._tier.policy(bank), await tx.sleep_states.get(bank.id)
         backlog = await tx.sleep_states.backlog(bank.id, state.cursor)
-        oldest = backlog.oldest_at
+        oldest, hours = backlog.oldest_at, await self._tier.hours(tx, bank)
         lag = 0.0 if oldest is None else max(0.0, (self._clock.now() - oldest).total_seconds())
         return _Stand(
-            episodes=backlog.episodes, failures=state.failures, why=wrong(policy, state, lag),
+            episodes=backlog.episodes, failures=state.failures, why=self._tier.wrong(bank, state, backlog, hours),
             lag_seconds=lag if policy.enabled and state.paused_by is None else 0.0,
         )  # fmt: skip
 

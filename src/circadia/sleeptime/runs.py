@@ -5,6 +5,7 @@ import logging
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Final
 
 from circadia.clock import Clock
@@ -13,7 +14,7 @@ from circadia.ids import IdSource
 from circadia.llm.mind import Mind
 from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank
-from circadia.records.sleep_pass import Pass, PassStatus, Trigger
+from circadia.records.sleep_pass import ONCE, Pass, PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.apart import Apart
@@ -34,7 +35,7 @@ THROTTLE_SECONDS: Final = 1.0
 RESUME_SECONDS: Final = 1.0
 """Least pause of a pass that has yielded."""
 LONGEST_QUIET_SECONDS: Final = 60.0
-"""A person's pass that has yielded waits for so much quiet at most."""
+"""A pass that was begun for what happens once, and has yielded, waits for so much quiet at most."""
 RETRY_SECONDS: Final = 1.0
 """Time until the end of a pass is written again when the database was away."""
 
@@ -91,6 +92,8 @@ class Run:
     late: bool = False
     """Whether turns have waited for too long, so that the pass is slowed down instead of stopped."""
     slowed: bool = False
+    until: datetime | None = None
+    """When its hours are over; none if they do not end."""
     task: asyncio.Task[None] = field(init=False)
 
     def disturb(self) -> None:
@@ -185,9 +188,10 @@ class Runs:
             await self._clock.sleep(THROTTLE_SECONDS)
 
     async def _back(self, tx: Tx, bank: Bank, run: Pass, why: str, *, yields: bool = False) -> Pass:
-        """Let it go on once it is due again; a person's has no other trigger than that it is quiet for a while."""
-        quiet = min(self._tier.policy(bank).idle, LONGEST_QUIET_SECONDS)
-        seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger is Trigger.HAND else RESUME_SECONDS
+        """Let it go on once it is due again, or, where nothing makes it due again, once it is quiet for a while."""
+        idle = self._tier.policy(bank).idle_seconds
+        quiet = LONGEST_QUIET_SECONDS if idle is None else min(idle, LONGEST_QUIET_SECONDS)
+        seconds = max(quiet, RESUME_SECONDS) if yields and run.trigger in ONCE else RESUME_SECONDS
         return await self._tier.rows.put_back(tx, bank, run, why, seconds=seconds)
 
     async def _ends(self, tx: Tx, bank: Bank, run: Pass, status: PassStatus, detail: str) -> Pass:

@@ -19,18 +19,17 @@ from circadia.records.episode import Episode
 from circadia.records.event import Event, EventType
 from circadia.records.note import Note
 from circadia.records.sleep_call import SleepSpent
-from circadia.records.sleep_pass import FARTHEST, Pass, PassStatus
+from circadia.records.sleep_pass import FARTHEST, ONCE, Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, OperationPause, SleepState
 from circadia.settings.sleeptime import BudgetSettings, Operation, SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime.ask import Limit, Scope, Unit
 from circadia.sleeptime.benefit import Balance, Standing, balances, paused, window_of
-from circadia.sleeptime.due import End, Known, Rules, Verdict, due
+from circadia.sleeptime.due import End, Known, Verdict, due, meaning
+from circadia.sleeptime.hours import Hours
 from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
 from circadia.sleeptime.tuning import untune
 from circadia.stores.base import Tx
-from circadia.wake.recurrence import last_between, next_after
-from circadia.wake.schedule import SET_BACK
 
 _logger = logging.getLogger(__name__)
 
@@ -49,6 +48,8 @@ class Status:
     """Whose memory."""
     policy: SleepPolicySettings
     """What holds for it."""
+    begins: Mapping[Trigger, str]
+    """What makes a pass due, by trigger, in words."""
     state: SleepState
     """How far the work has come."""
     backlog: Backlog
@@ -143,11 +144,13 @@ class Sleeptime:
         now, policy = self._clock.now(), self.policy(bank)
         oldest = known.backlog.oldest_at
         lag = 0.0 if oldest is None else max(0.0, (now - oldest).total_seconds())
+        hours = await self.hours(tx, bank)
         return Status(
-            bank=bank, policy=policy, state=known.state, backlog=known.backlog, verdict=verdict,
+            bank=bank, policy=policy, begins=meaning(policy, hours.zone), state=known.state,
+            backlog=known.backlog, verdict=verdict,
             running=await tx.passes.open_of(bank.id),
             spent=await tx.sleep_calls.spent(since=now - DAY, bank_id=bank.id), lag_seconds=lag,
-            balances=await self.balances(tx, bank), red=wrong(policy, known.state, lag),
+            balances=await self.balances(tx, bank), red=self.wrong(bank, known.state, known.backlog, hours),
         )  # fmt: skip
 
     async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
@@ -264,39 +267,72 @@ class Sleeptime:
         data = {"bank": bank.name, "bank_id": bank.id, "by": by}
         await tx.events.add([Event(type=kind, at=self._clock.now(), data=data)])
 
+    async def hours(self, tx: Tx, bank: Bank) -> Hours:
+        """Return when its schedules are due, in its own zone or that of its agents."""
+        policy = self.policy(bank)
+        zone = policy.zone
+        if zone is None and policy.schedules:
+            zone = await tx.sleep_states.zone(names_of(bank))
+        return Hours(policy, zone or "UTC", bank.id)
+
+    async def over(self, tx: Tx, bank: Bank, run: Pass) -> str:
+        """Return why a pass that waits is not to begin, or go on, any more; empty if it may."""
+        if run.trigger in (Trigger.HAND, Trigger.NEEDED):
+            return ""
+        hours, now = await self.hours(tx, bank), self._clock.now()
+        if run.trigger not in meaning(self.policy(bank), hours.zone):
+            return f"passes do not begin for {run.trigger.value!r} any more"
+        until = hours.until(now) if run.trigger is Trigger.SCHEDULE else None
+        return "" if until is None or now < until else "its hours are over; the next ones go on with what is left"
+
+    def wrong(self, bank: Bank, state: SleepState, backlog: Backlog, hours: Hours) -> str:
+        """Return what is wrong with a bank in which this waits; empty if all is well (SLEEP-60)."""
+        policy, now, oldest = self.policy(bank), self._clock.now(), backlog.oldest_at
+        if policy.enabled and state.paused_by is None and oldest is not None:
+            longest, waited = policy.max_lag_minutes, (now - oldest) / timedelta(minutes=1)
+            waits = f"the oldest turn has waited for {waited:.0f} minutes"
+            if longest is not None and waited > 2 * longest:
+                return f"{waits}; passes begin after {longest:g}"
+            if (missed := hours.missed(oldest, now)) is not None:
+                return f"{waits}; its hour, {missed}, was missed"
+        return f"{state.failures} passes failed in a row" if state.failures >= FAILURES else ""
+
     async def _looked(self, tx: Tx, bank: Bank, own: Pass | None) -> tuple[Known, Verdict]:
         policy, now = self.policy(bank), self._clock.now()
         state = await tx.sleep_states.get(bank.id)
         running = await tx.passes.open_of(bank.id)
-        scheduled_at, next_at, full = _hours(policy, state.scheduled_at or bank.created_at, now, bank.id)
+        hours = await self.hours(tx, bank)
+        scheduled_at, full = hours.come(state.scheduled_at or bank.created_at, now)
         if own is not None:  # it was begun for its hour, which counts as served
-            scheduled_at = None
+            scheduled_at = own.created_at if own.trigger is Trigger.SCHEDULE else None
         again = own is not None and own.started_at is not None  # it has been counted when it began
         hour = (now - HOUR, now + FARTHEST)  # what a clock that was set back has seen begin counts, if it can be true
         known = Known(
             state=state,
             backlog=await tx.sleep_states.backlog(bank.id, state.cursor),
-            asleep_since=await tx.sleep_states.asleep_since([each for each in (bank.name, bank.template) if each]),
+            asleep_since=await tx.sleep_states.asleep_since(names_of(bank)),
             busy=running is not None and (own is None or running.id != own.id),
             begun=0 if again else await tx.passes.begun_since(bank.id, *hour),
             fleet_begun=0 if again else await tx.passes.begun_since(None, *hour),
+            fleet_limit=self.settings.max_passes_per_hour,
+            rested_at=state.succeeded_at or bank.created_at,
             turn_at=self.turns.get(bank.id),
             replying_since=self.replying.get(bank.id),
-            ended=self.ended.get(bank.id) if policy.at_end else None,
+            ended=self.ended.get(bank.id),
             filled=self.filled.get(bound_by(bank), 0.0),
-            stale=await _gone_stale(tx, bank, state, policy.stale_share),
-            edited_at=bank.edited_at if policy.documents and bank.edited_at != state.edited_at else None,
+            stale=await _gone_stale(tx, bank, state, policy.stale_share or 0),
+            edited_at=bank.edited_at if bank.edited_at != state.edited_at else None,
             scheduled_at=scheduled_at,
+            once=None if own is None or own.trigger not in ONCE else own.trigger,
             full=full,
-            next_at=next_at,
+            next_at=hours.next(now),
         )
-        rules = Rules(
-            enabled=policy.enabled, idle_seconds=policy.idle, frequency_turns=policy.frequency_turns,
-            max_lag_seconds=policy.max_lag_minutes * 60, importance=policy.importance,
-            passes_an_hour=policy.passes_per_hour, fleet_passes_an_hour=self.settings.max_passes_per_hour,
-            overflow_share=policy.overflow_share, stale_share=policy.stale_share,
-        )  # fmt: skip
-        return known, due(rules, known, now)
+        return known, due(policy, known, now)
+
+
+def names_of(bank: Bank) -> Sequence[str]:
+    """Return by which names agents are bound to the bank."""
+    return [each for each in (bank.name, bank.template) if each is not None]
 
 
 def bound_by(bank: Bank) -> tuple[str, str | None]:
@@ -315,35 +351,6 @@ async def _gone_stale(tx: Tx, bank: Bank, state: SleepState, least: float) -> fl
     most = int(gone / least)
     items = await tx.sleep_states.items(bank.id, most + 1)
     return gone / items if gone and items <= most else 0.0
-
-
-def wrong(policy: SleepPolicySettings, state: SleepState, lag_seconds: float) -> str:
-    """Return what is wrong with a bank whose oldest turn has waited for so long; empty if all is well (SLEEP-60)."""
-    if policy.enabled and state.paused_by is None and lag_seconds > 2 * policy.max_lag_minutes * 60:
-        return (
-            f"the oldest turn has waited for {lag_seconds / 60:.0f} minutes; passes begin after "
-            f"{policy.max_lag_minutes:g}"
-        )
-    if state.failures >= FAILURES:
-        return f"{state.failures} passes failed in a row"
-    return ""
-
-
-def _hours(
-    policy: SleepPolicySettings, since: datetime, now: datetime, seed: str
-) -> tuple[datetime | None, datetime | None, bool]:
-    """Return the last hour of the schedules since then, the next one, and whether one that is past is a full one's."""
-    if since > now + SET_BACK:  # told by a clock that was days ahead: no hour would come until then
-        since = now - HOUR
-    rules = [(each.recurrence(), each.full) for each in policy.schedules]
-    past = [
-        (found, full)
-        for each, full in rules
-        if (found := last_between(each, since, now, seed=seed)) is not None and found > since
-    ]
-    ahead = [found for each, _ in rules if (found := next_after(each, now, seed=seed)) is not None]
-    last = max((found for found, _ in past), default=None)
-    return last, min(ahead, default=None), any(full for _, full in past)
 
 
 def _limits(budget: BudgetSettings, scope: Scope) -> Sequence[Limit]:

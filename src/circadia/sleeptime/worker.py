@@ -6,7 +6,7 @@ this process has taken is its own until its lease runs out; whoever writes with 
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from contextlib import suppress
 from dataclasses import replace
 from datetime import datetime, timedelta
@@ -27,7 +27,7 @@ from circadia.sleeptime.due import End, Gate, Verdict
 from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_askings, write_askings
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
 from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
-from circadia.sleeptime.tier import bound_by
+from circadia.sleeptime.tier import bound_by, names_of
 from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
@@ -200,13 +200,14 @@ class SleepWorker:
             async with self._parts.store.read() as tx:
                 run, state = await tx.passes.get(each.run.id), await tx.sleep_states.get(each.bank.id)
                 newer = await tx.sleep_states.backlog(each.bank.id, each.newest)
-                since = await tx.sleep_states.asleep_since(_names(each.bank))
+                since = await tx.sleep_states.asleep_since(names_of(each.bank))
                 late = await self._late(tx, each.bank)
             if run is None or run.epoch != each.run.epoch or run.status is not PassStatus.RUNNING:
                 each.task.cancel("it is no longer this process'")
                 continue
             each.late = late
-            if state.paused_by is not None:
+            until = each.until
+            if state.paused_by is not None or (until is not None and until <= self._clock.now()):
                 each.stop.set()
             elif newer.episodes or (each.asleep and since is None):
                 each.newest, each.asleep = max(each.newest, newer.last), since is not None
@@ -216,8 +217,10 @@ class SleepWorker:
         """Return whether the bank's oldest turn has waited for longer than its policy allows."""
         state = await tx.sleep_states.get(bank.id)
         oldest = (await tx.sleep_states.backlog(bank.id, state.cursor)).oldest_at
-        longest = timedelta(minutes=self._tier.policy(bank).max_lag_minutes)
-        return oldest is not None and self._clock.now() - oldest >= longest
+        longest = self._tier.policy(bank).max_lag_minutes
+        if oldest is None or longest is None:
+            return False
+        return self._clock.now() - oldest >= timedelta(minutes=longest)
 
     async def _decide(self) -> None:
         """Begin the passes that are due, and write down which gate keeps the others."""
@@ -286,7 +289,7 @@ class SleepWorker:
 
     def _register(self, bank: Bank) -> None:
         """Note by which names signals speak of the bank."""
-        for name in _names(bank):
+        for name in names_of(bank):
             self._names.setdefault(name, set()).add(bank.id)
         self._bound[bound_by(bank)] = bank.id
 
@@ -324,20 +327,25 @@ class SleepWorker:
                 return
             if run.trigger not in (Trigger.HAND, Trigger.NEEDED):  # a person's is begun anyway
                 verdict = await self._tier.verdict(tx, bank, own=run)
-                if verdict.gate is Gate.EMPTY and not run.attempt and run.trigger is not Trigger.SCHEDULE:
+                if verdict.gate is Gate.EMPTY and not run.attempt:
                     await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, verdict.detail)
                     return
-                asked = run.trigger in (Trigger.SCHEDULE, Trigger.ENDED, Trigger.OVERFLOW) and not run.attempt
-                if verdict.gate not in (None, Gate.EMPTY) and not (asked and verdict.gate is Gate.NOBODY_DUE):
+                if over := await self._tier.over(tx, bank, run):
+                    await self._tier.rows.end(tx, bank, run, PassStatus.SKIPPED, over)
+                    return
+                if verdict.gate not in (None, Gate.EMPTY):
                     seconds = max(RESUME_SECONDS, self._until(verdict))
                     await self._tier.rows.wait(tx, run, verdict.detail, seconds=seconds)
                     return
             taken = await self._tier.rows.take(tx, bank, run, self._owner)
-            since = await tx.sleep_states.asleep_since(_names(bank))
+            since = await tx.sleep_states.asleep_since(names_of(bank))
             newest = max(taken.upto, (await tx.sleep_states.backlog(bank.id, taken.upto)).last)
             late = await self._late(tx, bank)
+            hours = await self._tier.hours(tx, bank)
         self._register(bank)
         each = Run(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)
+        if run.trigger is Trigger.SCHEDULE:
+            each.until = hours.until(self._clock.now())
         each.task = asyncio.create_task(self._runs.work(each))
         self._running[run.id] = each
         each.task.add_done_callback(lambda _: self._gone(each))
@@ -377,8 +385,3 @@ class SleepWorker:
             await tx.benefits.forget((today - timedelta(days=BENEFIT_DAYS)).date())
         await forget_askings(self._parts.store, self._tier.policy, today)
         self._forget_at = now + FORGET_SECONDS
-
-
-def _names(bank: Bank) -> Sequence[str]:
-    """Return by which names agents are bound to the bank."""
-    return [each for each in (bank.name, bank.template) if each is not None]

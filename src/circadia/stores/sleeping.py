@@ -107,6 +107,10 @@ class SleepStates(Protocol):
         """Return since when all agents bound to these names of banks sleep; none if one is awake, or there is none."""
         ...
 
+    async def zone(self, names: Collection[str]) -> str | None:
+        """Return the time zone of the oldest agent bound to these names of banks; none if it states none."""
+        ...
+
     async def stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Stale]]:
         """Return the episodes that are stale by a demotion that the bank counted after so many."""
         ...

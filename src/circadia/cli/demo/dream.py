@@ -147,7 +147,7 @@ def _settings(plan: Plan, address: str) -> dict[str, Any]:
     local = _local(plan)
     sleeptime: dict[str, Any] = {
         "model": {"upstream": UPSTREAM, "name": plan.model, "local": local, "timeout_seconds": 40},
-        "idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "at_end": False,
+        "when": "manual", "asleep": True,
     }  # fmt: skip
     if local:
         sleeptime["budget"] = {"per_pass": {"calls": LOCAL_CALLS}}

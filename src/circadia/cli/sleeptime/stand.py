@@ -102,6 +102,9 @@ def _show(found: StandAnswer) -> None:
     backlog, spent, running = found["backlog"], found["spent"], found["running"]
     now = SystemClock().now()
     rows = [
+        ("when", found["policy"]["when"]),
+        *((f"  {trigger}", words) for trigger, words in found["begins"].items()),
+        ("  hand", "when it is asked for"),
         ("waiting", f"{backlog['episodes']} episodes, {backlog['turns']} completed turns"),
         ("oldest", "–" if backlog["oldest_at"] is None else f"{since(backlog['oldest_at'], now)} ago"),
         ("pass", "none runs" if running is None else f"{running['id']} {running['status']} {running['detail']}"),

@@ -35,19 +35,27 @@ _BACKLOG = Statement(
         func.count().label("episodes"),
         func.count().filter(_COMPLETED).label("turns"),
         func.coalesce(func.sum(episodes.c.importance), 0.0).label("importance"),
+        func.count(episodes.c.session.distinct()).label("conversations"),
         func.min(episodes.c.stored_at).label("oldest_at"),
         func.max(episodes.c.stored_at).label("newest_at"),
         func.coalesce(func.max(episodes.c.number), 0).label("last"),
     ).where(episodes.c.bank_id == bindparam("bank"), episodes.c.number > bindparam("behind"))
 )
+_BOUND = (
+    agents.c.deleted_at.is_(None),
+    agents.c.enabled.is_(True),
+    agents.c.policy["bank"].as_string().in_(bindparam("names", expanding=True)),
+)
 _ASLEEP = select(
     func.count().label("agents"),
     func.count().filter(agents.c.asleep.is_(True)).label("asleep"),
     func.max(agents.c.since).label("since"),
-).where(
-    agents.c.deleted_at.is_(None),
-    agents.c.enabled.is_(True),
-    agents.c.policy["bank"].as_string().in_(bindparam("names", expanding=True)),
+).where(*_BOUND)
+_ZONE = (
+    select(agents.c.coordination["zone", "value"].as_string())
+    .where(*_BOUND)
+    .order_by(agents.c.created_at, agents.c.id)
+    .limit(1)
 )
 _BEHIND = exists().where(
     episodes.c.bank_id == banks.c.id, episodes.c.number > func.coalesce(sleep_states.c.cursor, 0)
@@ -126,13 +134,17 @@ class SqlSleepStates:
         assert row is not None
         return Backlog(
             episodes=int(row.episodes), turns=int(row.turns), importance=float(row.importance),
-            oldest_at=row.oldest_at, newest_at=row.newest_at, last=int(row.last),
+            conversations=int(row.conversations), oldest_at=row.oldest_at, newest_at=row.newest_at, last=int(row.last),
         )  # fmt: skip
 
     async def asleep_since(self, names: Collection[str]) -> datetime | None:
         """Return since when all agents bound to these names of banks sleep; none if one is awake, or there is none."""
         row = await self._run(lambda connection: connection.execute(_ASLEEP, {"names": list(names)}).one())
         return row.since if row.agents and row.agents == row.asleep else None
+
+    async def zone(self, names: Collection[str]) -> str | None:
+        """Return the time zone of the oldest agent bound to these names of banks; none if it states none."""
+        return await self._run(lambda connection: connection.execute(_ZONE, {"names": list(names)}).scalar())
 
     async def stale(self, bank_id: BankId, after: int) -> Mapping[EpisodeId, Sequence[Stale]]:
         """Return the episodes that are stale by a demotion that the bank counted after so many."""
