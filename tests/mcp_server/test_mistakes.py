@@ -27,7 +27,7 @@ MISTAKES: list[tuple[str, dict[str, Any], str]] = [
     ("add_participant", {"thread": "t", "agent": "bob"}, "takes part in thread 't' already"),
     ("add_participant", {"thread": "nowhere", "agent": "bob"}, "no thread 'nowhere'"),
     ("add_participant", {"thread": "hers", "agent": "bob"}, "takes no part in thread 'hers'"),
-    ("add_participant", {"thread": "twice", "agent": "bob"}, "2 open threads are named 'twice'; use the id"),
+    ("add_participant", {"thread": "twice", "agent": "bob"}, "several open threads are named 'twice'; use the id"),
     ("remove_participant", {"thread": "t", "agent": "cid"}, "takes no part"),
     ("close_thread", {"thread": "hers"}, "takes no part"),
     ("close_thread", {"thread": "done"}, "closed already"),

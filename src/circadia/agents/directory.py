@@ -1,7 +1,5 @@
 """Finds sessions, agents and threads by what people write, and says what is near when there is no such thing."""
 
-import difflib
-from collections.abc import Iterable
 from datetime import UTC, datetime
 
 from circadia.agents.access import require_reach
@@ -12,18 +10,9 @@ from circadia.records.principal import Principal
 from circadia.records.session import Session, SessionStatus
 from circadia.records.thread import Thread, ThreadStatus
 from circadia.stores.base import Tx
+from circadia.suggestions import did_you_mean
 
 _NEVER = datetime.min.replace(tzinfo=UTC)
-
-
-def nearest(name: str, known: Iterable[str]) -> str:
-    """Return a hint with the known names that are nearest to `name`, or with all if few, or nothing."""
-    names = sorted(set(known))
-    close = difflib.get_close_matches(name, names, n=3, cutoff=0.5)
-    close = close or [known for known in names if len(name) > 2 and name in known][:5]
-    if close:
-        return f"; did you mean {', '.join(map(repr, close))}?"
-    return f"; there are {', '.join(map(repr, names))}" if 0 < len(names) <= 8 else ""
 
 
 async def session_of(tx: Tx, principal: Principal, name: str, *, open_only: bool = False) -> Session:
@@ -34,7 +23,7 @@ async def session_of(tx: Tx, principal: Principal, name: str, *, open_only: bool
     """
     session = await tx.sessions.by_name(name) or await tx.sessions.get(SessionId(name))
     if session is None:
-        hint = nearest(name, [s.name for s in await tx.sessions.every()]) if principal.operator else ""
+        hint = did_you_mean(name, await tx.sessions.names_near(name)) if principal.operator else ""
         if not principal.operator and principal.agent is not None:
             require_reach(principal, _nowhere(name))
         raise NotFound(f"no session {name!r}{hint}")
@@ -57,8 +46,8 @@ async def agent_of(tx: Tx, session: Session, name: str) -> Agent:
     """
     agent = await tx.agents.by_name(session.id, name)
     if agent is None:
-        names = [other.name for other in await tx.agents.of_session(session.id)]
-        raise NotFound(f"no agent {name!r} in session {session.name!r}{nearest(name, names)}")
+        names = await tx.agents.names_near(session.id, name)
+        raise NotFound(f"no agent {name!r} in session {session.name!r}{did_you_mean(name, names)}")
     return agent
 
 
@@ -74,22 +63,21 @@ async def agent_by_reference(tx: Tx, principal: Principal, home: Session, refere
     return await agent_of(tx, await session_of(tx, principal, session_name), name)
 
 
-async def thread_of(tx: Tx, session: Session, thread_id: str) -> Thread:
+async def thread_of(tx: Tx, principal: Principal, session: Session, thread_id: str) -> Thread:
     """Return the session's thread with this id, or its only open thread of this name.
 
     Raises:
-        NotFound: there is none. Conflict: several open threads have this name.
+        NotFound: there is none; the message names threads that the principal takes part in. Conflict: several open
+            threads have this name.
     """
     thread = await tx.threads.get(ThreadId(thread_id))
     if thread is not None and thread.session_id == session.id and thread.status is not ThreadStatus.DIRECT:
         return thread
-    threads = await tx.threads.of_session(session.id)
-    named = [t for t in threads if t.name == thread_id]
-    usable = [t for t in named if t.closed_at is None] or named[-1:]
-    if len(usable) == 1:
-        return usable[0]
-    if usable:
-        raise Conflict(f"{len(usable)} open threads are named {thread_id!r}; use the id")
-    raise NotFound(
-        f"no thread {thread_id!r} in session {session.name!r}{nearest(thread_id, [t.name for t in threads])}"
-    )
+    named = await tx.threads.named(session.id, thread_id)
+    if len(named) > 1 and named[1].closed_at is None:
+        raise Conflict(f"several open threads are named {thread_id!r}; use the id")
+    if named:
+        return named[0]
+    own = principal.agent.id if principal.agent else None
+    names = await tx.threads.names_near(session.id, thread_id, agent_id=own)
+    raise NotFound(f"no thread {thread_id!r} in session {session.name!r}{did_you_mean(thread_id, names)}")

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 
-from circadia.agents.directory import agent_by_reference, nearest
+from circadia.agents.directory import agent_by_reference
 from circadia.agents.sleep import Happenings
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
@@ -17,6 +17,7 @@ from circadia.records.session import Session
 from circadia.records.thread import Participant, Thread, ThreadStatus
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
+from circadia.suggestions import did_you_mean
 
 
 class Threads:
@@ -30,12 +31,14 @@ class Threads:
         happenings: Happenings,
         *,
         max_message_characters: int,
+        max_open_threads_per_agent: int,
     ) -> None:
         self._clock = clock
         self._ids = ids
         self._signals = signals
         self._happenings = happenings
         self._max_characters = max_message_characters
+        self._max_open_threads = max_open_threads_per_agent
 
     async def create(
         self, tx: Tx, principal: Principal, session: Session, name: str, participants: Sequence[str]
@@ -43,12 +46,16 @@ class Threads:
         """Open a thread; its creator and the named agents take part, which counts as an add for each (GATE-10).
 
         Raises:
-            InvalidRequest: no name. NotFound: an agent that there is not.
+            InvalidRequest: no name. NotFound: an agent that there is not. Conflict: an agent has too many open threads.
         """
         if not name.strip() or len(name) > 200:
             raise InvalidRequest("a thread needs a name of 1 to 200 characters")
         agents = [await agent_by_reference(tx, principal, session, each) for each in participants]
         if principal.agent is not None:
+            if await tx.threads.count_open_by(session.id, principal.name) >= self._max_open_threads:
+                raise Conflict(
+                    f"{principal.name!r} has opened {self._max_open_threads} threads that are still open; close some"
+                )
             agents.append(await tx.agents.get(principal.agent.id) or principal.agent)
         thread = Thread(
             id=ThreadId(self._ids.new("thr")),
@@ -229,10 +236,8 @@ class Threads:
             if speaker is not None and agent.id == speaker.id:
                 raise InvalidRequest(f"{reference!r} may not mention itself")
             if agent.id not in participants:
-                names = [part.name for part in participants.values()]
-                raise InvalidRequest(
-                    f"{reference!r} takes no part in thread {thread.name!r}; add it first{nearest(reference, names)}"
-                )
+                near = did_you_mean(reference, [part.name for part in participants.values()])
+                raise InvalidRequest(f"{reference!r} takes no part in thread {thread.name!r}; add it first{near}")
             found[agent.id] = agent
         return list(found.values())
 

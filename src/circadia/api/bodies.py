@@ -1,6 +1,5 @@
 """What the bodies of requests have in common: no unknown key, no value that only looks like what it should be."""
 
-import difflib
 from dataclasses import dataclass
 from typing import Annotated, Any, ClassVar, Final, cast
 
@@ -8,6 +7,7 @@ from pydantic import AliasChoices, BaseModel, ConfigDict, FailFast, StringConstr
 from pydantic_core import PydanticCustomError
 
 from circadia.stores.keepable import NUL, holds_nul
+from circadia.suggestions import closest
 
 _SHOWN_KEY: Final = 80
 _TOLD_AT_ONCE: Final = 5
@@ -66,5 +66,5 @@ def spellings(model: type[BaseModel]) -> list[list[str]]:
 
 
 def _near(key: str, known: set[str]) -> str:
-    near = difflib.get_close_matches(key, known, n=1, cutoff=0.5)
+    near = closest(key, known, count=1)
     return f"; did you mean {near[0]!r}?" if near else f"; known keys: {', '.join(sorted(known))}"

@@ -76,7 +76,7 @@ async def list_messages(
     """Read what was said in a thread. The operator, and participants; it handles no delivery."""
     async with parts.store.read() as tx:
         session = await session_of(tx, who, s)
-        thread = await thread_of(tx, session, t)
+        thread = await thread_of(tx, who, session, t)
         await parts.threads.require_reader(tx, who, thread)
         found = await tx.messages.of_thread(thread.id, after=after, limit=limit)
     return MessageList(messages=[_view(each) for each in found], after=found[-1].number if found else after)
@@ -90,7 +90,7 @@ async def send_message(s: str, t: str, body: MessageBody, who: Who, parts: Parts
     """
     async with parts.store.write() as tx:
         session = await session_of(tx, who, s, open_only=True)
-        thread = await thread_of(tx, session, t)
+        thread = await thread_of(tx, who, session, t)
         await parts.threads.send(tx, who, session, thread, body.content, body.mentions, sender=body.sender)
         (message,) = await tx.messages.latest(thread.id, limit=1)  # the same, with its number
     return _view(message)

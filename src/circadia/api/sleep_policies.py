@@ -7,10 +7,10 @@ from typing import Any, cast
 
 from pydantic import ValidationError
 
-from circadia.agents.directory import nearest
 from circadia.api.policies import MOST_MEASURED
 from circadia.settings.mistakes import mistakes
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.suggestions import did_you_mean
 
 
 def stated_policy(given: Mapping[str, Any]) -> dict[str, Any]:
@@ -27,7 +27,8 @@ def stated_policy(given: Mapping[str, Any]) -> dict[str, Any]:
     _require_measured("", found)
     unknown = [name for name in given if name not in SleepPolicySettings.model_fields]
     if unknown:
-        raise ValueError(f"unknown key {unknown[0]!r}{nearest(unknown[0], list(SleepPolicySettings.model_fields))}")
+        near = did_you_mean(unknown[0], SleepPolicySettings.model_fields)
+        raise ValueError(f"unknown key {unknown[0]!r}{near}")
     off = {name: False for name, value in found.items() if value is None}  # null would take the key out
     return {**dict.fromkeys(given), **found, **off}
 

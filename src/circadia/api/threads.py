@@ -103,7 +103,7 @@ async def add_participant(s: str, t: str, body: ParticipantBody, who: Who, parts
     """Add an agent to an open thread; that can wake it. The operator, and participants."""
     async with parts.store.write() as tx:
         session = await session_of(tx, who, s, open_only=True)
-        thread = await thread_of(tx, session, t)
+        thread = await thread_of(tx, who, session, t)
         await parts.threads.add(tx, who, session, thread, body.agent)
         return await thread_view(tx, session.name, thread)
 
@@ -113,7 +113,7 @@ async def remove_participant(s: str, t: str, a: str, who: Who, parts: Parts) -> 
     """Take an agent out of an open thread; that can put it to sleep. The operator, and participants."""
     async with parts.store.write() as tx:
         session = await session_of(tx, who, s, open_only=True)
-        await parts.threads.remove(tx, who, session, await thread_of(tx, session, t), a)
+        await parts.threads.remove(tx, who, session, await thread_of(tx, who, session, t), a)
 
 
 @router.post("/sessions/{s}/threads/{t}/close")
@@ -121,6 +121,6 @@ async def close_thread(s: str, t: str, who: Who, parts: Parts, body: CloseBody |
     """Close a thread; that can put its participants to sleep. The operator, and participants."""
     async with parts.store.write() as tx:
         session = await session_of(tx, who, s, open_only=True)
-        thread = await thread_of(tx, session, t)
+        thread = await thread_of(tx, who, session, t)
         closed = await parts.threads.close(tx, who, session, thread, body.summary if body else None)
         return await thread_view(tx, session.name, closed)

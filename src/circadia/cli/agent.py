@@ -5,7 +5,6 @@ from typing import Annotated, Any
 import typer
 
 from circadia import settings
-from circadia.agents import directory
 from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, note, print_json, setting, since, state, table
 from circadia.cli.reference import DEFAULT_SESSION, Session, parted
@@ -13,6 +12,7 @@ from circadia.client.answers import AgentAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, SleepEvent, WakeEvent
+from circadia.suggestions import did_you_mean
 
 app = typer.Typer(no_args_is_help=True, help="Identities, their tokens and policies.")
 
@@ -95,7 +95,7 @@ def _events(words: list[str] | None, events: type[SleepEvent] | type[WakeEvent])
     known = [each.value for each in events]
     for word in words:
         if word not in known:
-            raise InvalidRequest(f"no event {word!r}{directory.nearest(word, known)}")
+            raise InvalidRequest(f"no event {word!r}{did_you_mean(word, known)}")
     return words
 
 

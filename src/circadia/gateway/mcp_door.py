@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Mapping
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from circadia.agents.access import require_mcp_server
-from circadia.agents.directory import nearest
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, MethodNotAllowed, NotFound, StillAsleep, UpstreamFailed
@@ -28,6 +27,7 @@ from circadia.gateway.ticker import Ticker
 from circadia.records.agent import Agent
 from circadia.records.principal import Principal
 from circadia.settings import DefaultsSettings, LimitsSettings
+from circadia.suggestions import did_you_mean
 
 OWN = ""
 """Name of Circadia's own server among the servers: `/mcp` has none behind it."""
@@ -80,7 +80,7 @@ class McpDoor:
             raise Forbidden("the metrics token opens /metrics only")
         if server not in self._servers:
             named = self._servers.keys() - {OWN}
-            raise NotFound(f"no MCP server {server!r} in the configuration{nearest(server, named)}")
+            raise NotFound(f"no MCP server {server!r} in the configuration{did_you_mean(server, named)}")
         if server != OWN:
             if principal.agent is None:
                 raise Forbidden("a proxied MCP server takes an agent's token; make one with `circadia agent add NAME`")

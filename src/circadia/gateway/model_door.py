@@ -11,7 +11,6 @@ from dataclasses import replace
 from starlette.types import Receive, Scope, Send
 
 from circadia.agents.access import require_upstream
-from circadia.agents.directory import nearest
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
@@ -30,6 +29,7 @@ from circadia.gateway.relay import Relay
 from circadia.gateway.reply import Reply
 from circadia.records.agent import Agent
 from circadia.settings import DefaultsSettings, LimitsSettings
+from circadia.suggestions import did_you_mean
 
 _ROUTES_KEPT = 1024
 """Paths whose place on the list is remembered; all that is asked of it follows from the path alone."""
@@ -97,7 +97,7 @@ class ModelDoor:
         if agent is None:
             raise Forbidden("the model door takes an agent's token; make an agent with `circadia agent add NAME`")
         if provider is None:
-            raise NotFound(f"no upstream {name!r} in the configuration{nearest(name, self._providers)}")
+            raise NotFound(f"no upstream {name!r} in the configuration{did_you_mean(name, self._providers)}")
         require_upstream(agent, name)
         route = self._route(provider, scope["method"], tail)
         dialect = provider.dialects[route.dialect]

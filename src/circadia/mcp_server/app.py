@@ -32,7 +32,6 @@ from mcp_types import (
 )
 from starlette.types import Receive, Scope, Send
 
-from circadia.agents.directory import nearest
 from circadia.errors import CircadiaError
 from circadia.gateway.mcp_sdk import McpSdk
 from circadia.mcp_server.arguments import read_arguments
@@ -48,6 +47,7 @@ from circadia.mcp_server.refusals import (
 )
 from circadia.mcp_server.resources import Resources, instruction_text
 from circadia.mcp_server.tools import RETHINK_TOOLS, TOOLS, Tool
+from circadia.suggestions import did_you_mean
 
 __all__ = ["McpParts", "McpServer"]
 
@@ -118,7 +118,7 @@ class McpServer:
         known = self._tools_of(context)
         tool = known.get(params.name)
         if tool is None:
-            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name!r}{nearest(params.name, known)}")
+            raise MCPError(INVALID_PARAMS, f"Unknown tool: {params.name!r}{did_you_mean(params.name, known)}")
         try:
             arguments = read_arguments(tool.name, tool.arguments, params.arguments)
             answer = await tool.run(caller_of(context, self._parts), arguments)

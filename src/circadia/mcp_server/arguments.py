@@ -1,6 +1,5 @@
 """Arguments and answers of tools: strict models, their JSON Schema, and sentences for what does not fit."""
 
-import difflib
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Final, TypeVar
 
@@ -10,6 +9,7 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from circadia.errors import InvalidRequest
 from circadia.llm.schemas import bare
 from circadia.stores.keepable import NUL, holds_nul
+from circadia.suggestions import closest
 
 T = TypeVar("T")
 
@@ -80,7 +80,7 @@ def _told(line: Any, model: type[Arguments]) -> str:
     if line["type"] == "missing":
         return f"argument {name!r} is missing"
     if line["type"] == "extra_forbidden":
-        near = difflib.get_close_matches(name, model.model_fields, n=1, cutoff=0.5)
+        near = closest(name, model.model_fields, count=1)
         known = ", ".join(map(repr, model.model_fields)) or "none"
         return f"there is no argument {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it takes {known}")
     given = repr(line["input"])

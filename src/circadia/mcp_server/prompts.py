@@ -5,7 +5,6 @@ from typing import Final
 
 from mcp_types import GetPromptResult, Prompt, PromptArgument, PromptMessage, TextContent
 
-from circadia.agents.directory import nearest
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.mcp_server.caller import Caller
 from circadia.memory.episodes import is_text
@@ -13,6 +12,7 @@ from circadia.records.end_user import bounded
 from circadia.records.sleep_pass import Pass, Trigger
 from circadia.sleeptime.due import Gate
 from circadia.sleeptime.rows import NewPass
+from circadia.suggestions import did_you_mean
 
 DREAM: Final = "dream"
 MAX_USER: Final = 1_000
@@ -48,7 +48,7 @@ async def got_prompt(caller: Caller, name: str, given: Mapping[str, str]) -> Get
         raise NotFound(f"no prompt {name!r}; there is {DREAM!r}")
     unknown = [key for key in given if key not in _ARGUMENTS]
     if unknown:
-        raise InvalidRequest(f"{DREAM} takes no argument {unknown[0]!r}{nearest(unknown[0], _ARGUMENTS)}")
+        raise InvalidRequest(f"{DREAM} takes no argument {unknown[0]!r}{did_you_mean(unknown[0], _ARGUMENTS)}")
     instructions, dry_run = given.get("instructions", ""), given.get("dry_run", "false") or "false"
     if len(instructions) > MAX_INSTRUCTIONS or not all(is_text(each) for each in given.values()):
         raise InvalidRequest(f"instructions are text of at most {MAX_INSTRUCTIONS} characters")

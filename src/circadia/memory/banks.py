@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
-from circadia.agents.directory import nearest
 from circadia.clock import Clock
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import BankId, IdSource
@@ -15,6 +14,7 @@ from circadia.records.bank import NAME, Bank, BankPolicy
 from circadia.records.event import Event, EventType
 from circadia.records.principal import Principal
 from circadia.stores.base import Tx
+from circadia.suggestions import did_you_mean
 
 USER: Final = "{user}"
 """Stands for the end user in a template."""
@@ -74,7 +74,7 @@ class Banks:
             raise InvalidRequest(f"bank {name!r} is no template, so it takes no end user; leave `user` out")
         bank = await tx.banks.by_name(name)
         if bank is None:
-            raise NotFound(f"no bank {name!r}{nearest(name, [each.name for each in await tx.banks.every()])}")
+            raise NotFound(f"no bank {name!r}{did_you_mean(name, await tx.banks.names_near(name))}")
         return bank
 
     async def bound(self, tx: Tx, policy: AgentPolicy, user: str | None, *, make: bool = False) -> Bank | None:

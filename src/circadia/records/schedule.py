@@ -3,7 +3,6 @@
 A record that is made is valid: each raises `InvalidRequest` where a value is out of range, with what to write instead.
 """
 
-import difflib
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
@@ -16,6 +15,7 @@ from cronsim import CronSim, CronSimError
 
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, RoutineId
+from circadia.suggestions import closest
 
 MIN_EVERY_SECONDS: Final = 60
 MAX_EVERY_SECONDS: Final = 30 * 86_400
@@ -255,7 +255,7 @@ def zone_named(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:  # no such file; a path that leads out; a folder such as "Europe"
         known = {zone.casefold(): zone for zone in available_timezones() - {_LOCAL}}
-        near = difflib.get_close_matches(name.casefold(), known, n=1, cutoff=0.6)
+        near = closest(name.casefold(), known, count=1)
         hint = f"did you mean {known[near[0]]!r}?" if near else "write one like 'Europe/Berlin' or 'UTC'"
         raise InvalidRequest(f"there is no time zone {name!r}; {hint}") from error
 

@@ -10,7 +10,6 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
-from circadia.agents.directory import nearest
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource
@@ -37,6 +36,7 @@ from circadia.sleeptime.wording import worded
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
+from circadia.suggestions import did_you_mean
 from circadia.telemetry.traces import Traces
 from circadia.wake.requests import Requests
 
@@ -157,7 +157,7 @@ def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
         wanted = SleepModelSettings.model_validate({"upstream": first[0], "name": first[1]})
     upstream = settings.upstreams.get(wanted.upstream)
     if upstream is None:
-        hint = nearest(wanted.upstream, list(settings.upstreams))
+        hint = did_you_mean(wanted.upstream, list(settings.upstreams))
         raise ConfigError(f"sleeptime.model.upstream: there is no upstream {wanted.upstream!r}{hint}")
     model = wanted.name or cheap_model(upstream.base_url, upstream.api)
     if model is None:

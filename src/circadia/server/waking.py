@@ -74,7 +74,12 @@ def agent_services(
     """Build the services on agents, threads and sessions."""
     registry = Registry(clock, ids, signals, settings.defaults.policy(), tier.pulses)
     threads = Threads(
-        clock, ids, signals, tier.thread_events, max_message_characters=settings.limits.max_message_characters
+        clock,
+        ids,
+        signals,
+        tier.thread_events,
+        max_message_characters=settings.limits.max_message_characters,
+        max_open_threads_per_agent=settings.limits.max_open_threads_per_agent,
     )
     return registry, threads, Sessions(clock, ids, signals, registry, threads)
 

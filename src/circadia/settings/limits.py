@@ -61,6 +61,9 @@ class LimitsSettings(Section):
         64 * 2**20, gt=0, description="Largest buffered answer of an upstream or MCP server; a stream has no limit."
     )
     max_message_characters: int = Field(64_000, gt=0, description="Longest message in a thread.")
+    max_open_threads_per_agent: int = Field(
+        1_000, ge=0, description="Threads that an agent has opened and that are still open."
+    )
     keep_handled_days: int | None = Field(
         90,
         ge=0,

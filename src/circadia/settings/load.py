@@ -1,6 +1,5 @@
 """Reads `circadia.yaml` once; an unknown key is an error that names its path and the nearest known one."""
 
-import difflib
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from circadia.settings.mistakes import mistakes
 from circadia.settings.parsing import parsed
 from circadia.settings.root import Settings
 from circadia.settings.sleeptime import SleepModelSettings
+from circadia.suggestions import closest
 
 _NAME = re.compile(r"[a-z0-9][a-z0-9_-]{0,62}")
 _NAMED_SECTIONS = ("upstreams", "mcp_servers", "agents")
@@ -103,7 +103,7 @@ def _require_named(settings: Settings) -> None:
 
 def _near(name: str, known: Iterable[str]) -> str:
     names = sorted(known)
-    near = difflib.get_close_matches(name, names, n=1, cutoff=0.5)
+    near = closest(name, names, count=1)
     return f"; did you mean {near[0]!r}?" if near else f"; there are {', '.join(map(repr, names))}" if names else ""
 
 

@@ -1,11 +1,12 @@
 """What is said of mistakes: the place in the words of the file, and for an unknown key the nearest known one."""
 
-import difflib
 from collections.abc import Iterator, Mapping, Sequence
 from types import UnionType
 from typing import Annotated, Any, Literal, Union, cast, get_args, get_origin
 
 from pydantic import BaseModel, ValidationError
+
+from circadia.suggestions import closest
 
 Path = tuple[int | str, ...]
 
@@ -51,7 +52,7 @@ def _told(place: Path, lines: Sequence[Any], given: object, model: type[BaseMode
     path, line = ".".join(map(str, place)), lines[0]
     if line["type"] == "extra_forbidden":
         known = _known(place[:-1], given, model)
-        near = difflib.get_close_matches(str(place[-1]), known, n=1, cutoff=0.5)
+        near = closest(str(place[-1]), known, count=1)
         hint = f"did you mean {near[0]!r}?" if near else f"known keys: {', '.join(sorted(known))}"
         return f"unknown key {path!r}; {hint}"
     if line["type"] == "value_error":  # words of our own say what they got

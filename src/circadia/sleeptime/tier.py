@@ -9,7 +9,6 @@ from typing import Final, get_args
 import orjson
 from pydantic import ValidationError
 
-from circadia.agents.directory import nearest
 from circadia.clock import Clock
 from circadia.errors import Conflict, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId, NoteId
@@ -30,6 +29,7 @@ from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
 from circadia.sleeptime.tuning import untune
 from circadia.stores.base import Tx
+from circadia.suggestions import did_you_mean
 
 _logger = logging.getLogger(__name__)
 
@@ -122,7 +122,7 @@ class Sleeptime:
         for each in wanted:
             if each not in self.operations:
                 there = ", ".join(self.operations)
-                raise InvalidRequest(f"operation {each!r} is none of {there}{nearest(each, self.operations)}")
+                raise InvalidRequest(f"operation {each!r} is none of {there}{did_you_mean(each, self.operations)}")
             if not self.policy(bank).does(each):
                 raise InvalidRequest(f"operation {each!r} is switched off for bank {bank.name!r}")
 

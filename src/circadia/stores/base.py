@@ -34,6 +34,10 @@ class Sessions(Protocol):
         """Return the open session of this name, else the one of this name that was closed last."""
         ...
 
+    async def names_near(self, name: str) -> Sequence[str]:
+        """Return a few names near this one in the alphabet."""
+        ...
+
     async def every(self, *, closed: bool = False) -> Sequence[Session]:
         """Return the open ones, and with `closed` all, oldest first."""
         ...
@@ -74,6 +78,10 @@ class Agents(Protocol):
         """Return the session's agents by name."""
         ...
 
+    async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
+        """Return a few names near this one in the alphabet."""
+        ...
+
     async def save(self, agent: Agent) -> None:
         """Write all but the sleep state (asleep, generation, since, cause, actor)."""
         ...
@@ -98,6 +106,18 @@ class Threads(Protocol):
         self, session_id: SessionId, *, agent_id: AgentId | None = None, closed: bool = True
     ) -> Sequence[Thread]:
         """Return threads, oldest first; with `agent_id` those in which it takes part now."""
+        ...
+
+    async def named(self, session_id: SessionId, name: str) -> Sequence[Thread]:
+        """Return up to two threads of this name, open ones first and of these the newest."""
+        ...
+
+    async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
+        """Return a few names near this one in the alphabet; with `agent_id` of threads in which it takes part now."""
+        ...
+
+    async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
+        """Return the number of open threads that somebody has opened in the session."""
         ...
 
     async def close(self, thread: Thread) -> bool:

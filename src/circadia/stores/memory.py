@@ -32,6 +32,10 @@ class Banks(Protocol):
         """Return the bank of this person that was made from the template."""
         ...
 
+    async def names_near(self, name: str) -> Sequence[str]:
+        """Return a few names near this one in the alphabet."""
+        ...
+
     async def every(
         self,
         *,

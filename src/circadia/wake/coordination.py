@@ -6,7 +6,6 @@ from typing import cast
 
 from pydantic import ValidationError
 
-from circadia.agents.directory import nearest
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, NotFound
 from circadia.records.agent import Agent
@@ -15,6 +14,7 @@ from circadia.records.event import Event, EventType
 from circadia.records.schedule import check_blackouts, zone_named
 from circadia.stores.base import Tx
 from circadia.stores.signals.base import Signals
+from circadia.suggestions import did_you_mean
 from circadia.wake.pulses import Pulses
 from circadia.wake.routines import Routines
 
@@ -58,7 +58,7 @@ class Coordinations:
             NotFound: there is no such key. InvalidRequest: what would hold again does not go with the other settings.
         """
         if name not in KEYS:
-            raise NotFound(f"no coordination key {name!r}{nearest(name, KEYS)}")
+            raise NotFound(f"no coordination key {name!r}{did_you_mean(name, KEYS)}")
         old = agent.settings.get(name)
         if old is None or old.source is not SettingSource.PATCH:
             return agent
@@ -94,7 +94,7 @@ class Coordinations:
         flat = flattened(stated)
         for name in flat:
             if name not in KEYS:
-                raise InvalidRequest(f"no coordination key {name!r}{nearest(name, KEYS)}")
+                raise InvalidRequest(f"no coordination key {name!r}{did_you_mean(name, KEYS)}")
         try:
             made = coordination_of(flat)
         except ValidationError as error:
@@ -105,7 +105,7 @@ class Coordinations:
         check_blackouts(made.blackouts)
         if made.launcher not in self._launchers:
             raise InvalidRequest(
-                f"no launcher {made.launcher!r} in the configuration{nearest(made.launcher, self._launchers)}"
+                f"no launcher {made.launcher!r} in the configuration{did_you_mean(made.launcher, self._launchers)}"
             )
         return made
 

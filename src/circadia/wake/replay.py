@@ -15,12 +15,12 @@ from typing import Final
 
 from pydantic import ValidationError
 
-from circadia.agents.directory import nearest
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, PulseId
 from circadia.records.coordination import DEFAULT, Coordination, OnBlock, PairMode, coordination_of, values_of
 from circadia.records.schedule import BlackoutPolicy
 from circadia.records.wake import Charge, Checked, Decision, Wake, WakeSource
+from circadia.suggestions import did_you_mean
 from circadia.wake.guardrails import GUARDRAILS
 from circadia.wake.requests import DRAINING
 from circadia.wake.wall import day_of
@@ -81,7 +81,7 @@ def settings_to_replay(given: Mapping[str, object]) -> Mapping[str, object]:
     for name, value in given.items():
         bare = name.removeprefix(f"{_GROUP}.")
         if bare not in SETTABLE:
-            raise InvalidRequest(f"a replay cannot change {name!r}{nearest(bare, SETTABLE)}")
+            raise InvalidRequest(f"a replay cannot change {name!r}{did_you_mean(bare, SETTABLE)}")
         flat[_flat(bare)] = value
     try:
         coordination_of(flat)

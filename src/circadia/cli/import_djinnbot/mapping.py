@@ -7,11 +7,11 @@ from typing import Any, Final, cast
 
 from pydantic import BaseModel, ValidationError
 
-from circadia.agents.directory import nearest
 from circadia.cli.import_djinnbot.reading import CONFIG, PULSE, AgentFolder, Path_
 from circadia.records.schedule import MAX_EVERY_SECONDS, MAX_TIMEOUT_SECONDS, MIN_EVERY_SECONDS
 from circadia.settings.coordination import CoordinationSettings, GuardrailsSettings
 from circadia.settings.schedule import BlackoutSettings
+from circadia.suggestions import did_you_mean
 
 _MINUTES: Final = 30
 """What DjinnBot takes for an interval that is not given."""
@@ -97,7 +97,7 @@ class AgentMapping:
             if key in known:
                 known[key](key, value)
             elif key not in routine:
-                self._say((key,), value, None, f"unknown key{nearest(key, [*known, *routine])}")
+                self._say((key,), value, None, f"unknown key{did_you_mean(key, [*known, *routine])}")
         if any(key in self._folder.config for key in routine):
             self._routines()
         elif self._folder.pulse is not None:
@@ -226,7 +226,7 @@ class AgentMapping:
         """Take a key over that is called the same here."""
         name = path[-1]
         if name not in section.model_fields:
-            self._say(path, value, None, f"unknown key{nearest(name, list(section.model_fields))}")
+            self._say(path, value, None, f"unknown key{did_you_mean(name, list(section.model_fields))}")
             return
         told = _refused(section, {name: value})
         if told:

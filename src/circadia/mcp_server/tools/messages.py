@@ -42,7 +42,7 @@ class SendAnswer(Answer):
 async def _send(caller: Caller, given: SendMessage) -> Answer:
     async with caller.parts.store.write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, home, given.thread)
+        thread = await thread_of(tx, caller.principal, home, given.thread)
         sent = await caller.parts.threads.send(
             tx, caller.principal, home, thread, given.content, given.mentions
         )  # fmt: skip

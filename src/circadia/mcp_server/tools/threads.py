@@ -75,7 +75,7 @@ async def _create(caller: Caller, given: CreateThread) -> Answer:
 async def _add(caller: Caller, given: OneParticipant) -> Answer:
     async with caller.parts.store.write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, home, given.thread)
+        thread = await thread_of(tx, caller.principal, home, given.thread)
         await caller.parts.threads.add(tx, caller.principal, home, thread, given.agent)
         return await seen_thread(tx, home, thread)
 
@@ -83,7 +83,7 @@ async def _add(caller: Caller, given: OneParticipant) -> Answer:
 async def _remove(caller: Caller, given: OneParticipant) -> Answer:
     async with caller.parts.store.write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, home, given.thread)
+        thread = await thread_of(tx, caller.principal, home, given.thread)
         await caller.parts.threads.remove(tx, caller.principal, home, thread, given.agent)
         return await seen_thread(tx, home, thread)
 
@@ -91,7 +91,7 @@ async def _remove(caller: Caller, given: OneParticipant) -> Answer:
 async def _close(caller: Caller, given: CloseThread) -> Answer:
     async with caller.parts.store.write() as tx:
         home = await caller.home(tx)
-        thread = await thread_of(tx, home, given.thread)
+        thread = await thread_of(tx, caller.principal, home, given.thread)
         closed = await caller.parts.threads.close(tx, caller.principal, home, thread, given.summary)
         return await seen_thread(tx, home, closed)
 

@@ -15,6 +15,7 @@ from circadia.records.agent import Agent, AgentPolicy, Cause, OnWake, SleepEvent
 from circadia.records.answer import AnswerMode
 from circadia.records.coordination import Coordination, Setting, SettingSource, coordination_of
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -65,6 +66,10 @@ _POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
 _POLICY_TUPLES: Final = (
     "upstreams", "mcp_servers", "sessions", "may_wake", "may_sleep", "models", "banks", "read_banks",
 )  # fmt: skip
+_NAMES = NamesNear(
+    select(agents).where(agents.c.session_id == bindparam("session_id"), agents.c.deleted_at.is_(None)),
+    agents.c.name,
+)
 
 
 class SqlAgents:
@@ -116,6 +121,10 @@ class SqlAgents:
         values = {"session_id": session_id}
         rows = await self._run(lambda connection: _OF_SESSION.all(connection, values))
         return sorted((_agent(row) for row in rows), key=lambda agent: agent.name)
+
+    async def names_near(self, session_id: SessionId, name: str) -> Sequence[str]:
+        """Return a few names near this one in the alphabet."""
+        return await self._run(lambda connection: _NAMES.find(connection, name, {"session_id": session_id}))
 
     async def save(self, agent: Agent) -> None:
         """Write all but the sleep state. Raises Conflict, which ends the block, if the name is taken."""

@@ -14,6 +14,7 @@ from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
 from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, views
+from circadia.stores.sql.names import NamesNear
 from circadia.stores.sql.news import HEADS, heads_of, news, without_news
 from circadia.stores.sql.short import FEW, Short, Single
 from circadia.stores.sql.sleep_tables import benefits, pass_changes, passes, sleep_calls, sleep_states
@@ -63,6 +64,7 @@ _REMOVE = (
     ),
     Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
 )
+_NAMES = NamesNear(select(banks), banks.c.name)
 
 
 class SqlBanks:
@@ -93,6 +95,10 @@ class SqlBanks:
     async def of_user(self, template: str, end_user: str) -> Bank | None:
         """Return the bank of this person that was made from the template."""
         return await self._first(_OF_USER, {"of_template": template, "person": end_user})
+
+    async def names_near(self, name: str) -> Sequence[str]:
+        """Return a few names near this one in the alphabet."""
+        return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
     async def every(
         self,

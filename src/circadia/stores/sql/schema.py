@@ -127,6 +127,7 @@ threads = Table(
     Column("summary", Text),
 )
 Index("threads_session", threads.c.session_id, threads.c.created_at)
+Index("threads_name", threads.c.session_id, threads.c.name)
 
 participants = Table(
     "participants",

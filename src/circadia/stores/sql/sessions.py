@@ -10,6 +10,7 @@ from circadia.errors import Conflict
 from circadia.ids import SessionId
 from circadia.records.session import Session, SessionStatus
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.names import NamesNear
 from circadia.stores.sql.schema import agents, sessions
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -24,6 +25,7 @@ _BY_NAME = Statement(
 )
 _EVERY = select(sessions).order_by(sessions.c.created_at, sessions.c.id)
 _OPEN = _EVERY.where(sessions.c.status == SessionStatus.OPEN.value)
+_NAMES = NamesNear(select(sessions).where(sessions.c.status == SessionStatus.OPEN.value), sessions.c.name)
 _TOUCH = Statement(
     update(sessions).where(sessions.c.id == bindparam("key")).values(touched_at=bindparam("at"), stalled=false()),
     ("at", "key"),
@@ -62,6 +64,10 @@ class SqlSessions:
     async def by_name(self, name: str) -> Session | None:
         """Return the open session of this name, else the one of this name that was closed last."""
         return await self._run(lambda connection: _first(_BY_NAME.first(connection, {"key": name})))
+
+    async def names_near(self, name: str) -> Sequence[str]:
+        """Return a few names near this one in the alphabet."""
+        return await self._run(lambda connection: _NAMES.find(connection, name, {}))
 
     async def every(self, *, closed: bool = False) -> Sequence[Session]:
         """Return the open ones, and with `closed` all, oldest first."""

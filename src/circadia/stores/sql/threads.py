@@ -10,6 +10,7 @@ from circadia.errors import Conflict
 from circadia.ids import AgentId, SessionId, ThreadId
 from circadia.records.thread import Joined, Participant, Thread, ThreadStatus
 from circadia.stores.sql.link import Runner
+from circadia.stores.sql.names import NamesNear
 from circadia.stores.sql.schema import agents, participants, threads
 from circadia.stores.sql.statement import Statement
 from circadia.stores.sql.upsert import Upsert
@@ -24,6 +25,40 @@ _OF_SESSION = (
     select(threads)
     .where(threads.c.session_id == bindparam("session_id"), threads.c.status != ThreadStatus.DIRECT.value)
     .order_by(threads.c.created_at, threads.c.id)
+)
+_NAMED = Statement(
+    select(threads)
+    .where(
+        threads.c.session_id == bindparam("session_id"),
+        threads.c.name == bindparam("name"),
+        threads.c.status != ThreadStatus.DIRECT.value,
+    )
+    .order_by(threads.c.closed_at.is_not(None), threads.c.created_at.desc(), threads.c.id.desc())
+    .limit(2)
+)
+_OPENED_BY = Statement(
+    select(func.count()).where(
+        threads.c.session_id == bindparam("session_id"),
+        threads.c.created_by == bindparam("created_by"),
+        threads.c.status == ThreadStatus.OPEN.value,
+    )
+)
+_NAMES = NamesNear(
+    select(threads).where(
+        threads.c.session_id == bindparam("session_id"), threads.c.status != ThreadStatus.DIRECT.value
+    ),
+    threads.c.name,
+)
+_OWN_NAMES = NamesNear(
+    select(threads)
+    .join(participants)
+    .where(
+        threads.c.session_id == bindparam("session_id"),
+        threads.c.status != ThreadStatus.DIRECT.value,
+        participants.c.agent_id == bindparam("agent_id"),
+        participants.c.active.is_(True),
+    ),
+    threads.c.name,
 )
 _CLOSE = Statement(
     update(threads)
@@ -119,6 +154,24 @@ class SqlThreads:
         values = {"session_id": session_id}
         rows = await self._run(lambda connection: connection.execute(statement, values).all())
         return [_thread(row) for row in rows]
+
+    async def named(self, session_id: SessionId, name: str) -> Sequence[Thread]:
+        """Return up to two threads of this name, open ones first and of these the newest."""
+        values = {"session_id": session_id, "name": name}
+        rows = await self._run(lambda connection: _NAMED.all(connection, values))
+        return [_thread(row) for row in rows]
+
+    async def names_near(self, session_id: SessionId, name: str, *, agent_id: AgentId | None = None) -> Sequence[str]:
+        """Return a few names near this one in the alphabet; with `agent_id` of threads in which it takes part now."""
+        values = {"session_id": session_id, "agent_id": agent_id}
+        if agent_id is None:
+            return await self._run(lambda connection: _NAMES.find(connection, name, values))
+        return await self._run(lambda connection: _OWN_NAMES.find(connection, name, values))
+
+    async def count_open_by(self, session_id: SessionId, created_by: str) -> int:
+        """Return the number of open threads that somebody has opened in the session."""
+        values = {"session_id": session_id, "created_by": created_by}
+        return await self._run(lambda connection: _OPENED_BY.scalar(connection, values))
 
     async def close(self, thread: Thread) -> bool:
         """Write status, closed_at and summary if it is open; return whether it was."""
