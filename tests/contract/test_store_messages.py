@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from circadia.errors import Conflict, InvalidRequest
-from circadia.ids import MessageId
+from circadia.ids import AgentId, MessageId
 from circadia.records.message import Delivery, DeliveryState
 from circadia.stores.base import Store
 from tests.contract.rows import agent, at, event, message, session, stored, tags, thread
@@ -112,6 +112,21 @@ async def test_unread_deliveries_come_in_order_and_by_filter(team: Store) -> Non
         assert ids(await tx.deliveries.unread(ADA.id, mentioned=False, sender="eve")) == ["m2"]
         assert await tx.deliveries.count_unread(ADA.id) == 3
         assert await tx.deliveries.count_unread(agent("nobody").id) == 0
+
+
+async def test_who_has_unread_messages_is_told_with_their_number_and_the_newest(team: Store) -> None:
+    first, second = await sent(team, "m1", "m2")
+    async with team.write() as tx:
+        agents = [ADA.id, EVE.id, AgentId("agt_none")]
+        assert await tx.deliveries.unread_of([]) == {}
+        before = await tx.deliveries.unread_of(agents)
+        assert before[ADA.id][0] == 2
+        await tx.deliveries.handle(ADA.id, [second], at(5))
+        after = await tx.deliveries.unread_of(agents)
+        assert after[ADA.id][0] == 1
+        assert after[ADA.id][1] < before[ADA.id][1]
+        await tx.deliveries.lease(ADA.id, [first], at(10), now=at(5))
+        assert ADA.id not in await tx.deliveries.unread_of(agents)
 
 
 @pytest.mark.spec("GATE-71")

@@ -1,6 +1,7 @@
 """Waits for messages: a wait takes what the agent has not handled, in order, from the one delivery table (GATE-71)."""
 
 import asyncio
+import logging
 from collections import defaultdict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -9,14 +10,19 @@ from typing import Final
 
 from circadia.agents.presence import Presence
 from circadia.clock import Clock
+from circadia.errors import CircadiaError
 from circadia.ids import AgentId, MessageId
 from circadia.records.agent import Agent
 from circadia.records.message import Delivery
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
+_logger = logging.getLogger(__name__)
+
 LEASE_SECONDS: Final = 60.0
 """How long a delivery may be on its way to a caller before it counts as lost; a confirmed answer takes milliseconds."""
+LOOK_SECONDS: Final = 0.5
+"""Time between two looks at what other processes have written to those who wait here."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -39,6 +45,8 @@ class Waits:
         self._presence = presence
         self._bells: defaultdict[str, set[asyncio.Future[None]]] = defaultdict(set)
         self._undoing: set[asyncio.Future[None]] = set()
+        self._unread: Mapping[AgentId, tuple[int, int]] = {}
+        """How many messages were unread at the last look, and the number of the newest, of those who waited."""
         for topic in ("delivery", "sleep", "agent_ended"):
             signals.listen(topic, self._ring)
         presence.when_stopped(self._ring_all)
@@ -72,6 +80,29 @@ class Waits:
                 if not self._bells[agent.id]:
                     del self._bells[agent.id]
 
+    async def run(self) -> None:
+        """Look, until cancelled, at what was written in other processes, whose signals are not heard here."""
+        while True:
+            await self._clock.sleep(LOOK_SECONDS)
+            try:
+                await self.look()
+            except CircadiaError as error:
+                _logger.warning("those who wait hear other servers later: %s", error)
+            except Exception:  # the next look may pass, and nobody else does this work
+                _logger.exception("a look at what is unread failed")
+
+    async def look(self) -> None:
+        """Wake those for whom something has become unread since the last look."""
+        if not self._bells:
+            self._unread = {}
+            return
+        async with self._store.read() as tx:
+            unread = await tx.deliveries.unread_of([AgentId(key) for key in self._bells])
+        for agent_id, found in unread.items():
+            if self._unread.get(agent_id) != found:
+                self._ring(agent_id, {})
+        self._unread = unread
+
     async def confirm(self, agent_id: AgentId, messages: Sequence[MessageId]) -> None:
         """Mark as handled: the answer went out."""
         async with self._store.write() as tx:
@@ -90,7 +121,7 @@ class Waits:
                 self._tell(tx.after_commit, agent_id)
 
     async def end_all(self) -> None:
-        """Make unread again what was on its way to callers: at the start, when they are gone."""
+        """Make unread again what was on its way to callers: at the start of who works alone, when they are gone."""
         async with self._store.write() as tx:
             for agent_id in await tx.deliveries.end_waits():
                 self._tell(tx.after_commit, agent_id)

@@ -197,7 +197,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
     beside = (sweeps, Alerts(clock, basis.ids, store, _poster(basis)), *embedding)
-    works = [each.run() for each in (ticker, worker, dreamer, *counting, *beside)]
+    works = [each.run() for each in (ticker, worker, dreamer, waits, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())
     await _started(stack, own, stdio, (journal, exchanges, answers[1]), works)
@@ -291,7 +291,8 @@ async def _prepare(
     async with basis.store.write() as tx:
         await sessions.ensure_default(tx)
     await _file_agents(basis, registry, tier, basis.settings)
-    await waits.end_all()
+    if not basis.settings.server.database_url:  # else another server may be handing out what is leased
+        await waits.end_all()
 
 
 async def _file_agents(basis: Basis, registry: Registry, tier: WakeTier, settings: Settings) -> None:

@@ -187,6 +187,10 @@ class Deliveries(Protocol):
         """Return how many are unread, in constant time."""
         ...
 
+    async def unread_of(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
+        """Return of those of these agents that have unread ones how many, and the number of the newest."""
+        ...
+
     async def inbox(
         self,
         agent_id: AgentId,

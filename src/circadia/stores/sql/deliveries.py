@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from sqlalchemy import (
     Connection,
@@ -32,6 +32,16 @@ _ROWS = whole(deliveries)
 _OF_AGENT = _ROWS.where(deliveries.c.agent_id == bindparam("agent_id"))
 _UNREAD = _OF_AGENT.where(deliveries.c.state == DeliveryState.UNREAD.value).order_by(deliveries.c.number).limit(50)
 _ONE = Statement(_OF_AGENT.where(deliveries.c.message_id == bindparam("message_id")))
+_UNREAD_OF = (
+    select(deliveries.c.agent_id, func.count().label("count"), func.max(deliveries.c.number).label("newest"))
+    .where(
+        deliveries.c.agent_id.in_(bindparam("agents", expanding=True)),
+        deliveries.c.state == DeliveryState.UNREAD.value,
+    )
+    .group_by(deliveries.c.agent_id)
+)
+_AT_ONCE: Final = 1_000
+"""Agents of one statement: drivers bound the number of values."""
 _COUNTS = Statement(
     select(delivery_counts.c.state, delivery_counts.c.number).where(delivery_counts.c.agent_id == bindparam("agent_id"))
 )
@@ -131,6 +141,15 @@ class SqlDeliveries:
             statement = statement.where(messages.c.sender == sender)
         rows = await self._run(lambda connection: connection.execute(statement, {"agent_id": agent_id}).all())
         return [_delivery(row) for row in rows]
+
+    async def unread_of(self, agents: Sequence[AgentId]) -> Mapping[AgentId, tuple[int, int]]:
+        """Return of those of these agents that have unread ones how many, and the number of the newest."""
+
+        def work(connection: Connection) -> Sequence[Any]:
+            parts = (agents[at : at + _AT_ONCE] for at in range(0, len(agents), _AT_ONCE))
+            return [row for part in parts for row in connection.execute(_UNREAD_OF, {"agents": part})]
+
+        return {AgentId(row.agent_id): (row.count, row.newest) for row in await self._run(work)}
 
     async def inbox(
         self,
