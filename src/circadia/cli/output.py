@@ -15,6 +15,8 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from circadia.visibility import hidden_at
+
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON and nothing else.")]
 """The option that every command with a result has."""
 
@@ -136,7 +138,9 @@ def shown(value: object) -> str:
     if isinstance(value, list | tuple):
         value = ", ".join(map(str, cast("Sequence[object]", value)))
     text = _NOTHING if value is None else str(value)
-    return "".join(each if each.isprintable() or each == "\n" else repr(each)[1:-1] for each in text)
+    hidden = set(hidden_at(text))
+    seen = (at not in hidden and (each.isprintable() or each == "\n") for at, each in enumerate(text))
+    return "".join(each if is_seen else ascii(each)[1:-1] for each, is_seen in zip(text, seen, strict=True))
 
 
 def cut(text: str, letters: int) -> str:

@@ -1,6 +1,7 @@
 """The one line that tells a woken agent that its prompt is old (GATE-65)."""
 
 from circadia.gateway.gate import Passage
+from circadia.visibility import visible_text
 
 
 def notice(passage: Passage, unread: int) -> str:
@@ -23,4 +24,6 @@ def _span(seconds: float) -> str:
 
 def _plain(text: str) -> str:
     """Return the text without what could end the fence or the line."""
-    return "".join(character for character in text if character.isprintable() and character not in "<>")[:100]
+    return "".join(character for character in visible_text(text) if character.isprintable() and character not in "<>")[
+        :100
+    ]

@@ -20,6 +20,7 @@ from circadia.records.block import Block
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import TEXT, Layer
 from circadia.stores.base import Tx
+from circadia.visibility import visible_text
 
 BYTES_A_TOKEN: Final = 3
 """Tokens are counted as a third of the bytes of UTF-8: more than tokenizers make of English (a quarter), about as many
@@ -266,5 +267,5 @@ def _line(item: Excerpt) -> str:
 
 @lru_cache(maxsize=1_000)
 def _one_line(name: str) -> str:
-    shown = "".join(each for each in shown_name(name) if each.isprintable() and each not in "():<>")
+    shown = "".join(each for each in visible_text(shown_name(name)) if each.isprintable() and each not in "():<>")
     return " ".join(shown.split())

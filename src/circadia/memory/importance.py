@@ -3,6 +3,8 @@
 import re
 from typing import Final
 
+from circadia.visibility import visible_text
+
 _WORD: Final = re.compile(r"[^\W_]+(?:['’][^\W_]+)*")
 _TRIVIAL: Final = frozenset(
     """
@@ -32,7 +34,7 @@ _LOOKED_AT: Final = 4_000
 
 def is_content(text: str) -> bool:
     """Return whether a turn says something: it has words, and not only of greeting or acknowledgement."""
-    words = _WORD.findall(text[:_LOOKED_AT])
+    words = _WORD.findall(visible_text(text[:_LOOKED_AT]))
     if len(words) > _LONGEST_TRIVIAL:
         return True
     return any(word.lower() not in _TRIVIAL for word in words)

@@ -16,6 +16,7 @@ from cronsim import CronSim, CronSimError
 from circadia.errors import InvalidRequest
 from circadia.ids import AgentId, RoutineId
 from circadia.suggestions import closest
+from circadia.visibility import hidden_at
 
 MIN_EVERY_SECONDS: Final = 60
 MAX_EVERY_SECONDS: Final = 30 * 86_400
@@ -209,7 +210,8 @@ class RoutineSpec:
 
     def __post_init__(self) -> None:
         """Refuse values out of range."""
-        if not self.name.strip() or not self.name.isprintable() or len(self.name) > MAX_NAME_LENGTH:
+        seen = self.name.isprintable() and not hidden_at(self.name)
+        if not self.name.strip() or not seen or len(self.name) > MAX_NAME_LENGTH:
             raise InvalidRequest(
                 f"{self.name!r} is no name of a routine; write 1 to {MAX_NAME_LENGTH} letters on a line"
             )

@@ -23,7 +23,7 @@ from circadia.sleeptime.dates import MONTHS, WEEKDAYS, local
 from circadia.sleeptime.days import Day, day_of, meant, written
 from circadia.sleeptime.figures import Figure, figures, is_number, times
 from circadia.sleeptime.rules import resting_on
-from circadia.sleeptime.wording import ADDRESS, COMMAND
+from circadia.sleeptime.wording import COMMAND, addresses, refanged
 
 FEWEST: Final = 2
 """Episodes that a note rests on at least."""
@@ -192,11 +192,11 @@ def ungrounded(text: str, known: Sources) -> str:
 
 def _strange(text: str, known: Sources) -> Iterator[str]:
     """Return the claims of a text that are in no source: each kind is looked for in what the ones before leave."""
-    rest = text
-    for match in chain(ADDRESS.finditer(text), COMMAND.finditer(text)):
-        rest = _without(rest, match.start(), match.end())
-        if _plain(match[0]).rstrip(".,;:!?/") not in known.plain:
-            yield match[0].rstrip(".,;:!?")
+    rest = text = refanged(text)
+    for start, end in chain(addresses(text), map(re.Match[str].span, COMMAND.finditer(text))):
+        rest = _without(rest, start, end)
+        if _plain(text[start:end]).rstrip(".,;:!?/") not in known.plain:
+            yield text[start:end].rstrip(".,;:!?")
     for each in written(rest):
         if not any(reading.within(day) for reading in each.readings for day in known.days):
             yield rest[each.start : each.end]
@@ -278,7 +278,7 @@ def _german(text: str) -> bool:
 
 
 def _plain(text: str) -> str:
-    return unicodedata.normalize("NFKC", text).casefold()
+    return unicodedata.normalize("NFKC", refanged(text)).casefold()
 
 
 def _without(text: str, start: int, end: int) -> str:

@@ -16,7 +16,8 @@ from circadia.records.bank import Trust
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.dates import dated, local
-from circadia.sleeptime.wording import one_line, plain
+from circadia.sleeptime.wording import one_line
+from circadia.visibility import visible_text
 
 LONGEST: Final = 800
 """Characters of an episode that a model reads; what is longer is mostly pasted."""
@@ -67,7 +68,9 @@ class Sheet:
     def block(self, head: str, value: str, longest: int | None = None) -> None:
         """Begin a part with the lines of a block."""
         self.head(head)
-        for line in redacted(plain(value))[:longest].split("\n") if value else ():  # a secret may have several lines
+        for line in (
+            redacted(visible_text(value))[:longest].split("\n") if value else ()
+        ):  # a secret may have several lines
             self.line(f"| {line}")
 
     def episodes(self, rows: Iterable[Episode], *, longest: int = LONGEST) -> None:

@@ -4,8 +4,9 @@ What a model has written is held to it at the publication, whatever operation pr
 """
 
 import re
-import unicodedata
 from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from ipaddress import ip_address
 from typing import Final
 
 from circadia.ids import EpisodeId
@@ -13,9 +14,8 @@ from circadia.memory.redaction import redacted
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.sleeptime.overriding import overriding, written_out
+from circadia.visibility import visible_text
 
-_HIDDEN: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
-"""Unicode's categories of what nobody sees: controls, zero widths, direction marks, tags, private and unassigned."""
 _POSES: Final = re.compile(
     r"(?im)"
     r"^[\s>*#_\-|]{0,20}(?:system|assistant|developer|tool|human)(?: (?:prompt|message|override))?[\s*_]{0,5}:"
@@ -26,11 +26,21 @@ _POSES: Final = re.compile(
     r"|\bjavascript:|\bdata:text/|```|~~~|!\[[^\]\n]{0,200}\]\("  # fences and pictures of Markdown
     r"|^\s{0,3}#{1,6}\s"  # its headings: those of blocks look like that
 )
-ADDRESS: Final = re.compile(
-    r"(?:https?://|www\.)[^\s<>\"'()\[\]]+|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]+"
-    r"|(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.[a-z]{2,}\b(?:[/:][^\s<>\"'()]*)?"
+_OCTET: Final = r"(?:25[0-5]|2[0-4]\d|[01]?\d?\d)"
+_ADDRESS: Final = re.compile(
+    r"(?:(?<![\w+*])(?i:[a-z][a-z0-9+.*-]{1,20}):[\\/]{2}(?:\[[\da-fA-F:.%]{2,60}\])?|(?i:www)\.)[^\s<>\"'()\[\]]+"
+    rf"|(?<![\w.]){_OCTET}(?:\.{_OCTET}){{3}}(?!\w|\.\w)"
+    r"|(?<![\w.+-])[\w.+-]+@[\w-]+\.[\w.-]+"
+    r"|(?<![\w-])(?<![\w-]\.)[\w-]+(?:\.[\w-]+)*\.(?:[a-z]{2,}|[A-Z]{2,})\b(?:[/:][^\s<>\"'()]*)?"
 )
-"""An address of the web or of mail; a name with a dot, such as a file's, may be one too."""
+"""An address of the web, of a host or of mail; a name with a dot, such as a file's, may be one too."""
+_IPV6: Final = re.compile(r"(?<![\w.:])(?=:{0,2}[\da-fA-F])[\da-fA-F]{0,4}:[\da-fA-F:.]{1,40}(?!\w)")
+"""What may be such an address; a time of day may look like one."""
+_DEFANGED: Final = re.compile(r"\s?[\[({](\.|dot|:|://|@|at)[\])}]\s?", re.I)
+"""A sign of an address in brackets, as people write addresses that nobody is to follow."""
+_SIGNS: Final = {"dot": ".", "at": "@"}
+_IDEOGRAPHIC: Final = re.compile(r"(?<=[A-Za-z\d])[\u3002\uff0e\uff61](?=[A-Za-z\d])")
+"""Full stops that stand for a dot in a host's name (RFC 3490, 3.1)."""
 _FILE: Final = re.compile(
     r"[\w.-]+\.(?:js|jsx|json|yaml|yml|ts|tsx|txt|csv|pdf|docx|xlsx|pptx|png|jpg|jpeg|toml|html|css|cpp|xml|ini|cfg|log|sql)"
 )
@@ -46,22 +56,14 @@ _LONG_WORD: Final = re.compile(r"[A-Za-z0-9+/=_-]{80,}")
 """No word and no address, but something encoded."""
 
 
-def plain(text: str) -> str:
-    """Return a text without what nobody sees; the ends of its lines stay."""
-    if text.isprintable() or text.replace("\n", "").replace("\t", "").isprintable():
-        return text  # Unicode's `Other` is not printable, which is all that is hidden
-    kept = (each if each in "\n\t" or unicodedata.category(each) not in _HIDDEN else "" for each in text)
-    return "".join(kept)
-
-
 def one_line(text: str) -> str:
     """Return a text in one line, without what nobody sees: no part of it can begin a line of a prompt."""
-    return plain(" ".join(text.split()))
+    return visible_text(" ".join(text.split()))
 
 
 def unfit(text: str) -> str:
     """Return why a model's text may not be kept, empty if it may."""
-    if plain(text) != text:
+    if visible_text(text) != text:
         return "it has characters that nobody sees"
     if redacted(text) != text:
         return "it has a secret"
@@ -83,9 +85,27 @@ def unfit_for_block(text: str) -> str:
     """
     if wrong := unfit(text):
         return wrong
-    found = [each[0] for each in ADDRESS.finditer(text) if not _FILE.fullmatch(each[0])]
+    written = refanged(written_out(text))
+    found = [each for start, end in addresses(written) if not _FILE.fullmatch(each := written[start:end])]
     found = found or [each[0] for each in COMMAND.finditer(text)]
     return f"{found[0][:40]!r} is an address or a command, which only people write into blocks" if found else ""
+
+
+def refanged(text: str) -> str:
+    """Return a text with its addresses as a browser takes them: `evil[.]example` with a plain dot."""
+    text = _DEFANGED.sub(lambda match: _SIGNS.get(match[1].lower(), match[1]), text)
+    return text if text.isascii() else _IDEOGRAPHIC.sub(".", text)
+
+
+def addresses(text: str) -> list[tuple[int, int]]:
+    """Return where the addresses of a refanged text begin and end: of the web, of hosts and of mail."""
+    found = [match.span() for match in _ADDRESS.finditer(text)]
+    for match in _IPV6.finditer(text):
+        number = match[0].rstrip(".") if match[0].endswith("::") else match[0].rstrip(".:")
+        with suppress(ValueError):
+            ip_address(number)
+            found.append((match.start(), match.start() + len(number)))
+    return found
 
 
 def worded(change: Change, _: Mapping[EpisodeId, Episode]) -> str:

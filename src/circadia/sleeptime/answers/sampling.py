@@ -23,8 +23,8 @@ from circadia.sleeptime.answers.hygiene import drop
 from circadia.sleeptime.answers.unmoved import written
 from circadia.sleeptime.ask import OverBudget
 from circadia.sleeptime.prompts import asked
-from circadia.sleeptime.wording import plain
 from circadia.stores.base import Tx
+from circadia.visibility import visible_text
 
 MOST: Final = 5
 """Uses that one pass looks at."""
@@ -174,4 +174,4 @@ def _plain(text: str) -> str:
 
 def _shown(text: str) -> str:
     """Return a text set in, so that no line of it looks like a heading."""
-    return "\n".join(f"| {line}" for line in plain(redacted(text)).split("\n"))
+    return "\n".join(f"| {line}" for line in visible_text(redacted(text)).split("\n"))

@@ -1,0 +1,44 @@
+"""Visibility: which characters of a text a reader cannot see, though a model reads them."""
+
+import re
+import unicodedata
+from typing import Final
+
+_CATEGORIES: Final = frozenset({"Cc", "Cf", "Cs", "Co", "Cn"})
+"""Unicode's general categories of controls, formats, surrogates, private use and unassigned code points."""
+_BLANK: Final = re.compile(
+    # Default_Ignorable_Code_Point (Unicode 16, DerivedCoreProperties.txt)
+    "[\u00ad\u034f\u061c\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f"
+    "\ufeff\uffa0\ufff0-\ufff8\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+    # Fillers and signs without ink: Braille's blank, a null notehead, Khitan's filler, Egyptian blanks
+    "\u2800\U0001d159\U00016fe4\U00013441\U00013442]"
+)
+_STYLES: Final = "\ufe0e\ufe0f"
+"""Variation selectors that draw an emoji as text or in colour."""
+_KEYCAP: Final = "\u20e3"
+_STYLED: Final = frozenset("\u203c\u2049\u2139\u2194\u25fb\u25fc\u25fd\u25fe\u2934\u2935\u3030")
+"""Emoji outside of the category So that have both styles (Unicode 16, emoji-variation-sequences.txt)."""
+
+
+def hidden_at(text: str) -> list[int]:
+    """Return the places of the characters that nobody sees; line ends and tabs are none, nor is an emoji's style."""
+    if text.replace("\n", "").replace("\t", "").isprintable() and not (_BLANK.search(text) and not text.isascii()):
+        return []
+    return [at for at, each in enumerate(text) if each not in "\n\t" and _is_hidden(text, at, each)]
+
+
+def visible_text(text: str) -> str:
+    """Return a text without the characters that nobody sees."""
+    hidden = hidden_at(text)
+    if not hidden:
+        return text
+    starts = (0, *(at + 1 for at in hidden))
+    return "".join(text[start:end] for start, end in zip(starts, (*hidden, len(text)), strict=True))
+
+
+def _is_hidden(text: str, at: int, character: str) -> bool:
+    if character in _STYLES and at:
+        before = text[at - 1]
+        keycap = text[at + 1 : at + 2] == _KEYCAP and before in "0123456789#*"
+        return not (keycap or before in _STYLED or (unicodedata.category(before) == "So" and before != "\u2800"))
+    return _BLANK.match(character) is not None or unicodedata.category(character) in _CATEGORIES
