@@ -12,7 +12,7 @@ from circadia.memory.context import HEAD, STABLE_HEAD
 from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.bank import Trust
 from circadia.records.end_user import bounded
-from tests.gateway.bound_agent import CHAT, bound, chat, fenced, token_of
+from tests.gateway.bound_agent import CHAT, MESSAGES, asking, bound, chat, fenced, token_of
 
 
 @pytest.fixture(params=["sqlite", "postgres"])
@@ -225,3 +225,30 @@ async def test_what_circadia_itself_put_into_a_text_is_not_kept_and_what_agents_
             Trust.AGENT, Trust.EXTERNAL,
         ]  # fmt: skip
         assert all(seen.header("x-circadia-trust") is None for seen in ann.at.upstream.requests)
+
+
+@pytest.mark.spec("MEM-12", "GATE-67")
+async def test_a_key_that_a_program_sends_for_a_person_is_shown_by_a_short_name_and_found_by_either(
+    tmp_path: Path,
+) -> None:
+    """The keys are as Claude's SDKs and Claude Code send them: a device and a session."""
+    first, second = (f"user_{digits * 32}_account_" for digits in ("0f", "1e"))
+    form = {"device_id": "0f" * 32, "account_uuid": "", "session_id": "3f2a0b9c-0000-4000-8000-123456789abc"}
+    named = [f"{first}_session_{form['session_id']}", json.dumps(form), f"{second}_session_{form['session_id']}"]
+    async with bound(tmp_path, others={"bob": {"bank": "support-{user}"}}, inject=False) as ann:
+        for at, user in enumerate(named):
+            said = {**asking(MESSAGES, f"My boat is number {at}", stream=False), "metadata": {"user_id": user}}
+            await ann.say(said, path=MESSAGES)
+            await ann.say(said, path=MESSAGES, token=token_of("bob"))
+        _, found = await ann.at.rest("GET", "/banks/memory/episodes")
+        speakers = [each["speaker"] for each in found["episodes"] if each["trust"] == "person"]
+        assert speakers[0] == speakers[1] != speakers[2]
+        assert all(len(each) <= 20 for each in speakers)
+        for called in (first, speakers[0]):
+            _, found = await ann.at.rest("GET", f"/banks/memory/search?q=boat&speaker={called}")
+            assert sorted(each["text"][-1] for each in found["hits"]) == ["0", "1"]
+        async with ann.store.read() as tx:
+            people = {bank.end_user for bank in await tx.banks.every() if bank.end_user}
+        assert people == {first, second}, "whose a bank is, the whole key tells"
+        _, forgotten = await ann.at.rest("POST", "/banks/memory/forget", {"speaker": first})
+        assert forgotten["episodes"] == 2

@@ -27,6 +27,7 @@ from circadia.client import Client
 from circadia.client.ready_answers import AnswerStatsAnswer, ReadyAnswerAnswer, TestedAnswer
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
+from circadia.records.end_user import alias
 
 app = typer.Typer(no_args_is_help=True, help="Questions that are expected next, answered ahead.")
 
@@ -80,7 +81,7 @@ def list_(
         (
             each["id"],
             each["agent"],
-            each["end_user"],
+            each["end_user"] and alias(each["end_user"]),
             cut(each["question"], _LETTERS),
             cut(each["text"], _LETTERS),
             f"{each['confidence']:.2f}",

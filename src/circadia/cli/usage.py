@@ -8,6 +8,7 @@ import typer
 from circadia.cli.connection import Server
 from circadia.cli.output import AsJson, console, dollars, lasted, note, print_json, table
 from circadia.client.answers import UsageTotalAnswer
+from circadia.records.end_user import alias
 
 app = typer.Typer()
 
@@ -44,7 +45,8 @@ def usage(
     if as_json:
         print_json(report)
         return
-    lines: list[tuple[str, UsageTotalAnswer]] = [(each["key"] or "–", each) for each in report["usage"]]
+    called = alias if by is By.END_USER else str
+    lines: list[tuple[str, UsageTotalAnswer]] = [(called(each["key"] or "–"), each) for each in report["usage"]]
     rows = [_row(key, line) for key, line in (*lines, ("total", report["total"]))]
     columns = (by.value, "calls", "failed", "in", "cached", "out", "reasoning", "cost", "held")
     console().print(table(columns, rows, numbers=columns[1:]))

@@ -34,6 +34,7 @@ from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.memory.uses import Uses
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Trust
+from circadia.records.end_user import alias
 from circadia.stores.base import Store
 from circadia.stores.signals.base import Signals
 
@@ -297,7 +298,7 @@ def _voice(heard: Heard, turn: Turn, told: str | None, echoes: Echoes, among: Am
     if first is not None and first.trust is not Trust.PERSON:
         return first
     named = None if heard.name == "user" else heard.name
-    return Voice(speaker=named or turn.user or "user", trust=_trust(heard, told))
+    return Voice(speaker=alias(named or turn.user or "user"), trust=_trust(heard, told))
 
 
 def _trust(heard: Heard, told: str | None) -> Trust:

@@ -25,6 +25,7 @@ from circadia.memory.question import UNEXPLAINED, Question, Scored
 from circadia.memory.terms import QUESTION, words
 from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, otherwise, rarity, touching
 from circadia.memory.vectors import Vectors
+from circadia.records.end_user import alias
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
@@ -313,7 +314,7 @@ class Index:
         if question.session is not None:
             tests.append(self._is("session", (question.session,)))
         if question.speaker is not None:
-            tests.append(self._is("speaker", (question.speaker,)))
+            tests.append(self._is("speaker", (question.speaker, alias(question.speaker))))
         if question.kinds:
             tests.append(self._is("kind", question.kinds))
         if question.trusts:

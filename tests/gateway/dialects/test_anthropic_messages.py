@@ -49,8 +49,8 @@ DEVICE, ACCOUNT, SESSION = "0f" * 32, "7a3c2b1e-0000-4000-8000-123456789abc", "d
 def test_of_what_claude_code_calls_its_user_the_session_is_no_part_of_the_person(account: str) -> None:
     person = f"user_{DEVICE}_account_{account}"
     before = f"{person}_session_{SESSION}"
-    now = json.dumps({"device_id": DEVICE, "account_uuid": account, "session_id": SESSION, "new": True})
-    for user_id in (before, now):
+    now = {"device_id": DEVICE, "account_uuid": account, "session_id": SESSION, "new": True}
+    for user_id in (before, json.dumps(now), now):
         assert MESSAGES.read(request_of(USER, metadata={"user_id": user_id})).end_user == person
 
 

@@ -13,6 +13,7 @@ from circadia.client import Client
 from circadia.client.memory_answers import BankAnswer, ForgottenAnswer
 from circadia.clock import SystemClock
 from circadia.records.bank import Capture
+from circadia.records.end_user import alias
 
 app = typer.Typer()
 
@@ -57,7 +58,7 @@ def banks(
         (
             each["name"],
             each["episodes"],
-            each["end_user"],
+            each["end_user"] and alias(each["end_user"]),
             each["policy"]["capture"],
             "yes" if each["policy"]["hot_edits"] else "no",
             skips(each["skipped"]),

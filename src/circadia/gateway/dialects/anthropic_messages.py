@@ -258,6 +258,9 @@ def _end_user(request: dict[str, object]) -> str | None:
         return None
     if not isinstance(metadata, dict):
         raise InvalidRequest(f"`metadata` is {fields.kind(metadata)}; send an object")
+    user_id = cast("dict[str, object]", metadata).get("user_id")
+    if isinstance(user_id, dict):  # what it is in a string, as Claude Code sends it
+        return _person(orjson.dumps(cast("dict[str, object]", user_id)).decode())
     return _person(fields.text(cast("dict[str, object]", metadata), "user_id"))
 
 

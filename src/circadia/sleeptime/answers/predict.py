@@ -16,6 +16,7 @@ from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerScope
 from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
+from circadia.records.end_user import alias
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.answers.phrasing import Predictions, Question, fit
@@ -92,7 +93,7 @@ def _own(rows: Sequence[Episode], bank: Bank, agent: Agent, scope: AnswerScope) 
         spoke = {row.speaker} if row.trust is Trust.PERSON else set[str]()
         others = agents[row.session] if row.session is not None else set[str]()
         spoke |= people[row.session] if row.session is not None else set[str]()
-        his = bank.end_user is not None or spoke == {who}
+        his = bank.end_user is not None or (bool(spoke) and spoke <= {who, alias(who)})
         if his and (not others or agent.name in others):
             found.append(row)
     return found

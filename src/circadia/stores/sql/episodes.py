@@ -11,6 +11,7 @@ from sqlalchemy import Connection, Row, Text, bindparam, cast, delete, func, ins
 
 from circadia.ids import BankId, EpisodeId
 from circadia.records.bank import Trust
+from circadia.records.end_user import alias
 from circadia.records.episode import Episode, EpisodeKind, Stale
 from circadia.records.index_entry import Layer
 from circadia.stores.sql.link import Runner
@@ -130,7 +131,7 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
         if session is not None:
             found = found.where(episodes.c.session == session)
         if speaker is not None:
-            found = found.where(episodes.c.speaker == speaker)
+            found = found.where(episodes.c.speaker.in_((speaker, alias(speaker))))
         if since is not None:
             found = found.where(episodes.c.at >= since)
         if until is not None:
