@@ -13,7 +13,7 @@ LIKENESS: Final = 0.45
 _FEW: Final = 8
 
 
-def closest(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
+def closest(name: str, known: Iterable[str], *, count: int = 3, likeness: float = LIKENESS) -> list[str]:
     """Return up to `count` of the known names that are most like `name`, the most alike first.
 
     A comparison takes up to 13 µs; the caller bounds the number of names.
@@ -22,9 +22,9 @@ def closest(name: str, known: Iterable[str], *, count: int = 3) -> list[str]:
     scored: list[tuple[float, str]] = []
     for other in known:
         parts = _parts(other)
-        likeness = 2 * len(asked & parts) / max(1, len(asked) + len(parts))
-        if likeness >= LIKENESS:
-            scored.append((-likeness, other))
+        found = 2 * len(asked & parts) / max(1, len(asked) + len(parts))
+        if found >= likeness:
+            scored.append((-found, other))
     return [other for _, other in sorted(scored)[:count]]
 
 

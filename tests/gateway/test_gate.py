@@ -15,7 +15,7 @@ from circadia.agents.presence import Presence
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.errors import CircadiaError, Ended, LimitReached, StillAsleep, StorageUnavailable
 from circadia.gateway.bodies import Parcel, Parking
-from circadia.gateway.gate import Gate, Passage
+from circadia.gateway.gate import AsleepAgain, Gate, GateCall, Passage
 from circadia.gateway.journal import Journal
 from circadia.gateway.mcp_voice import McpVoice
 from circadia.gateway.reply import Reply
@@ -68,9 +68,16 @@ class Bench:
         self, agent: Agent, body: bytes = b"x", most: tuple[float, CircadiaError] | None = None
     ) -> tuple[bytes, Passage]:
         reply = Reply(_swallow, McpVoice(), 15.0)
-        return await self.gate.pass_through(
-            agent, reply, Parcel(body), door="mcp", what="tools/call t", grace_seconds=2.0, most=most
-        )
+        with GateCall(
+            self.gate, agent, reply, Parcel(body), door="mcp", what="tools/call t", grace_seconds=2.0, most=most
+        ) as call:
+            while True:
+                body, passage = await call.admit()
+                try:
+                    await call.clear_to_send()
+                except AsleepAgain:
+                    continue
+                return body, passage
 
 
 async def _swallow(message: Message) -> None:

@@ -1,15 +1,19 @@
 """The gate: whether a call passes or is held, who is held now, and how many may be."""
 
+import asyncio
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
+from typing import Final, Self
 
-from circadia.agents.presence import Presence
+from circadia.agents.presence import Cell, Presence
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, LimitReached
 from circadia.gateway.bodies import Parcel, Parked, Parking
 from circadia.gateway.journal import Journal
-from circadia.gateway.pace import Pace
+from circadia.gateway.pace import Pace, Slot
 from circadia.gateway.reply import Phase, Reply
 from circadia.gateway.ticker import Alarm, Ticker
 from circadia.ids import AgentId, HoldId, IdSource
@@ -64,28 +68,144 @@ class Passage:
 
 
 NOT_HELD = Passage()
+ORDER_SECONDS: Final = 2.0
+"""How long a call waits at most for those of its agent that came before it: one of them may be slow to get ready."""
 
 
-class Hold:
-    """One held call."""
+class AsleepAgain(Exception):
+    """The agent fell asleep while its call was made ready. Nothing was sent; `admit` holds the call again."""
 
-    __slots__ = ("agent", "began", "door", "id", "parked", "reply", "since", "what")
+
+class GateCall:
+    """One call at the gate: `admit` it, make it ready, `clear_to_send` it directly before it is sent.
+
+    It is a context manager, whose end takes back whatever is left of the call at the gate.
+    """
+
+    __slots__ = (
+        "_body", "_cell", "_gate", "_grace_seconds", "_most", "_pace", "_passage", "agent", "began", "door", "id",
+        "listed", "parked", "reply", "since", "turn", "what",
+    )  # fmt: skip
 
     def __init__(
-        self, hold_id: HoldId, agent: Agent, reply: Reply, parked: Parked, door: str, what: str, clock: Clock
+        self,
+        gate: "Gate",
+        agent: Agent,
+        reply: Reply,
+        body: Parcel,
+        *,
+        door: str,
+        what: str,
+        grace_seconds: float,
+        most: tuple[float, CircadiaError] | None = None,
     ) -> None:
-        self.id = hold_id
+        """A held caller is silent for `grace_seconds` and then gets signs of life.
+
+        `most` is the longest hold in seconds, and the error that ends it.
+        """
         self.agent = agent
         self.reply = reply
-        self.parked = parked
         self.door = door
         self.what = what
-        self.since = clock.now()
-        self.began = clock.monotonic()
+        self.listed = False
+        """Whether it is held: from its first hold until it is sent."""
+        self.turn: asyncio.Future[None] | None = None
+        """Done when those before it have gone."""
+        self._gate = gate
+        self._body = body
+        self._grace_seconds = grace_seconds
+        self._most = most
+        self._cell: Cell | None = None
+        self._pace: Slot | None = None
+        self._passage = NOT_HELD
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if self.listed:
+            reason = error.code if isinstance(error, CircadiaError) else "caller gone"
+            self._gate.unlist(self, EventType.DROPPED, reason=reason)
+        self._gate.leave_line(self)
+        self._release_pace()
+
+    async def admit(self) -> tuple[bytes, Passage]:
+        """Return the body and how the call came here: at once if its agent is awake, else when it wakes.
+
+        Raises:
+            Ended: the agent or its session is gone, or the server is stopping. LimitReached: too much is held.
+            StorageUnavailable: database or disk. Whatever `most` says.
+        """
+        presence = self._gate.presence
+        self._cell = cell = presence.known(self.agent.id) or await presence.cell(self.agent.id)
+        if cell.asleep or cell.ended:
+            return await self._held(cell), self._passage
+        if self._gate.has_line(self.agent.id):
+            self._gate.join(self)
+        body = self._body.take()
+        self._body = Parcel(body)
+        return body, self._passage
+
+    async def clear_to_send(self, *, keeps_place: bool = False) -> None:
+        """Return when those before it have gone and its agent is awake; send at once, without any further wait.
+
+        Where it `keeps_place`, those behind wait until it ends.
+
+        Raises:
+            AsleepAgain: its agent is asleep; `admit` it anew. It has kept its place.
+        """
+        self._release_pace()
+        await self._gate.turn(self)
+        assert self._cell is not None
+        if self._cell.asleep or self._cell.ended:
+            raise AsleepAgain
+        if self.listed:
+            self._gate.unlist(self, EventType.ADMITTED, generation=self._cell.generation)
+        if not keeps_place:
+            self._body = Parcel(b"")
+            self._gate.leave_line(self)
+
+    async def _held(self, cell: Cell) -> bytes:
+        gate = self._gate
+        if not self.listed:
+            gate.require_room(self.agent)
+        gate.join(self)
+        parked = await gate.parking.park(self._body)
+        alarm = None if self._most is None else Alarm(partial(gate.presence.fail, cell, self, self._most[1]))
+        try:
+            gate.enlist(self, parked)
+            gate.ticker.add(self.reply, self.began + self._grace_seconds)
+            if self._most is not None and alarm is not None:
+                gate.ticker.add(alarm, self.began + self._most[0])
+            await gate.presence.until_awake(cell, self)
+            self._passage = Passage(
+                held_seconds=gate.waited(self) or 1e-9,
+                slept_seconds=cell.slept_seconds,
+                woken_by=cell.actor,
+                generation=cell.generation,
+            )
+            body = await gate.parking.take(parked)
+        finally:
+            gate.parking.drop(parked)
+            if alarm is not None:
+                gate.ticker.drop(alarm)
+        self._body = Parcel(body)
+        self._pace = await gate.pace.slot()
+        return body
+
+    def _release_pace(self) -> None:
+        if self._pace is not None:
+            self._pace.release()
+            self._pace = None
 
 
 class Gate:
-    """Decides per agent, over all its connections and doors (GATE-44)."""
+    """Decides per agent, over all its connections and doors (GATE-44).
+
+    A call is looked at twice: when it comes, and directly before it is sent, in the same step of the event loop. What
+    is sent therefore belongs to an agent that is awake (GATE-42), whatever happened while it was made ready. Held calls
+    of one agent are sent in the order in which they came.
+    """
 
     def __init__(
         self,
@@ -97,86 +217,67 @@ class Gate:
         parking: Parking,
         limits: LimitsSettings,
     ) -> None:
+        self.presence = presence
+        self.ticker = ticker
+        self.parking = parking
+        self.pace = Pace()
         self._clock = clock
         self._ids = ids
-        self._presence = presence
         self._journal = journal
-        self._ticker = ticker
-        self._parking = parking
         self._limits = limits
-        self._pace = Pace()
-        self._holds: dict[Hold, None] = {}
+        self._holds: dict[GateCall, None] = {}
         self._per_agent: dict[AgentId, int] = {}
+        self._lines: dict[AgentId, OrderedDict[GateCall, None]] = {}
         self.admitted = 0
         self.dropped = 0
 
-    async def pass_through(
-        self,
-        agent: Agent,
-        reply: Reply,
-        parcel: Parcel,
-        *,
-        door: str,
-        what: str,
-        grace_seconds: float,
-        most: tuple[float, CircadiaError] | None = None,
-    ) -> tuple[bytes, Passage]:
-        """Return the body and how it came through: at once if the agent is awake, else when it wakes.
+    def waited(self, call: GateCall) -> float:
+        """Return for how many seconds a held call has waited."""
+        return self._clock.monotonic() - call.began
 
-        A held caller is silent for `grace_seconds` and then gets signs of life. `most` is the longest hold in seconds,
-        and the error that ends it. The agent is awake at the moment of return, the body's way back from disk aside.
+    def has_line(self, agent_id: AgentId) -> bool:
+        """Return whether calls of the agent are held, or were and are not sent yet."""
+        return agent_id in self._lines
 
-        Raises:
-            Ended: the agent or its session is gone, or the server is stopping. LimitReached: too much is held.
-            StorageUnavailable: database or disk. Whatever `most` says.
-        """
-        cell = self._presence.known(agent.id) or await self._presence.cell(agent.id)
-        if not cell.asleep:
-            return parcel.take(), NOT_HELD
-        hold = await self._made(agent, reply, parcel, door, what)
-        alarm = None if most is None else Alarm(lambda: self._presence.fail(cell, hold, most[1]))
+    def join(self, call: GateCall) -> None:
+        """Put a call behind those of its agent; one that is among them already keeps its place."""
+        self._lines.setdefault(call.agent.id, OrderedDict()).setdefault(call)
+
+    def leave_line(self, call: GateCall) -> None:
+        """Let the next one go."""
+        line = self._lines.get(call.agent.id)
+        if line is None or call not in line:
+            return
+        del line[call]
+        if not line:
+            del self._lines[call.agent.id]
+            return
+        turn = next(iter(line)).turn
+        if turn is not None and not turn.done():
+            turn.set_result(None)
+
+    async def turn(self, call: GateCall) -> None:
+        """Return when the calls before it have left the line, or after `ORDER_SECONDS`."""
+        line = self._lines.get(call.agent.id)
+        if line is None or call not in line or next(iter(line)) is call:
+            return
+        call.turn = asyncio.get_running_loop().create_future()
         try:
-            self._enter(hold)
-            self._ticker.add(reply, hold.began + grace_seconds)
-            if most is not None and alarm is not None:
-                self._ticker.add(alarm, hold.began + most[0])
-            await self._presence.until_awake(cell, hold)
-            waited = self._clock.monotonic() - hold.began
-            self._leave(hold, EventType.ADMITTED, waited, generation=cell.generation)
-            passage = Passage(
-                held_seconds=waited or 1e-9,
-                slept_seconds=cell.slept_seconds,
-                woken_by=cell.actor,
-                generation=cell.generation,
-            )
-            return await self._parking.take(hold.parked), passage
-        except BaseException as error:
-            if hold in self._holds:
-                reason = error.code if isinstance(error, CircadiaError) else "caller gone"
-                self._leave(hold, EventType.DROPPED, self._clock.monotonic() - hold.began, reason=reason)
-            raise
+            async with asyncio.timeout(ORDER_SECONDS):
+                await call.turn
+        except TimeoutError:
+            pass  # the one in front takes long to get ready
         finally:
-            self._parking.drop(hold.parked)
-            if alarm is not None:
-                self._ticker.drop(alarm)
-
-    async def _made(self, agent: Agent, reply: Reply, parcel: Parcel, door: str, what: str) -> Hold:
-        self._check_room(agent)
-        parked = await self._parking.park(parcel)
-        return Hold(HoldId(self._ids.new("hold")), agent, reply, parked, door, what, self._clock)
-
-    async def go_on(self) -> None:
-        """Wait for a turn behind the gate: a crowd that one wake admits would keep everybody else waiting."""
-        await self._pace.turn()
+            call.turn = None
 
     def keep_alive(self, reply: Reply, seconds: float) -> None:
         """Give an admitted caller signs of life again, from `seconds` from now if it was not told anything yet."""
         if reply.phase is Phase.SILENT:
-            self._ticker.add(reply, self._clock.monotonic() + seconds)
+            self.ticker.add(reply, self._clock.monotonic() + seconds)
 
     def settle(self, reply: Reply) -> None:
         """Give the caller no more signs of life: its answer begins."""
-        self._ticker.drop(reply)
+        self.ticker.drop(reply)
 
     def holds(
         self, *, session: str | None = None, agent: str | None = None, limit: int = 1000
@@ -212,7 +313,8 @@ class Gate:
         """Return how many calls are held now."""
         return len(self._holds)
 
-    def _check_room(self, agent: Agent) -> None:
+    def require_room(self, agent: Agent) -> None:
+        """Raise LimitReached if nothing more can be held, in all or of this agent."""
         if len(self._holds) >= self._limits.max_holds:
             raise LimitReached(f"{self._limits.max_holds} calls are held already; try later", retry_after_seconds=30)
         if self.held(agent.id) >= self._limits.max_holds_per_agent:
@@ -221,32 +323,40 @@ class Gate:
                 retry_after_seconds=30,
             )
 
-    def _enter(self, hold: Hold) -> None:
-        self._check_room(hold.agent)  # again: others may have come while the body went to the disk
-        self._holds[hold] = None
-        self._per_agent[hold.agent.id] = self.held(hold.agent.id) + 1
+    def enlist(self, call: GateCall, parked: Parked) -> None:
+        """Note that the call is held; a call that is held again stays what it was."""
+        call.parked = parked
+        if call.listed:
+            return
+        self.require_room(call.agent)  # again: others may have come while the body went to the disk
+        call.id, call.since, call.began = HoldId(self._ids.new("hold")), self._clock.now(), self._clock.monotonic()
+        call.listed = True
+        self._holds[call] = None
+        self._per_agent[call.agent.id] = self.held(call.agent.id) + 1
         self._journal.event(
-            EventType.HELD, hold.agent.session, hold.agent.name, hold=hold.id, door=hold.door, what=hold.what
+            EventType.HELD, call.agent.session, call.agent.name, hold=call.id, door=call.door, what=call.what
         )
 
-    def _leave(self, hold: Hold, kind: EventType, waited: float, **data: object) -> None:
-        del self._holds[hold]
-        left = self.held(hold.agent.id) - 1
+    def unlist(self, call: GateCall, kind: EventType, **data: object) -> None:
+        """Note that the call is held no more: it is sent now, or dropped."""
+        call.listed = False
+        del self._holds[call]
+        left = self.held(call.agent.id) - 1
         if left:
-            self._per_agent[hold.agent.id] = left
+            self._per_agent[call.agent.id] = left
         else:
-            del self._per_agent[hold.agent.id]
+            del self._per_agent[call.agent.id]
         if kind is EventType.ADMITTED:
             self.admitted += 1
         else:
             self.dropped += 1
         self._journal.event(
             kind,
-            hold.agent.session,
-            hold.agent.name,
-            hold=hold.id,
-            door=hold.door,
-            what=hold.what,
-            waited_seconds=round(waited, 3),
+            call.agent.session,
+            call.agent.name,
+            hold=call.id,
+            door=call.door,
+            what=call.what,
+            waited_seconds=round(self.waited(call), 3),
             **data,
         )

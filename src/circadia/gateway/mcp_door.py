@@ -16,7 +16,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, MethodNotAllowed, NotFound, StillAsleep, UpstreamFailed
 from circadia.gateway.bodies import Parcel, read_body
 from circadia.gateway.exchange import tell, watched
-from circadia.gateway.gate import Gate
+from circadia.gateway.gate import AsleepAgain, Gate, GateCall
 from circadia.gateway.headers import bearer, one, without_token
 from circadia.gateway.mcp_message import CANCELLED, WAIT_TOOLS, McpMessage, read_message
 from circadia.gateway.mcp_outlet import Outlet, receive_of
@@ -126,32 +126,41 @@ class McpDoor:
 
     async def _held_and_answered(self, call: "McpCall", message: McpMessage, parcel: Parcel, reply: Reply) -> None:
         waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
+        agent = call.principal.agent
         try:
             async with asyncio.timeout(self._defaults.mcp_wait_answer_seconds if waits else None):
-                agent = call.principal.agent
-                body: bytes | None = None
-                if agent is not None and message.held(lists=agent.policy.hold_lists):
-                    call.held = True
-                    body, passage = await self._gate.pass_through(
-                        agent,
-                        reply,
-                        parcel,
-                        door="mcp",
-                        what=f"{message.method} {message.target}".strip(),
-                        grace_seconds=self._defaults.hold_grace_seconds,
-                        most=_most(agent),
-                    )
-                    call.held = False
-                    if passage.held:
-                        await self._gate.go_on()
-                    await self._ask_again(agent, call)
-                if message.held(lists=False) and reply.phase is Phase.SILENT:
-                    self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
-                await self._behind(call, message, parcel.take() if body is None else body, reply)
+                if agent is None or not message.held(lists=agent.policy.hold_lists):
+                    await self._answered(call, message, parcel.take(), reply)
+                    return
+                what = f"{message.method} {message.target}".strip()
+                grace_seconds, most = self._defaults.hold_grace_seconds, _most(agent)
+                with GateCall(
+                    self._gate, agent, reply, parcel, door="mcp", what=what, grace_seconds=grace_seconds, most=most
+                ) as at_gate:
+                    body = await self._admitted(call, agent, at_gate, keeps_place=not waits)
+                    await self._answered(call, message, body, reply)
         except TimeoutError:
             if reply.phase >= Phase.ANSWERING:
                 raise
             await self._nothing_yet(call, message, reply)
+
+    async def _admitted(self, call: "McpCall", agent: Agent, at_gate: GateCall, *, keeps_place: bool) -> bytes:
+        """Return the body once it is to go to the server behind, at once; a call that waits lets others pass."""
+        while True:
+            call.held = True
+            body, _ = await at_gate.admit()
+            call.held = False
+            await self._ask_again(agent, call)
+            try:
+                await at_gate.clear_to_send(keeps_place=keeps_place)
+            except AsleepAgain:
+                continue
+            return body
+
+    async def _answered(self, call: "McpCall", message: McpMessage, body: bytes, reply: Reply) -> None:
+        if message.held(lists=False) and reply.phase is Phase.SILENT:
+            self._ticker.add(reply, self._clock.monotonic() + self._defaults.hold_grace_seconds)
+        await self._behind(call, message, body, reply)
 
     async def _ask_again(self, agent: Agent, call: "McpCall") -> None:
         """Give the call the rights that its agent has now: a hold lasts hours, and rights are taken away."""

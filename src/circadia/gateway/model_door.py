@@ -18,7 +18,7 @@ from circadia.gateway.bodies import Parcel, read_body
 from circadia.gateway.budget import Budget, budgeted, require_model
 from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.exchange import tell, watched
-from circadia.gateway.gate import Gate
+from circadia.gateway.gate import AsleepAgain, Gate, GateCall
 from circadia.gateway.headers import bearer, one, seconds_in
 from circadia.gateway.ledger import reservation
 from circadia.gateway.model_call import ModelCall, Provider
@@ -151,21 +151,21 @@ class ModelDoor:
     async def _held_and_sent(self, call: ModelCall, parcel: Parcel, reply: Reply, silent: float) -> None:
         if not call.route.generates:
             await self._relay.plain(call, parcel.take(), reply)
-            return
-        body, passage = await self._gate.pass_through(
-            call.agent,
-            reply,
-            parcel,
-            door="model",
-            what=sys.intern(f"{call.method} {call.target.split('?', 1)[0]}"),
-            grace_seconds=silent,
-            most=_most(call.agent),
-        )
-        if passage.held:
-            await self._gate.go_on()
-            call = await self._asked_again(call)
-            self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
-        await self._relay.generate(call, body, passage, reply)
+            return None
+        what = sys.intern(f"{call.method} {call.target.split('?', 1)[0]}")
+        most = _most(call.agent)
+        with GateCall(
+            self._gate, call.agent, reply, parcel, door="model", what=what, grace_seconds=silent, most=most
+        ) as at_gate:
+            while True:
+                body, passage = await at_gate.admit()
+                if passage.held:
+                    call = await self._asked_again(call)
+                    self._gate.keep_alive(reply, max(0.0, self._defaults.silent_seconds - passage.held_seconds))
+                try:
+                    return await self._relay.generate(call, body, passage, reply, at_gate.clear_to_send)
+                except AsleepAgain:
+                    continue
 
 
 def _upstream_and_path(scope: Scope) -> tuple[str, bytes]:

@@ -5,12 +5,31 @@ from collections import deque
 from typing import Final
 
 AT_ONCE: Final = 16
-"""Calls that go on in one turn of the event loop. Each takes about half a millisecond until it is upstream; fewer make
-the crowd slower, more make everybody else wait."""
+"""Calls that are made ready at the same time. Each takes about half a millisecond of the event loop; fewer make the
+crowd slower, more make everybody else wait."""
+SLOT_SECONDS: Final = 0.1
+"""How long one call keeps its slot: one that waits for a connection or a model does not need the event loop."""
+
+
+class Slot:
+    """A place among those that are made ready; released once."""
+
+    __slots__ = ("_pace", "_timer")
+
+    def __init__(self, pace: "Pace") -> None:
+        self._pace: Pace | None = pace
+        self._timer = asyncio.get_running_loop().call_later(SLOT_SECONDS, self.release)
+
+    def release(self) -> None:
+        """Give the place to the next in the queue; a second time does nothing."""
+        self._timer.cancel()
+        pace, self._pace = self._pace, None
+        if pace is not None:
+            pace.next()
 
 
 class Pace:
-    """A queue in which nobody waits for anybody, only for the next turn of the event loop.
+    """A queue for slots, in order of arrival.
 
     Without it, a wake of ten thousand held calls makes each turn of the loop ten thousand steps long, and an answer of
     the control API, which takes some ten turns, comes after the last of them.
@@ -18,25 +37,28 @@ class Pace:
 
     def __init__(self) -> None:
         self._waiting: deque[asyncio.Future[None]] = deque()
-        self._going = False
+        self._free = AT_ONCE
 
-    async def turn(self) -> None:
-        """Return when it is the caller's turn, in order of arrival."""
-        loop = asyncio.get_running_loop()
-        place: asyncio.Future[None] = loop.create_future()
+    async def slot(self) -> Slot:
+        """Return a slot when it is the caller's turn."""
+        if self._free:
+            self._free -= 1
+            return Slot(self)
+        place: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._waiting.append(place)
-        if not self._going:
-            self._going = True
-            loop.call_soon(self._next, loop)
-        await place
+        try:
+            await place
+        except asyncio.CancelledError:
+            if place.done() and not place.cancelled():  # given and cancelled at once: to the next one
+                self.next()
+            raise
+        return Slot(self)
 
-    def _next(self, loop: asyncio.AbstractEventLoop) -> None:
-        gone = 0
-        while self._waiting and gone < AT_ONCE:
+    def next(self) -> None:
+        """Give a free slot to whoever waits longest."""
+        while self._waiting:
             place = self._waiting.popleft()
             if not place.done():  # else its caller was cancelled
                 place.set_result(None)
-                gone += 1
-        self._going = bool(self._waiting)
-        if self._going:
-            loop.call_soon(self._next, loop)
+                return
+        self._free += 1

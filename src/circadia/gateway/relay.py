@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from functools import partial
 from typing import Final
@@ -38,6 +38,7 @@ from circadia.telemetry.traces import Traces, ended
 
 _logger = logging.getLogger(__name__)
 
+Clear = Callable[[], Awaitable[None]]
 _LONGEST_ERROR = 65_536
 """Bytes that are read of an error which an upstream sends as a stream."""
 
@@ -104,10 +105,16 @@ class Relay:
         elif place.endswith("/responses") and (found := self._turns.chain_to(call.agent, name)) is not None:
             self._tier.over(call, found.end_user)
 
-    async def generate(self, call: ModelCall, body: bytes, passage: Passage, reply: Reply) -> None:
-        """Send the call, changed as declared, and pass the answer on; write down its usage whatever happens."""
+    async def generate(
+        self, call: ModelCall, body: bytes, passage: Passage, reply: Reply, clear_to_send: Clear
+    ) -> None:
+        """Send the call, changed as declared, and pass the answer on; write down its usage whatever happens.
+
+        `clear_to_send` is awaited directly before each send; what it raises goes to the caller, and nothing is sent.
+        """
         policy = call.agent.policy
         if passage.held and policy.on_wake is OnWake.REFRESH and reply.phase is Phase.SILENT:
+            await clear_to_send()
             raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
         meter, noted = _UNREAD, NOTHING
@@ -115,6 +122,11 @@ class Relay:
         if self._traces.on:
             name = call.provider.upstream.name
             outcome.span = self._traces.relayed(call.dialect.endpoint, name, call.request.model, call.headers)
+
+        async def clear() -> None:
+            await clear_to_send()
+            outcome.sent = True
+
         try:
             prepared = await self._tier.before(call, turn, body, held=passage.held)
             plain, body = body, prepared.body
@@ -123,6 +135,7 @@ class Relay:
             del prepared
             if ready is not None:
                 meter = _meter(call, noted)
+                await clear()
                 await self._answer(call, ready, reply, meter, outcome, _answer_headers(noted))
                 return
             if budgeted(policy):
@@ -132,9 +145,8 @@ class Relay:
                 line = notice(passage, await self._unread(call.agent, passage))
             sent, asks = _outgoing(call, body, line)
             meter = _meter(call, noted, take_usage_out=asks)
-            outcome.sent = True
             shorter = None if body is plain else lambda: _outgoing(call, plain, line)[0]
-            await self._pass_on(call, sent, reply, meter, outcome, _answer_headers(noted), shorter)
+            await self._pass_on(call, sent, reply, meter, outcome, _answer_headers(noted), shorter, clear)
         except UpstreamFailed as error:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
@@ -149,7 +161,7 @@ class Relay:
         meter.feed(ready)
         meter.end()
         await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
-        outcome.sent, outcome.ready, outcome.status = True, True, 200
+        outcome.ready, outcome.status = True, 200
         if not call.request.streamed:
             await reply.whole(200, [(b"content-type", b"application/json"), *told], ready)
             return
@@ -158,14 +170,14 @@ class Relay:
 
     async def _pass_on(
         self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None, told: Headers = (),
-        shorter: Callable[[], bytes] | None = None,
+        shorter: Callable[[], bytes] | None = None, clear: Clear | None = None,
     ) -> int:  # fmt: skip
         """Send the body and pass the answer on; what is too long for its model is sent again as `shorter` makes it."""
         headers = crossing.to_upstream(call.headers)
         again = call.route.dialect != "plain" or call.method == "GET"
         answer: Answer | None = None
         try:
-            send = partial(call.provider.upstream.send, call.method, call.target, headers, again=again)
+            send = partial(call.provider.upstream.send, call.method, call.target, headers, again=again, clear=clear)
             answer, whole = await send(body)
             if outcome is not None and shorter is not None and whole is not None and too_long(answer.status, whole):
                 outcome.too_long, told = True, ()

@@ -1,6 +1,7 @@
 """Sends an admitted call to its provider, and again where that is safe (GATE-62, GATE-63)."""
 
 import io
+from collections.abc import Awaitable, Callable
 from typing import Final
 
 from circadia.clock import Clock
@@ -40,14 +41,15 @@ class Upstream:
         self._key = (key or "").encode()
 
     async def send(
-        self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool
-    ) -> tuple[Answer, bytes | None]:
+        self, method: str, target: str, headers: list[tuple[bytes, bytes]], body: bytes, *, again: bool,
+        clear: Callable[[], Awaitable[None]] | None = None,
+    ) -> tuple[Answer, bytes | None]:  # fmt: skip
         """Send the call; return the answer, with its whole body unless it is a stream; `close` it when done with it.
 
         A refused connection is tried again, as often as the settings say; and, where `again` says that a repeat does
         no harm, so are a connection that breaks off before the answer, 429 with a bearable `Retry-After`, and 5xx. The
         last answer is given as it is. An answer that breaks off is final: the work was done. `target` is path and query
-        behind the base URL, as they came.
+        behind the base URL, as they came. `clear` is awaited directly before each time that it is written.
 
         Raises:
             UpstreamFailed: no connection, or a broken answer, in the end. UpstreamTimedOut: it took too long.
@@ -57,7 +59,7 @@ class Upstream:
             pause: float | None = FIRST_PAUSE_SECONDS * 2**attempt
             last = attempt >= self.settings.retries
             try:
-                answer = await self._pool.send(method, target, headers, body)
+                answer = await self._pool.send(method, target, headers, body, clear)
             except Refused as error:
                 if last:
                     raise UpstreamFailed(f"upstream {self.name!r} cannot be reached: {error}") from error

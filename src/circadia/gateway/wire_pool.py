@@ -3,7 +3,7 @@
 import asyncio
 import ssl
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from typing import Final
 
 from circadia.gateway.wire import Origin, Refused
@@ -59,12 +59,20 @@ class Pool:
         self._reaper: asyncio.TimerHandle | None = None
         self._emptied: asyncio.Future[None] | None = None
 
-    async def send(self, method: str, target: str, headers: list[Header], body: bytes) -> Answer:
+    async def send(
+        self,
+        method: str,
+        target: str,
+        headers: list[Header],
+        body: bytes,
+        clear: Callable[[], Awaitable[None]] | None = None,
+    ) -> Answer:
         """Send a call; return its answer once the status and the headers are there.
 
         `target` is path and query behind the origin's prefix, `headers` go out as they are, with Host and the length
         added. Read the answer to its end or `close` it: its connection is bound until then. A caller that is cancelled
-        ends the call at any point.
+        ends the call at any point. `clear` is awaited once there is a connection; the call is written in the same step
+        of the event loop in which it returns, and not at all if it raises.
 
         Raises:
             Refused, Unreached: no connection; nothing was sent. Broken, Silent: no answer. ValueError: a header or the
@@ -77,7 +85,7 @@ class Pool:
         start = method.encode("ascii"), b" ", self._prefix, target.encode("latin-1")
         head = b"".join((*start, self._always, length, *lines, b"\r\n"))
         _require_lines(head, self._always_lines + bool(length) + len(lines) + 1)
-        connection = await self._take()
+        connection = await (self._take() if clear is None else self._taken_when(clear))
         return await connection.ask(head, body, headless=method == "HEAD").head()
 
     async def close(self) -> None:
@@ -106,6 +114,18 @@ class Pool:
                 return await self._dialled()
             if given.usable:
                 return given
+
+    async def _taken_when(self, clear: Callable[[], Awaitable[None]]) -> Connection:
+        while True:
+            connection = await self._take()
+            try:
+                await clear()
+            except BaseException:
+                if connection.usable:
+                    self._released(connection)
+                raise
+            if connection.usable:  # else the provider has closed it meanwhile
+                return connection
 
     async def _turn(self) -> Connection | None:
         """Wait for one's turn; return a connection, or nothing if the place for a new one is ours."""

@@ -257,7 +257,7 @@ def zone_named(name: str) -> ZoneInfo:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError) as error:  # no such file; a path that leads out; a folder such as "Europe"
         known = {zone.casefold(): zone for zone in available_timezones() - {_LOCAL}}
-        near = closest(name.casefold(), known, count=1)
+        near = closest(name.casefold(), known, count=1, likeness=0.6)
         hint = f"did you mean {known[near[0]]!r}?" if near else "write one like 'Europe/Berlin' or 'UTC'"
         raise InvalidRequest(f"there is no time zone {name!r}; {hint}") from error
 

@@ -1,0 +1,146 @@
+"""A crowd of held calls that is woken: sent in the order in which it came, and only while its agent is awake."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator, Sequence
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import aiohttp
+import pytest
+from aiohttp import web
+from aiohttp.test_utils import TestServer
+
+from tests.interaction.live import CHAT, Live, live
+from tests.interaction.test_mcp_door import call, messages
+
+
+def body(number: int, *, streamed: bool = False) -> dict[str, Any]:
+    return {**CHAT, "messages": [{"role": "user", "content": f"call {number}"}], "stream": streamed}
+
+
+def numbers(at: Live) -> list[int]:
+    """Return which calls the provider got, in the order in which it got them."""
+    bodies = [json.loads(each.body) for each in at.upstream.requests]
+    return [int(each["messages"][0]["content"].split()[1]) for each in bodies]
+
+
+@asynccontextmanager
+async def crowd(at: Live, token: str, count: int, *, streamed: bool = False) -> AsyncGenerator[list[asyncio.Task[int]]]:
+    """Have `count` calls held, each of which came before the next; yield what ends with their statuses."""
+
+    async def one(number: int) -> int:
+        headers = {"authorization": f"Bearer {token}"}
+        url = f"{at.url}/llm/openai/v1/chat/completions"
+        async with http.post(url, json=body(number, streamed=streamed), headers=headers) as response:
+            await response.read()
+            return response.status
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        tasks: list[asyncio.Task[int]] = []
+        for number in range(count):
+            tasks.append(asyncio.create_task(one(number)))
+            await until_held(at, len(tasks))
+        yield tasks
+        await asyncio.gather(*tasks)
+
+
+async def until_held(at: Live, count: int) -> None:
+    async with asyncio.timeout(60):
+        while at.server.waiting() < 2 * count:  # each is held, and gets signs of life
+            await asyncio.sleep(0)
+
+
+@pytest.mark.spec("GATE-42")
+@pytest.mark.parametrize("streamed", [False, True])
+async def test_calls_that_are_held_are_sent_in_the_order_in_which_they_came(tmp_path: Path, streamed: bool) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        async with crowd(at, token, 200, streamed=streamed) as calls:
+            await at.sleeping(False)
+            assert set(await asyncio.gather(*calls)) == {200}
+        assert numbers(at) == list(range(200))
+
+
+@pytest.mark.spec("GATE-42", "GATE-45")
+@pytest.mark.parametrize("count", [10, 100, 500])
+async def test_an_agent_that_sleeps_again_keeps_the_calls_that_are_not_sent_yet(tmp_path: Path, count: int) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        async with crowd(at, token, count) as calls:
+            for turns in (1, 3, 9, 27, 81, 243):
+                await at.sleeping(False)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await at.sleeping(True)
+                held = (await at.rest("GET", "/holds"))[1]["holds"]
+                # What is not held any more has been written to the provider by now, and nothing else comes there.
+                async with asyncio.timeout(60):
+                    while len(at.upstream.requests) < count - len(held):
+                        await asyncio.sleep(0)
+                await at.held(len(held))
+                assert len(at.upstream.requests) == count - len(held)
+            await at.sleeping(False)
+            assert set(await asyncio.gather(*calls)) == {200}
+        got = numbers(at)
+        assert sorted(got) == list(range(count)), "each once, whatever happened on the way"
+        # They are written in order, each to its own connection; a provider may read those of one instant otherwise.
+        assert all(abs(number - place) <= 16 for place, number in enumerate(got))
+        if count > 100:
+            return  # more events than one page has
+        kinds = [each["type"] for each in await at.events("held", "admitted", "dropped")]
+        assert (kinds.count("held"), kinds.count("admitted"), kinds.count("dropped")) == (count, count, 0)
+
+
+@pytest.mark.spec("GATE-42", "GATE-43")
+async def test_tool_calls_that_are_held_take_effect_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        ann, bob = await at.agent("ann"), await at.agent("bob")
+        _, thread = await at.rest(
+            "POST", "/sessions/default/threads", {"name": "t", "participants": ["bob"]}, token=ann
+        )
+        await at.sleeping(True)
+        said = [call("send_message", n, thread=thread["id"], content=f"message {n}") for n in range(40)]
+        results = await released(at, ann, said)
+        assert [each["result"].get("isError", False) for each in results] == [False] * 40
+        _, seen = await at.rest("GET", f"/sessions/default/threads/{thread['id']}/messages", token=bob)
+        assert [each["content"] for each in seen["messages"]] == [f"message {n}" for n in range(40)]
+
+
+@pytest.mark.spec("GATE-42", "GATE-74")
+async def test_calls_of_a_proxied_server_reach_it_in_the_order_in_which_they_came(tmp_path: Path) -> None:
+    got: list[int] = []
+
+    async def answer(request: web.Request) -> web.Response:
+        number = (await request.json())["id"]
+        got.append(number)
+        return web.json_response({"jsonrpc": "2.0", "id": number, "result": {"content": []}})
+
+    app = web.Application()
+    app.router.add_post("/mcp", answer)
+    async with TestServer(app) as far, live(tmp_path, mcp_servers={"tools": {"url": str(far.make_url("/mcp"))}}) as at:
+        token = await at.agent(mcp_servers=["tools"])
+        await at.sleeping(True)
+        await released(at, token, [call("echo", n) for n in range(40)], server="/tools")
+        assert got == list(range(40))
+
+
+async def released(at: Live, token: str, calls: Sequence[object], *, server: str = "") -> list[dict[str, Any]]:
+    """Have MCP calls held one after the other, wake the agent and return their answers."""
+
+    async def one(message: object) -> dict[str, Any]:
+        headers = {"authorization": f"Bearer {token}", "accept": "application/json, text/event-stream"}
+        async with http.post(f"{at.url}/mcp{server}", json=message, headers=headers) as response:
+            return messages(await response.text())[-1]
+
+    async with aiohttp.ClientSession(connector=aiohttp.TCPConnector(limit=0)) as http:
+        tasks: list[asyncio.Task[dict[str, Any]]] = []
+        for message in calls:
+            tasks.append(asyncio.create_task(one(message)))
+            await until_held(at, len(tasks))
+        await at.sleeping(False)
+        async with asyncio.timeout(60):
+            return await asyncio.gather(*tasks)
