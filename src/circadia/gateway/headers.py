@@ -1,8 +1,9 @@
 """Which headers cross the gateway."""
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
+from urllib.parse import unquote_to_bytes
 
 HOP_BY_HOP: Final = frozenset(
     {
@@ -19,6 +20,8 @@ _NOT_UPSTREAM: Final = HOP_BY_HOP | CREDENTIALS | {
     b"x-circadia-conversation", b"x-circadia-user", b"x-circadia-trust",
 }  # fmt: skip
 """What stays here: the agent's token, what the client library sets anew, and what is meant for Circadia."""
+_NOT_BACK: Final = HOP_BY_HOP | {b"set-cookie", b"set-cookie2"}
+"""What stays here of an answer; with the headers of CORS, which say what pages of the provider's own site may do."""
 _NUMBER: Final = re.compile(r"[0-9]{1,9}(\.[0-9]{1,9})?")
 _BAD_VALUE: Final = re.compile(rb"[\x00-\x08\x0a-\x1f\x7f]")
 
@@ -40,14 +43,18 @@ def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
 def without_token(
     headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes] = CREDENTIALS
 ) -> list[tuple[bytes, bytes]]:
-    """Return a caller's headers but for these and for its token, by whatever name it comes again (`x-goog-api-key`)."""
+    """Return a caller's headers but for these, and for any other that holds its token (`x-goog-api-key`)."""
     token = bearer(headers)
     own = token.encode("latin-1") if token else b"\0"  # which stands in no header
-    return [
-        header
-        for header in headers
-        if header[0] not in dropped and (own not in header[1] or header[1].rpartition(b" ")[2] != own)
-    ]
+    return [header for header in headers if header[0] not in dropped and own not in header[1]]
+
+
+def query_without_token(headers: Sequence[tuple[bytes, bytes]], query: bytes) -> bytes:
+    """Return the query without the parameters that hold the caller's token, as `?key=` does."""
+    token = bearer(headers)
+    if not query or not token:
+        return query
+    return b"&".join(part for part in query.split(b"&") if token.encode("latin-1") not in unquote_to_bytes(part))
 
 
 def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
@@ -55,13 +62,25 @@ def as_text(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[str, str]]:
     return [(name.decode("latin-1"), value.decode("latin-1")) for name, value in headers]
 
 
-def to_caller(headers: Iterable[tuple[bytes, bytes]], *, length: bool) -> list[tuple[bytes, bytes]]:
-    """Return the upstream's headers that go back; `length` says whether its content-length still holds."""
-    given = list(headers)
-    dropped = HOP_BY_HOP | named_by_connection(given)
+def to_caller(
+    headers: Iterable[tuple[bytes, bytes]], *, length: bool, secrets: Collection[bytes] = ()
+) -> list[tuple[bytes, bytes]]:
+    """Return the upstream's headers that go back, but for those that hold one of the `secrets`.
+
+    `length` says whether its content-length still holds.
+    """
+    given = [(name.lower(), value) for name, value in headers]
+    dropped = _NOT_BACK | named_by_connection(given)
     if not length:
         dropped |= {b"content-length"}
-    return [(n.lower(), v) for n, v in given if n.lower() not in dropped and not _BAD_VALUE.search(v)]
+    return [
+        (name, value)
+        for name, value in given
+        if name not in dropped
+        and not name.startswith(b"access-control-")
+        and not _BAD_VALUE.search(value)
+        and not any(secret in value for secret in secrets)
+    ]
 
 
 def one(headers: Iterable[tuple[bytes, bytes]], wanted: bytes) -> str | None:

@@ -25,6 +25,7 @@ class McpHttp:
         self._added = [
             (header, _value(name, environment, variable)) for header, variable in settings.headers_env.items()
         ]
+        self._secrets = [value.encode() for _, value in self._added if value]
         self._timeout = settings.answer_timeout_seconds
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -47,7 +48,9 @@ class McpHttp:
             ) as response:
                 if response.status < 200:
                     raise UpstreamFailed(f"MCP server {self._name!r} wants to switch protocols, which nobody asked for")
-                back = crossing.to_caller(response.raw_headers, length=False)
+                if response.status > 599:
+                    raise UpstreamFailed(f"MCP server {self._name!r} sent the status {response.status}")
+                back = crossing.to_caller(response.raw_headers, length=False, secrets=self._secrets)
                 await send({"type": "http.response.start", "status": response.status, "headers": back})
                 if response.status >= 400:
                     await send({"type": "http.response.body", "body": self._scrubbed(await response.read())})
@@ -64,8 +67,8 @@ class McpHttp:
 
     def _scrubbed(self, body: bytes) -> bytes:
         """Return an error body without the secrets of the settings, should the server have repeated them."""
-        for _, value in self._added:
-            body = body.replace(value.encode(), b"[secret]")
+        for secret in self._secrets:
+            body = body.replace(secret, b"[secret]")
         return body
 
 

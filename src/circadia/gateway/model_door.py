@@ -19,7 +19,7 @@ from circadia.gateway.budget import Budget, budgeted, require_model
 from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.exchange import tell, watched
 from circadia.gateway.gate import AsleepAgain, Gate, GateCall
-from circadia.gateway.headers import bearer, one, seconds_in
+from circadia.gateway.headers import bearer, one, query_without_token, seconds_in
 from circadia.gateway.ledger import reservation
 from circadia.gateway.model_call import ModelCall, Provider
 from circadia.gateway.model_voice import ModelVoice
@@ -110,7 +110,7 @@ class ModelDoor:
         reply.voice = ModelVoice(dialect, streamed=request.streamed)
         require_model(agent, request, route)
         await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))
-        query = scope["query_string"]
+        query = query_without_token(headers, scope["query_string"])
         target = tail.decode("ascii") + ("?" + query.decode("latin-1") if query else "")
         call = ModelCall(
             agent=agent,

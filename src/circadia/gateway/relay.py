@@ -216,10 +216,9 @@ class Relay:
             meter.feed(whole)
             meter.end()
             await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
-        else:
-            whole = call.provider.upstream.without_key(whole)
+        whole = call.provider.upstream.without_key(whole)
         opened = reply.phase is Phase.OPENED
-        headers = [] if opened else [*crossing.to_caller(answer.headers, length=False), *told]
+        headers = [] if opened else [*call.provider.upstream.headers_back(answer), *told]
         await reply.whole(answer.status, headers, whole)
 
     async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter, told: Headers) -> None:
@@ -231,11 +230,12 @@ class Relay:
         cell = self._presence.known(call.agent.id) if call.agent.policy.abort_streams else None
         cut = None if cell is None else _cut_by_sleep(cell, answer)
         try:
-            await reply.start(answer.status, [*crossing.to_caller(answer.headers, length=False), *told])
+            await reply.start(answer.status, [*call.provider.upstream.headers_back(answer), *told])
             async for chunk in answer:
                 passed = meter.feed(chunk)
                 if events is not None:
                     passed = events.feed(passed)
+                passed = call.provider.upstream.without_key(passed)
                 if len(meter.ids) > owned:
                     await self._owners.record(call.agent, call.provider.upstream.name, meter.ids[owned:])
                     owned = len(meter.ids)

@@ -6,7 +6,7 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import ConfigError, UpstreamFailed, UpstreamTimedOut
-from circadia.gateway.headers import seconds_in
+from circadia.gateway.headers import seconds_in, to_caller
 from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.gateway.wire_pool import Pool
@@ -90,8 +90,12 @@ class Upstream:
         if 300 <= answer.status < 400 and answer.header(b"location") is not None:
             raise UpstreamFailed(f"upstream {self.name!r} redirects; the operator must set its base_url")
 
+    def headers_back(self, answer: Answer) -> list[tuple[bytes, bytes]]:
+        """Return the headers of an answer that go to its caller; none of them holds the key."""
+        return to_caller(answer.headers, length=False, secrets=(self._key,) if self._key else ())
+
     def without_key(self, body: bytes) -> bytes:
-        """Return an error body without the key, should the provider have repeated it."""
+        """Return a body, or a part of one, without the key, should the provider have repeated it."""
         return body.replace(self._key, b"[key]") if self._key else body
 
     async def whole(self, answer: Answer) -> bytes:
@@ -119,7 +123,8 @@ class Upstream:
         if (answer.header(b"x-should-retry") or "").lower() == "false":
             return None
         told = answer.header(b"retry-after")
-        wait = seconds_in(told)
+        exact = seconds_in(answer.header(b"retry-after-ms"))  # as OpenAI and Azure say it, beside the other
+        wait = seconds_in(told) if exact is None else exact / 1000
         if wait is None and (told or answer.status == 429):  # a date, which is for the caller to read
             return None
         chosen = wait if wait is not None else backoff

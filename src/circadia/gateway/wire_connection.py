@@ -18,6 +18,10 @@ SLICE_BYTES: Final = 2**17
 """A larger one goes out in such slices, one a turn of the event loop."""
 
 
+_LAST_STATUS: Final = 599
+"""RFC 9110, 15: a status of 600 or more is invalid."""
+
+
 class Answer:
     """A provider's answer to one call: status, headers, then its body as it comes (`async for chunk in answer`).
 
@@ -154,6 +158,8 @@ class Answer:
         status = self._connection.parsed_status()
         if status < 100 or status == 101:
             raise Broken("wants to switch protocols unasked" if status else "sent no status")
+        if status > _LAST_STATUS:
+            raise Broken(f"sent the status {status}, which HTTP does not have")
         if self.bare > MOST_BARE_BYTES and sum(len(n) + len(v) + 4 for n, v in self.headers) > MOST_BARE_BYTES:
             raise Broken("sent too many headers")
         if status >= 200:

@@ -88,6 +88,7 @@ class Listener(uvicorn.Server):
                 log_config=None,
                 access_log=False,
                 server_header=False,
+                headers=[("x-content-type-options", "nosniff")],
                 proxy_headers=False,
                 backlog=4096,
                 timeout_keep_alive=75,

@@ -18,6 +18,7 @@ _FRAMING: Final = frozenset({b"content-length", b"transfer-encoding"})
 """Headers that say where a body ends."""
 _INTERIM: Final = b"HTTP/1.1 100"
 _LENGTH: Final = b"\r\ncontent-length: "
+_CHUNKED: Final = b"transfer-encoding: chunked\r\n"
 _TOO_LARGE: Final = b"HTTP/1.1 431 Request Header Fields Too Large\r\ncontent-length: 0\r\nconnection: close\r\n\r\n"
 
 
@@ -69,9 +70,13 @@ class _Gathered:
     All else goes out at once: to let it wait for the end of a turn of the event loop would cost another turn.
     """
 
-    __slots__ = ("_begun", "_head", "_loop", "_transport")
+    __slots__ = ("_bare", "_begun", "_head", "_loop", "_transport", "knows_chunks")
 
     def __init__(self, transport: asyncio.Transport, loop: asyncio.AbstractEventLoop) -> None:
+        self.knows_chunks = True
+        """Whether the caller speaks HTTP/1.1; else a body of unknown length ends with the connection."""
+        self._bare = False
+        """Whether the answer's body goes out without chunks."""
         self._transport = transport
         self._loop = loop
         self._begun = False
@@ -81,6 +86,10 @@ class _Gathered:
 
     def write(self, data: bytes) -> None:
         """Send: a head with the next part, and at the end of this turn at the latest if it tells no length."""
+        if self._bare:
+            data = _without_chunks(data)
+        elif not self._begun and not self.knows_chunks and _CHUNKED in data:
+            data, self._bare = data.replace(_CHUNKED, b""), True
         if self._begun:
             data, self._head = self._head + data, b""
             if not self._transport.is_closing():
@@ -121,6 +130,12 @@ class _Gathered:
         head, self._head = self._head, b""
         if head and not self._transport.is_closing():
             self._transport.write(head)
+
+
+def _without_chunks(data: bytes) -> bytes:
+    """Return what one write of uvicorn's holds of a chunked body: at most one chunk that is not empty."""
+    size, _, rest = data.partition(b"\r\n")
+    return rest[: int(size, 16)] if size else b""
 
 
 class Http(HttpToolsProtocol):
@@ -190,6 +205,9 @@ class Http(HttpToolsProtocol):
         if self._again:
             return
         super().on_headers_complete()
+        if self.parser.get_http_version() == "1.0":
+            cast("_Gathered", self.transport).knows_chunks = False
+            self.cycle.keep_alive = False
         if self.parser.should_upgrade():
             self._framing = b"".join(b"%b: %b\r\n" % header for header in self.headers if header[0] in _FRAMING)
         self.headers = []
@@ -210,9 +228,11 @@ class Http(HttpToolsProtocol):
     def _begin_body(self) -> None:
         """Let the body be read, if there is one, of a request that asks for another protocol.
 
-        httptools takes such a request to end with its head, so it is given a head with the same length and no wish.
+        httptools takes such a request to end with its head, so it is given a head with the same length and no wish; a
+        new parser, since one that has read `Connection: close` takes nothing more.
         """
         if self._framing:
+            self.parser = httptools.HttpRequestParser(self)
             framing, self._framing, self._again = self._framing, b"", True
             self.parser.feed_data(b"POST / HTTP/1.1\r\n%b\r\n" % framing)
             self._again = False

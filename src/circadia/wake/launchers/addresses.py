@@ -61,10 +61,19 @@ class AddressGuard:
             raise AddressRefused(f"{address} is public, and http would show the token to all on the way; use https")
 
 
+_NOWHERE: Final = tuple(
+    ip_network(each)
+    for each in ("fec0::/10", "192.0.2.0/24", "198.51.100.0/24", "203.0.113.0/24", "2001:db8::/32", "3fff::/20")
+)
+"""Site-local addresses (RFC 3879), and those for documentation (RFC 5737, 3849, 9637)."""
+
+
 def is_public(address: IPv4Address | IPv6Address) -> bool:
     """Return whether the address belongs to one machine on the open internet."""
     if isinstance(address, IPv6Address) and (address.teredo or address.sixtofour or address in _LOCAL_NAT64):
         return False  # a tunnel to who knows where
+    if any(address in network for network in _NOWHERE):
+        return False
     return address.is_global and not (
         address.is_multicast or address.is_reserved or address.is_unspecified or address.is_loopback
     )
