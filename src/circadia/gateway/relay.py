@@ -196,6 +196,12 @@ class Relay:
             if reply.phase is Phase.OPENED:
                 if whole is None and not is_stream(answer):
                     whole = await _rest_of(call, answer)
+                if call.request.streamed and answer.status >= 400:
+                    event = call.dialect.event_of_error(call.provider.upstream.without_key(whole or b""))
+                    if event is not None:
+                        await reply.start(answer.status, ())
+                        await reply.finish(event)
+                        return answer.status
                 await _require_fitting(call, answer, whole)
             if whole is None:
                 await self._pass_stream(call, answer, reply, meter, told)

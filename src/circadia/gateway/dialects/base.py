@@ -106,6 +106,10 @@ class Dialect(Protocol):
         """Return the in-band event that the provider's SDKs raise as an APIError in the middle of a stream."""
         ...
 
+    def event_of_error(self, body: bytes) -> bytes | None:
+        """Return the same event with the provider's own error, from the body of an answer; none if that has none."""
+        ...
+
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body with `line` as the end of the last user turn, every other byte as it was.
 

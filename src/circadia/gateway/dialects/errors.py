@@ -1,7 +1,8 @@
 """Error bodies and in-band error events in the shapes that the providers send and their SDKs raise."""
 
 import re
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, cast
 
 import orjson
 
@@ -47,9 +48,7 @@ def openai_error_event(status: int, code: str, message: str) -> bytes:
 
 def openai_responses_error_event(status: int, code: str, message: str) -> bytes:
     """Return the `error` event of the responses API; its own members, and the `error` that makes the SDKs raise."""
-    detail = _openai_detail(status, code, message)
-    event = {"type": "error", "code": code, "message": message, "param": None, "sequence_number": 0, "error": detail}
-    return b"event: error\ndata: %b\n\n" % orjson.dumps(event)
+    return _responses_event(_openai_detail(status, code, message))
 
 
 def anthropic_error(status: int, code: str, message: str) -> bytes:
@@ -62,6 +61,40 @@ def anthropic_error(status: int, code: str, message: str) -> bytes:
 def anthropic_error_event(status: int, code: str, message: str) -> bytes:
     """Return the `error` event that Anthropic's SDKs raise in the middle of a stream."""
     return b"event: error\ndata: %b\n\n" % anthropic_error(status, code, message)
+
+
+def openai_event_of(body: bytes) -> bytes | None:
+    """Return the error of a provider's answer as an event of a chat completion; none if there is no error in it."""
+    error = _error_in(body)
+    return None if error is None else b"data: %b\n\n" % orjson.dumps({"error": error})
+
+
+def openai_responses_event_of(body: bytes) -> bytes | None:
+    """Return the error of a provider's answer as an event of the responses API; none if there is no error in it."""
+    error = _error_in(body)
+    return None if error is None else _responses_event(error)
+
+
+def anthropic_event_of(body: bytes) -> bytes | None:
+    """Return the error of a provider's answer as an event of Anthropic's; none if there is no error in it."""
+    error = _error_in(body)
+    return None if error is None else b"event: error\ndata: %b\n\n" % orjson.dumps(orjson.loads(body))
+
+
+def _error_in(body: bytes) -> dict[str, object] | None:
+    try:
+        whole: object = orjson.loads(body)
+    except ValueError:
+        return None
+    error = cast("dict[str, object]", whole).get("error") if isinstance(whole, dict) else None
+    return cast("dict[str, object]", error) if isinstance(error, dict) else None
+
+
+def _responses_event(error: Mapping[str, object]) -> bytes:
+    members = {name: error.get(name) for name in ("code", "message", "param")}
+    return b"event: error\ndata: %b\n\n" % orjson.dumps(
+        {"type": "error", **members, "sequence_number": 0, "error": error}
+    )
 
 
 def _openai_detail(status: int, code: str, message: str) -> dict[str, str | None]:

@@ -54,6 +54,10 @@ class Responses(Plain):
         """Return the `error` event that the SDKs raise as an APIError."""
         return errors.openai_responses_error_event(status, code, message)
 
+    def event_of_error(self, body: bytes) -> bytes | None:
+        """Return the `error` event with the members of this error."""
+        return errors.openai_responses_event_of(body)
+
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body with `line` at the end of the input text or of the last user item."""
         return add_line(body, "input", "input_text", line)

@@ -40,6 +40,10 @@ class Plain:
         make = errors.anthropic_error_event if self._anthropic else errors.openai_error_event
         return make(status, code, message)
 
+    def event_of_error(self, body: bytes) -> bytes | None:
+        """Return an error event of the provider's API with this error in it."""
+        return errors.anthropic_event_of(body) if self._anthropic else errors.openai_event_of(body)
+
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: it has no user turn, or nobody knows where."""
         return body
