@@ -95,13 +95,12 @@ async def test_a_key_that_is_refused_or_missing_is_told_and_never_shown(
     assert "wrong-key-of-the-provider" not in result.out + result.err
 
 
-async def test_a_base_url_that_ends_in_v1_is_told_where_the_provider_knows_no_such_path(home: Path) -> None:
-    async with MockUpstream() as upstream:
-        bases = {"twice": f"{upstream.base_url}/v1", "once": upstream.base_url}
+async def test_a_base_url_with_v1_is_as_good_as_one_without(home: Path) -> None:
+    async with MockUpstream(key="key-of-the-provider") as upstream:
+        bases = {"with": f"{upstream.base_url}/v1", "slash": f"{upstream.base_url}/v1/", "without": upstream.base_url}
         written(home, upstreams={name: {"base_url": base} for name, base in bases.items()})
-        _, checks = await examined()
-    assert {name: checks[f"upstream {name}"]["state"] for name in bases} == {"twice": "warn", "once": "ok"}
-    assert "without /v1" in checks["upstream twice"]["remedy"]
+        await examined()
+    assert [each.path for each in upstream.requests] == ["/v1/models"] * 3
 
 
 async def test_an_upstream_that_cannot_be_reached_is_told(home: Path, unused_tcp_port: int) -> None:

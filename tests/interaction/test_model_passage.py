@@ -6,8 +6,9 @@ from pathlib import Path
 import aiohttp
 import pytest
 
+from circadia.testing.upstream import MockUpstream
 from tests.gateway.wire.peer import answering, peer
-from tests.interaction.live import CHAT, live
+from tests.interaction.live import CHAT, KEY, live
 
 STREAM = {**CHAT, "stream": True}
 
@@ -98,3 +99,18 @@ async def test_an_answer_in_pieces_to_a_caller_who_was_kept_alive_is_json_or_an_
                     await response.read()
             else:
                 assert (await response.read()).lstrip() == piece * 2
+
+
+@pytest.mark.spec("GATE-60")
+@pytest.mark.parametrize("ending", ["", "/", "/v1", "/v1/"])
+async def test_a_base_url_works_with_and_without_v1_for_both_kinds_of_api(tmp_path: Path, ending: str) -> None:
+    async with MockUpstream(key=KEY) as provider:
+        base = {"base_url": provider.base_url + ending}
+        async with live(tmp_path, upstream=base, provider=provider) as at:
+            token = await at.agent()
+            async with at.call(token) as response:
+                assert response.status == 200
+            message = {"model": "claude-sonnet-4-5", "max_tokens": 9, "messages": [{"role": "user", "content": "hi"}]}
+            async with at.call(token, "/v1/messages", message, upstream="anthropic") as response:
+                assert response.status == 200
+        assert [each.path for each in provider.requests] == ["/v1/chat/completions", "/v1/messages"]

@@ -54,7 +54,7 @@ class Upstream:
         Raises:
             UpstreamFailed: no connection, or a broken answer, in the end. UpstreamTimedOut: it took too long.
         """
-        attempt = 0
+        attempt, target = 0, self.settings.target(target)
         while True:
             pause: float | None = FIRST_PAUSE_SECONDS * 2**attempt
             last = attempt >= self.settings.retries

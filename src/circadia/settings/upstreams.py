@@ -20,7 +20,8 @@ class UpstreamSettings(Section):
     """One model provider."""
 
     base_url: str = Field(
-        description="What `/llm/{upstream}` stands for: `/llm/openai/v1/models` goes to `{base_url}/v1/models`."
+        description="What `/llm/{upstream}` stands for: `/llm/openai/v1/models` goes to `{base_url}/v1/models`, and to "
+        "`{base_url}/models` where it ends in `/v1`."
     )
     api: Literal["openai", "anthropic"] = Field(
         "openai", description="How the key is sent and what an error looks like on paths of no known shape."
@@ -61,6 +62,10 @@ class UpstreamSettings(Section):
         if not value.startswith(("http://", "https://")):
             raise ValueError(f"must start with http:// or https://, got {value!r}")
         return value.rstrip("/")
+
+    def target(self, path: str) -> str:
+        """Return what an agent's path is behind `base_url`: with one `/v1` where both have it."""
+        return path.removeprefix("/v1") if self.base_url.endswith("/v1") and path.startswith("/v1/") else path
 
 
 class McpServerSettings(Section):

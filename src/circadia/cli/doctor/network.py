@@ -62,7 +62,7 @@ class Network:
             remedy = f"export {upstream.key_env}=… where the server starts, or take key_env out of the file"
             return [fail(what, f"the environment has no {upstream.key_env}", remedy)]
         headers = _key_headers(upstream, key)
-        status, refusal = await self._asked(f"{upstream.base_url}/v1/models", headers)
+        status, refusal = await self._asked(upstream.base_url + upstream.target("/v1/models"), headers)
         if refusal:
             return [fail(what, f"{upstream.base_url} {refusal}", "check base_url, the network and the proxy settings")]
         told = f"{upstream.base_url} answers"
@@ -71,9 +71,6 @@ class Network:
                 remedy = "name the variable with the key as key_env, unless it needs none for what agents ask"
                 return [warn(what, f"{told}, but wants a key ({status})", remedy)]
             return [fail(what, f"{told}, but refuses the key in {upstream.key_env} ({status})", "set a valid key")]
-        if status == 404 and upstream.base_url.endswith("/v1"):
-            remedy = "give base_url without /v1: what agents ask for begins with it"
-            return [warn(what, f"{told}, but knows no {upstream.base_url}/v1/models ({status})", remedy)]
         if status >= 500:
             return [warn(what, f"{told} with status {status}", "look at the provider's status page")]
         taken = f", the key in {upstream.key_env} is taken" if key and status == 200 else ""
