@@ -2,16 +2,18 @@
 
 import asyncio
 from dataclasses import replace
+from datetime import datetime
 from typing import Any
 
 import pytest
 
 from circadia.errors import Conflict
-from circadia.ids import BankId, EpisodeId, PassId
+from circadia.ids import BankId, CallId, EpisodeId, PassId
 from circadia.records.bank import Trust
 from circadia.records.call import CallStatus
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.episode import Episode, EpisodeKind, Stale
+from circadia.records.open_turn import OpenTurn
 from circadia.records.sleep_call import SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
@@ -211,8 +213,7 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         await tx.sleep_calls.settle(answered)
         assert await tx.sleep_calls.answered(team, "k") == answered
         assert await tx.sleep_calls.answered(team, "l") is None
-        assert [await tx.sleep_calls.cut_short(bank, "k", before=at(3)) for bank in (team, other)] == [1, 0]
-        assert await tx.sleep_calls.cut_short(team, "k", before=at(2)) == 0
+        assert [len(await tx.sleep_calls.unanswered(bank, "k")) for bank in (team, other)] == [1, 0]
         assert [each.id for each in await tx.sleep_calls.of_pass(PassId("p1"))] == ["c1", "c3"]
         assert await tx.sleep_calls.spent(bank_id=team) == SleepSpent(calls=2, tokens=107, nanousd=970, seconds=1.5)
         assert (await tx.sleep_calls.spent(since=at(2))).calls == 2
@@ -225,7 +226,7 @@ async def test_an_answer_is_found_by_its_question_and_counts_with_what_is_reserv
         assert [each.spent.calls for each in await tx.sleep_calls.ledger(PassId("p1"))] == [2]
         assert await tx.sleep_calls.forget(at(3)) == 2
         assert await tx.sleep_calls.forget(at(3)) == 0
-        assert await tx.sleep_calls.cut_short(team, "k", before=at(3)) == 0
+        assert await tx.sleep_calls.unanswered(team, "k") == []
         assert await tx.sleep_calls.answered(team, "k") is None
         assert await tx.sleep_calls.answered(other, "k") is not None
 
@@ -282,3 +283,46 @@ async def test_banks_in_which_others_have_changed_something_are_found_with_how_m
         assert await tx.sleep_states.moved() == []
         await tx.banks.edit(quiet, at(6))  # a clock that was set back hides no edit
         assert await tx.sleep_states.moved() == [quiet]
+
+
+@pytest.mark.spec("SLEEP-04", "SLEEP-10")
+async def test_turns_of_other_processes_are_found_by_bank_until_they_end_or_their_lease_does(store: Store) -> None:
+    def turn(owner: str, number: int, *, bank: str = "team", user: str = "", seconds: float = 0) -> OpenTurn:
+        return OpenTurn(owner=owner, id=number, bank=bank, end_user=user, at=at(seconds), lease_until=at(15))
+
+    async with store.write() as tx:
+        await tx.open_turns.add([
+            turn("a", 1, seconds=1), turn("a", 2, seconds=2), turn("b", 2, seconds=3),
+            turn("a", 3, bank="t-{user}", user="x"),
+        ])  # fmt: skip
+        await tx.open_turns.add([turn("a", 1, seconds=4)])
+
+    async def newest(besides: str, *, bank: str = "team", user: str = "", now: float = 10) -> datetime | None:
+        async with store.read() as tx:
+            return await tx.open_turns.newest(bank, user, besides=besides, now=at(now))
+
+    assert (await newest("b"), await newest("a"), await newest("c")) == (at(4), at(3), at(4))
+    assert (await newest("b", bank="t-{user}", user="x"), await newest("b", bank="t-{user}")) == (at(0), None)
+    async with store.write() as tx:
+        await tx.open_turns.remove("a", [1])
+        await tx.open_turns.remove("a", [])
+        await tx.open_turns.beat("b", at(30))
+    assert (await newest("b"), await newest("b", now=15), await newest("c", now=29)) == (at(2), None, at(3))
+    async with store.write() as tx:
+        await tx.open_turns.forget(at(16))
+        await tx.open_turns.beat("a", at(99))
+    assert (await newest("b", now=20), await newest("a", now=20)) == (None, at(3))
+
+
+@pytest.mark.spec("SLEEP-10")
+async def test_what_is_still_asked_has_a_lease_that_can_be_renewed(store: Store) -> None:
+    (team,) = await banks_of(store, "team")
+    async with store.write() as tx:
+        await tx.sleep_calls.add(asked("c1", team, at=at(1), lease_until=at(15)))
+        await tx.sleep_calls.add(asked("c2", team, at=at(1), error="429"))
+        await tx.sleep_calls.add(asked("c3", team, at=at(1), answer="{}"))
+        await tx.sleep_calls.beat(CallId("c1"), at(20))
+        assert await tx.sleep_calls.unanswered(team, "k") == [asked("c1", team, at=at(1), lease_until=at(20))]
+        assert await tx.sleep_calls.unanswered(team, "l") == []
+        await tx.sleep_calls.settle(asked("c1", team, at=at(1), error="dropped"))
+        assert await tx.sleep_calls.unanswered(team, "k") == []

@@ -5,13 +5,17 @@ from collections.abc import AsyncGenerator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from datetime import timedelta
 from pathlib import Path
+from typing import Any
 
 import aiohttp
 import pytest
 
 from circadia.clock import SystemClock
+from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
-from tests.interaction.live import Live, live
+from circadia.testing.upstream import MockUpstream
+from tests.fixtures.server_process import CircadiaProcess
+from tests.interaction.live import CHAT, Live, live
 from tests.interaction.test_mcp_door import ask, call
 
 pytestmark = pytest.mark.spec("GATE-42")
@@ -20,9 +24,9 @@ KNOWN_SECONDS = 10.0
 
 
 @asynccontextmanager
-async def two(folder: Path, url: str) -> AsyncGenerator[tuple[Live, Live]]:
-    section = {"database_url": url}
-    async with live(folder / "here", server=section) as here, live(folder / "there", server=section) as there:
+async def two(folder: Path, url: str, **sections: Any) -> AsyncGenerator[tuple[Live, Live]]:
+    sections = {"server": {"database_url": url}, **sections}
+    async with live(folder / "here", **sections) as here, live(folder / "there", **sections) as there:
         yield here, there
 
 
@@ -77,6 +81,15 @@ async def waiting(at: Live) -> None:
             await asyncio.sleep(0.01)
 
 
+@asynccontextmanager
+async def seen(url: str) -> AsyncGenerator[Store]:
+    store = await open_postgres(url)
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
 async def spoken(at: Live, token: str, *texts: tuple[str, bool]) -> None:
     """Say things to ann in a thread of theirs as bob, and mention her or not."""
     made = (await ask(at, token, call("create_thread", name="t", participants=["ann"])))[-1]["result"]
@@ -102,12 +115,12 @@ async def test_a_wait_at_one_server_hears_what_is_said_at_the_other(tmp_path: Pa
 @pytest.mark.spec("GATE-71")
 async def test_a_server_that_starts_leaves_alone_what_another_is_handing_out(tmp_path: Path, postgres_url: str) -> None:
     section = {"database_url": postgres_url}
-    async with live(tmp_path / "here", server=section) as here, AsyncExitStack() as stack:
+    async with (
+        live(tmp_path / "here", server=section) as here, seen(postgres_url) as store, AsyncExitStack() as stack
+    ):  # fmt: skip
         await here.agent()
         await here.rest("POST", "/messages", {"to": "ann", "content": "hello"})
         (item,) = (await here.rest("GET", "/agents/ann/inbox"))[1]["messages"]
-        store = await open_postgres(postgres_url)
-        stack.push_async_callback(store.close)
         async with store.write() as tx:  # as a wait at `here` does while its answer goes out
             (agent,) = await tx.agents.ever_named("default", "ann")
             now = SystemClock().now()
@@ -115,3 +128,70 @@ async def test_a_server_that_starts_leaves_alone_what_another_is_handing_out(tmp
         there = await stack.enter_async_context(live(tmp_path / "there", server=section))
         for at in (here, there):
             assert (await at.rest("GET", "/agents/ann/inbox"))[1]["counts"]["leased"] == 1
+
+
+async def stand(at: Live) -> dict[str, Any]:
+    """Return how passes over the bank stand, as that server says."""
+    return (await at.rest("GET", "/banks/team/sleeptime"))[1]
+
+
+async def turn(store: Store) -> None:
+    """Return once the other servers can know of a turn over the bank."""
+    while True:
+        async with store.read() as tx:
+            if await tx.open_turns.newest("team", "", besides="", now=SystemClock().now()) is not None:
+                return
+
+
+@pytest.mark.spec("SLEEP-01", "SLEEP-04")
+async def test_no_server_begins_a_pass_in_the_middle_of_a_reply_at_another(tmp_path: Path, postgres_url: str) -> None:
+    manual = {"when": "manual", "model": "none"}
+    async with two(tmp_path, postgres_url, sleeptime=manual) as (here, there), seen(postgres_url) as store:
+        token = await here.agent(bank="team")
+        await here.rest("POST", "/banks", {"name": "team"})
+        await here.rest("POST", "/banks/team/episodes", {"text": "Ann lives in Porto.", "speaker": "ann"})
+        here.upstream.gate.clear()
+        answering = asyncio.create_task(here.answered(token))
+        async with asyncio.timeout(KNOWN_SECONDS):
+            await turn(store)
+            await there.rest("PATCH", "/banks/team", {"policy": {"sleeptime": {"idle_seconds": 0}}})
+            while (await stand(there))["gate"] != "replying":
+                await asyncio.sleep(0.05)
+        assert (await there.rest("GET", "/banks/team/passes"))[1]["passes"] == []
+        here.upstream.gate.set()
+        assert (await answering)[0] == 200
+        async with asyncio.timeout(60):
+            while not (await there.rest("GET", "/banks/team/passes"))[1]["passes"]:
+                await asyncio.sleep(0.05)
+
+
+@pytest.mark.slow
+@pytest.mark.spec("SLEEP-01", "SLEEP-10")
+async def test_the_turn_of_a_server_that_is_killed_holds_passes_back_no_longer_than_its_lease(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    async with MockUpstream() as model, AsyncExitStack() as stack, seen(postgres_url) as store:
+        config: dict[str, Any] = {
+            "server": {"database_url": postgres_url}, "sleeptime": {"when": "manual", "model": "none"},
+            "upstreams": {"openai": {"base_url": model.base_url}},
+        }  # fmt: skip
+        here, there = [
+            await stack.enter_async_context(CircadiaProcess(tmp_path / name, config)) for name in ("here", "there")
+        ]
+        agent = {"name": "ann", "policy": {"bank": "team"}}
+        token = (await here.call("POST", "/sessions/default/agents", agent))["token"]
+        await here.call("POST", "/banks", {"name": "team"})
+        await here.call("POST", "/banks/team/episodes", {"text": "Ann lives in Porto.", "speaker": "ann"})
+        model.gate.clear()
+        http = await stack.enter_async_context(aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}))
+        answering = asyncio.create_task(http.post(f"{here.url}/llm/openai/v1/chat/completions", json=CHAT))
+        await model.arrived(1)
+        async with asyncio.timeout(KNOWN_SECONDS):
+            await turn(store)
+        await here.kill9()
+        await asyncio.gather(answering, return_exceptions=True)
+        await there.call("PATCH", "/banks/team", {"policy": {"sleeptime": {"idle_seconds": 0}}})
+        async with asyncio.timeout(60):
+            while not (found := (await there.call("GET", "/banks/team/passes"))["passes"]):
+                await asyncio.sleep(0.2)
+        assert found[0]["trigger"] == "idle"

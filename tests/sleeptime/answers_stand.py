@@ -200,7 +200,9 @@ class Hall:
 
         asking = None
         if mind is not None:
-            asking = Asking(self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying)
+            asking = Asking(
+                self.clock, self.ids, self.store, mind, run, self.limits, stop=stop, flying=self.flying, alone=True
+            )
         publisher = Publisher(self.clock, Effects(self.clock, self.memory))
         running = Running(
             self.clock, self.store, publisher, [Precompute()] if mind is not None else [], (), asking, go_on,

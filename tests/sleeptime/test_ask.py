@@ -59,7 +59,7 @@ class Desk:
         self._store = store
 
     async def ask(self, run: str = "p1", operation: str = "reflect", output: type[Word | Words] = Word) -> str:
-        asking = Asking(*self._parts, sleep_pass(run, BankId("bnk_team")), self._limits)
+        asking = Asking(*self._parts, sleep_pass(run, BankId("bnk_team")), self._limits, alone=True)
         return (await asking.ask(operation, PROMPT, output, most_tokens=50)).word
 
     async def spent(self) -> SleepSpent:
@@ -128,7 +128,9 @@ async def test_a_question_at_which_three_processes_ended_is_asked_no_more_and_sa
         begun.clear()
         # A process that is killed settles nothing; its successor knows nothing of what flew.
         name = f"p{len(dead)}"
-        dead.append(asyncio.create_task(Desk(store, ScriptedMind(never), process=name).ask(name)))
+        desk = Desk(store, ScriptedMind(never), process=name)
+        desk.clock.advance(20 * len(dead))  # more than a lease
+        dead.append(asyncio.create_task(desk.ask(name)))
         async with asyncio.timeout(60):
             await begun.wait()
     mind = ScriptedMind([Words(word="another"), Word(word="fine")])

@@ -15,6 +15,7 @@ from circadia.records.change import Change, ChangeState
 from circadia.records.sleep_pass import PassStatus
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.propose import block_of, write_block
+from circadia.testing.clock import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Read, Slow, Tier, reading
@@ -113,7 +114,7 @@ async def test_a_pass_whose_process_was_killed_is_not_running_for_ever(stand: St
     tier = Tier(stand, ScriptedMind(slow))
     await stand.said("a", "b")
     await tier.asked()
-    await tier.worker("killed").step()
+    await tier.worker("killed", clock=ManualClock(stand.clock.now())).step()
     await slow.asked.wait()  # it never says anything again
     tier.mind = ScriptedMind(reading)
     other = tier.worker("other")

@@ -9,6 +9,7 @@ from circadia.records.bank import Trust
 from circadia.records.change import ChangeState
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.sleeptime.rows import LEASE_SECONDS
+from circadia.testing.clock import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
@@ -142,7 +143,7 @@ async def test_a_pass_of_a_dead_process_is_taken_over_and_pays_for_no_answer_twi
     await stand.said("one", "two", "three", "four")
     slow = Slow()
     tier.mind = ScriptedMind(slow)
-    dead = tier.worker("exe1")
+    dead = tier.worker("exe1", clock=ManualClock(stand.clock.now()))
     await dead.step()
     await slow.asked.wait()
     tier.mind = mind

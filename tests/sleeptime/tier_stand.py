@@ -7,6 +7,7 @@ from typing import Any
 
 from pydantic import BaseModel
 
+from circadia.clock import Clock
 from circadia.ids import AgentId, SessionId
 from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.records.agent import Agent, AgentPolicy, Cause
@@ -78,8 +79,8 @@ class Tier:
         self.rows = PassRows(stand.clock, stand.ids, self.signals)
         self.tier = Sleeptime(stand.clock, self.settings, self.rows, stand.publisher)
 
-    def worker(self, owner: str = "exe1", *, alone: bool = False) -> SleepWorker:
-        """Return a worker."""
+    def worker(self, owner: str = "exe1", *, alone: bool = False, clock: Clock | None = None) -> SleepWorker:
+        """Return a worker; with a clock of its own that stands still it never says that it lives."""
 
         def operations(_: SleepPolicySettings, model: bool, wanted: Sequence[str]) -> Sequence[Operation]:
             return self.does if model else []
@@ -88,7 +89,7 @@ class Tier:
             store=self.stand.store, signals=self.signals, ids=self.stand.ids, tier=self.tier, operations=operations,
             retrieval=self.stand.memory.retrieval, mind=self.mind, traces=self.traces,
         )  # fmt: skip
-        worker = SleepWorker(self.stand.clock, parts, owner=owner, alone=alone)
+        worker = SleepWorker(clock or self.stand.clock, parts, owner=owner, alone=alone)
         self.stand.workers.append(worker)
         return worker
 

@@ -292,6 +292,7 @@ class Relay:
                 self._budget.release(outcome.id)
             if self._traces.on:
                 ended(outcome.span, None)
+            self._tier.unsent(call, turn)
             return
         seconds = self._clock.monotonic() - outcome.began
         line = settled(call, turn, passage, outcome, meter, seconds)

@@ -127,7 +127,8 @@ class Remembering:
         if turn.user is None and (policy.multi_user or USER in policy.bank):
             self.strangers += 1
             return Prepared(body=body)
-        self._signals.publish(TURN, policy.bank, {"user": turn.user})
+        if call.route.dialect != "count_tokens":
+            self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         told = lookup = None
         given = Injected(body=body)
         try:
@@ -176,8 +177,7 @@ class Remembering:
             if lookup is not None:
                 self._note(lookup, hashes)
         if call.agent.policy.bank is not None:
-            ended = {"user": turn.user, "ended": True, "filled": filled}
-            self._signals.publish(TURN, call.agent.policy.bank, ended)
+            self._over(call.agent.policy.bank, turn, filled)
         self.calls += 1
         self.turns += int(answered and turn.counted)
         if told is None or not (answered or said):
@@ -194,6 +194,14 @@ class Remembering:
             exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
         self._keep(call, turn.conversation.id, turn.user, exchanged, chore=told.chore)
         self._note_voices(call, turn, told.heard, said, kept=not told.chore)
+
+    def unsent(self, call: ModelCall, turn: Turn) -> None:
+        """Tell the sleep tier that nobody waits for an answer any more."""
+        if call.agent.policy.bank is not None:
+            self._over(call.agent.policy.bank, turn, 0.0)
+
+    def _over(self, bank: str, turn: Turn, filled: float) -> None:
+        self._signals.publish(TURN, bank, {"user": turn.user, "turn": id(turn), "ended": True, "filled": filled})
 
     def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
         """Have an answer written that was made in the background; what was asked for it is there."""

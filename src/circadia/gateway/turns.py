@@ -110,6 +110,10 @@ class SleepTier(Protocol):
         """
         ...
 
+    def unsent(self, call: ModelCall, turn: Turn) -> None:
+        """Learn that the call, which `before` has seen, was not sent."""
+        ...
+
     def fetched(self, call: ModelCall, handle: str, said: Said) -> None:
         """Learn what an answer says that is made in the background; perhaps nothing yet, perhaps nothing new."""
         ...

@@ -30,6 +30,8 @@ class SleepCall:
     """Why there is no answer, in words."""
     at: datetime
     """When it was asked."""
+    lease_until: datetime | None = None
+    """When the process that asks counts as dead unless it says that it lives, where there is no answer yet."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

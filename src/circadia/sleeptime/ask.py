@@ -10,6 +10,7 @@ import hashlib
 import logging
 import random
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from enum import StrEnum
@@ -47,6 +48,8 @@ PAUSE_SECONDS: Final = 2.0
 """Before the second try; doubled for the third, unless the provider says how long."""
 LONGEST_PAUSE_SECONDS: Final = 60.0
 """A provider that wants a longer pause is asked again by a later pass."""
+ELSEWHERE_SECONDS: Final = 0.5
+"""Time between two looks at a question that another process asks."""
 REWRITE_SECONDS: Final = 1.0
 """Time until what came of a question is written again when the database was away."""
 ENDPOINT: Final = "sleep"
@@ -121,9 +124,13 @@ class Asking:
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit], *,
         others: Mapping[str, Mind] | None = None, stop: asyncio.Event | None = None, flying: Flying | None = None,
-        traces: Traces | None = None,
+        traces: Traces | None = None, alone: bool = False,
     ) -> None:  # fmt: skip
-        """`others` are models of single operations; `flying` are questions of all passes that are not answered yet."""
+        """`others` are models of single operations; `flying` are questions of all passes that are not answered yet.
+
+        `alone` says that no other process asks questions.
+        """
+        self._alone = alone
         self._flying: Flying = {} if flying is None else flying
         self._clock = clock
         self._ids = ids
@@ -149,10 +156,7 @@ class Asking:
         key = _key(mind, operation, prompt, output, most_tokens)
         place = (self._run.bank_id, key)
         if place not in self._flying:  # asked by this pass before it yielded, and not answered yet
-            async with self._store.read() as tx:
-                found = await tx.sleep_calls.answered(*place)
-                dead = self._clock.now() - timedelta(seconds=LEASE_SECONDS)  # what was asked later may be under way
-                died = 0 if found is not None else await tx.sleep_calls.cut_short(*place, before=dead)
+            found, died = await self._asked_before(place)
             if found is not None and found.answer is not None:
                 try:
                     return output.model_validate_json(found.answer)
@@ -178,6 +182,23 @@ class Asking:
         if not asked.done():
             raise Yielded
         return asked.result()
+
+    async def _asked_before(self, place: tuple[BankId, str]) -> tuple[SleepCall | None, int]:
+        """Return the question's answer, if there is one, and how many processes ended while they asked it.
+
+        What another process still asks is waited for. Raises Yielded.
+        """
+        while True:
+            now = self._clock.now()
+            async with self._store.read() as tx:
+                found = await tx.sleep_calls.answered(*place)
+                cut = () if found is not None else await tx.sleep_calls.unanswered(*place)
+            dead = [each for each in cut if each.lease_until is None or each.lease_until <= now]
+            if self._alone or len(dead) == len(cut):
+                return found, len(dead)
+            if self._stop.is_set():
+                raise Yielded
+            await self._clock.sleep(ELSEWHERE_SECONDS)
 
     async def _set_apart(self, operation: str, key: str) -> str:
         """Write down, and return, why a question is asked no more; that is no call, so it costs nothing."""
@@ -207,6 +228,8 @@ class Asking:
                 if not error.passing or tried == TRIES or pause > LONGEST_PAUSE_SECONDS or self._stop.is_set():
                     raise
                 await self._clock.sleep(pause * self._draw.uniform(1.0, 1.25))
+                if self._stop.is_set():  # whoever goes on with the pass may ask it meanwhile
+                    raise
         raise AssertionError("the last try returns or raises")
 
     async def _once(self, mind: Mind, operation: str, prompt: Prompt, output: type[T], key: str, most_tokens: int) -> T:
@@ -214,6 +237,7 @@ class Asking:
         line, call = await self._reserve(mind, operation, read, key, most_tokens)
         began = self._clock.monotonic()
         span = self._traces.asked(line, operation)
+        beating = asyncio.create_task(self._beat(call.id))
         try:
             answer, used = await mind.ask(prompt, output, most_tokens=most_tokens)
         except Unusable as error:
@@ -224,9 +248,19 @@ class Asking:
             settled = self._settled(mind, line, None, began, CallStatus.FAILED, span)
             await self._write(settled, replace(call, error="dropped"))
             raise
+        finally:
+            beating.cancel()
         settled = self._settled(mind, line, used, began, CallStatus.DONE, span)
         await self._kept(settled, replace(call, answer=answer.model_dump_json()))
         return answer
+
+    async def _beat(self, call_id: CallId) -> None:
+        """Say that the question is still being asked."""
+        while not self._alone:
+            await self._clock.sleep(LEASE_SECONDS / 3)
+            with suppress(StorageUnavailable):
+                async with self._store.write() as tx:
+                    await tx.sleep_calls.beat(call_id, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
 
     async def _reserve(
         self, mind: Mind, operation: str, read: int, key: str, most_tokens: int
@@ -240,8 +274,9 @@ class Asking:
             reserved_nanousd=mind.worst_price(read, most_tokens) or 0,
         )  # fmt: skip
         call = SleepCall(
-            id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now
-        )
+            id=call_id, pass_id=self._run.id, bank_id=self._run.bank_id, operation=operation, key=key, at=now,
+            lease_until=now + timedelta(seconds=LEASE_SECONDS),
+        )  # fmt: skip
         async with self._store.write() as tx:
             for limit in self._limits:
                 if limit.operation not in (None, operation):

@@ -96,6 +96,10 @@ class Run:
     """When its hours are over; none if they do not end."""
     task: asyncio.Task[None] = field(init=False)
 
+    def precedes(self, turn_at: datetime | None) -> bool:
+        """Return whether a turn that is under way began after the pass did."""
+        return turn_at is not None and self.run.started_at is not None and turn_at > self.run.started_at
+
     def disturb(self) -> None:
         """Somebody waits; for a pass that the next answer depends on, that is who it works for."""
         if self.run.trigger is Trigger.NEEDED:
@@ -109,8 +113,9 @@ class Run:
 class Runs:
     """Runs passes."""
 
-    def __init__(self, clock: Clock, parts: SleepParts) -> None:
+    def __init__(self, clock: Clock, parts: SleepParts, *, alone: bool) -> None:
         self._clock = clock
+        self._alone = alone
         self._parts = parts
         self._tier = parts.tier
         self._flying: Flying = {}
@@ -171,7 +176,7 @@ class Runs:
         if parts.mind is not None:
             asking = Asking(
                 self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=parts.minds,
-                stop=each.stop, flying=self._flying, traces=parts.traces,
+                stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,
             )  # fmt: skip
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,

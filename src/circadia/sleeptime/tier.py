@@ -3,7 +3,7 @@
 import logging
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import timedelta
 from typing import Final, get_args
 
 import orjson
@@ -28,6 +28,7 @@ from circadia.sleeptime.hours import Hours
 from circadia.sleeptime.publish import Publisher
 from circadia.sleeptime.rows import NewPass, PassRows
 from circadia.sleeptime.tuning import untune
+from circadia.sleeptime.turns import Bound, TurnsUnderWay
 from circadia.stores.base import Tx
 from circadia.suggestions import did_you_mean
 
@@ -88,13 +89,10 @@ class Sleeptime:
         self.settings = settings
         self.rows = rows
         self.publisher = publisher
-        self.turns: dict[BankId, datetime] = {}
-        """When a turn last began at this process' gateway, by bank; a hint."""
-        self.replying: dict[BankId, datetime] = {}
-        """Since when an answer is under way at this process' gateway, by bank; a hint."""
+        self.turns = TurnsUnderWay(clock)
         self.ended: dict[BankId, End] = {}
         """What of a bank's agents has ended last since a pass over it was begun, by bank; a hint."""
-        self.filled: dict[tuple[str, str | None], float] = {}
+        self.filled: dict[Bound, float] = {}
         """Largest share of a model's context that a call has filled since the last pass, by what the bank is bound by
         (`bound_by`); a hint."""
         self._policies: dict[bytes, SleepPolicySettings] = {}
@@ -307,6 +305,7 @@ class Sleeptime:
             scheduled_at = own.created_at if own.trigger is Trigger.SCHEDULE else None
         again = own is not None and own.started_at is not None  # it has been counted when it began
         hour = (now - HOUR, now + FARTHEST)  # what a clock that was set back has seen begin counts, if it can be true
+        turn_at, replying_since = await self.turns.of(tx, bound_by(bank))
         known = Known(
             state=state,
             backlog=await tx.sleep_states.backlog(bank.id, state.cursor),
@@ -316,8 +315,8 @@ class Sleeptime:
             fleet_begun=0 if again else await tx.passes.begun_since(None, *hour),
             fleet_limit=self.settings.max_passes_per_hour,
             rested_at=state.succeeded_at or bank.created_at,
-            turn_at=self.turns.get(bank.id),
-            replying_since=self.replying.get(bank.id),
+            turn_at=turn_at,
+            replying_since=replying_since,
             ended=self.ended.get(bank.id),
             filled=self.filled.get(bound_by(bank), 0.0),
             stale=await _gone_stale(tx, bank, state, policy.stale_share or 0),
@@ -335,7 +334,7 @@ def names_of(bank: Bank) -> Sequence[str]:
     return [each for each in (bank.name, bank.template) if each is not None]
 
 
-def bound_by(bank: Bank) -> tuple[str, str | None]:
+def bound_by(bank: Bank) -> Bound:
     """Return what agents are bound to the bank by: its name, or its template and the end user."""
     return bank.template or bank.name, bank.end_user
 

@@ -72,9 +72,11 @@ class SleepWorker:
         self._forget_at = 0.0
         self._askings_at = 0.0
         self._beat_at = 0.0
-        self._runs = Runs(clock, parts)
+        self._runs = Runs(clock, parts, alone=alone)
         self._running: dict[PassId, Run] = {}
         self._draining = False
+        if not alone:
+            self._tier.turns.owner = owner
         for topic, heard in (
             ("memory", self._look_soon), (EventType.PASSES_RESUMED.value, self._look_soon), ("turn", self._turn_began),
             ("sleep", self._agent_moved), ("pulse", self._pulse_moved), ("conversation", self._conversation_ended),
@@ -89,15 +91,22 @@ class SleepWorker:
 
     async def run(self) -> None:
         """Work until cancelled; a failing step is told and tried again."""
-        async with asyncio.TaskGroup() as both:
-            both.create_task(self._work())
-            both.create_task(self._watching())
+        async with asyncio.TaskGroup() as all_three:
+            for work in (self._work, self._watching, self._telling):
+                all_three.create_task(work())
 
     async def _watching(self) -> None:
         """See to the passes that run here, however long the decisions over all banks take (SLEEP-04, SLEEP-10)."""
         while True:
             await self._watch()
             await self._clock.sleep(EVERY_SECONDS)
+
+    async def _telling(self) -> None:
+        """Tell other processes of turns at this one's gateway (SLEEP-01, SLEEP-04)."""
+        while True:
+            await self._tier.turns.some.wait()
+            await self._clock.sleep(GATHER_SECONDS)  # one that is over by then is not worth a row
+            await self._guarded(partial(self._tier.turns.tell, self._parts.store))
 
     async def _work(self) -> None:
         while True:
@@ -145,7 +154,7 @@ class SleepWorker:
         self._bell.set()
 
     def _turn_began(self, key: str, data: Mapping[str, object]) -> None:
-        bound = (key, str(data["user"]) if USER in key else None)
+        bound = self._tier.turns.hear(key, data)
         bank_id = self._bound.get(bound)
         filled = cast("float", data.get("filled", 0.0))
         if filled > self._tier.filled.get(bound, 0.0):
@@ -154,11 +163,9 @@ class SleepWorker:
                 self._look_at.pop(bank_id, None)
         if bank_id is None:
             return
-        now = self._tier.turns[bank_id] = self._clock.now()
         if data.get("ended"):
-            self._tier.replying.pop(bank_id, None)
+            self._look_at.pop(bank_id, None)
             return
-        self._tier.replying[bank_id] = now
         for each in self._running.values():
             if each.bank.id == bank_id:
                 each.disturb()
@@ -202,6 +209,7 @@ class SleepWorker:
                 newer = await tx.sleep_states.backlog(each.bank.id, each.newest)
                 since = await tx.sleep_states.asleep_since(names_of(each.bank))
                 late = await self._late(tx, each.bank)
+                _, turn_at = await self._tier.turns.of(tx, bound_by(each.bank))
             if run is None or run.epoch != each.run.epoch or run.status is not PassStatus.RUNNING:
                 each.task.cancel("it is no longer this process'")
                 continue
@@ -209,7 +217,7 @@ class SleepWorker:
             until = each.until
             if state.paused_by is not None or (until is not None and until <= self._clock.now()):
                 each.stop.set()
-            elif newer.episodes or (each.asleep and since is None):
+            elif newer.episodes or (each.asleep and since is None) or each.precedes(turn_at):
                 each.newest, each.asleep = max(each.newest, newer.last), since is not None
                 each.disturb()
 
@@ -357,11 +365,14 @@ class SleepWorker:
     async def _beat(self) -> None:
         """Say that this process lives."""
         now = self._clock.monotonic()
-        if not self._running or now < self._beat_at:
+        if now < self._beat_at:
             return
         self._beat_at = now + BEAT_SECONDS
-        async with self._parts.store.write() as tx:
-            await tx.passes.beat(self._owner, self._clock.now() + timedelta(seconds=LEASE_SECONDS))
+        until = self._clock.now() + timedelta(seconds=LEASE_SECONDS)
+        if self._running or self._tier.turns.told:
+            async with self._parts.store.write() as tx:
+                await tx.passes.beat(self._owner, until)
+                await self._tier.turns.beat(tx, until)
 
     async def _write_askings(self) -> None:
         """Write down what is asked often, seldom and together, since searches do not wait for it."""
@@ -382,6 +393,7 @@ class SleepWorker:
             await tx.sleep_calls.forget(before)
             await tx.passes.purge(before)
             await tx.answers.purge(before)
+            await tx.open_turns.forget(today - timedelta(seconds=FORGET_SECONDS))
             await tx.benefits.forget((today - timedelta(days=BENEFIT_DAYS)).date())
         await forget_askings(self._parts.store, self._tier.policy, today)
         self._forget_at = now + FORGET_SECONDS

@@ -1,7 +1,4 @@
-"""What the program asks of a database: a small Protocol per noun, a transaction with all of them, a store to open it.
-
-Two implementations, SQLite and PostgreSQL, pass one contract suite (`tests/contract`).
-"""
+"""What the program asks of SQLite or PostgreSQL: a Protocol per noun, a transaction with all of them, and a store."""
 
 from collections.abc import Callable, Collection, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
@@ -17,7 +14,7 @@ from circadia.records.thread import Joined, Participant, Thread
 from circadia.stores.answers import Answers
 from circadia.stores.ledger import Alerts, Calls, Conversations, ProviderIds
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
-from circadia.stores.sleeping import Benefits, Passes, SleepCalls, SleepStates
+from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
 
 
@@ -361,6 +358,9 @@ class Tx(Protocol):
 
     @property
     def benefits(self) -> Benefits: ...
+
+    @property
+    def open_turns(self) -> OpenTurns: ...
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""

@@ -4,10 +4,11 @@ from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Protocol
 
-from circadia.ids import BankId, EpisodeId, PassId
+from circadia.ids import BankId, CallId, EpisodeId, PassId
 from circadia.records.benefit import Benefit
 from circadia.records.change import Change, ChangeKind, ChangeState
 from circadia.records.episode import Stale
+from circadia.records.open_turn import OpenTurn
 from circadia.records.sleep_call import SleepCall, SleepDay, SleepLine, SleepSpent
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.records.sleep_state import Backlog, SleepState
@@ -151,8 +152,12 @@ class SleepCalls(Protocol):
         """Return the bank's call of this key that has an answer."""
         ...
 
-    async def cut_short(self, bank_id: BankId, key: str, *, before: datetime) -> int:
-        """Return how many of the bank's calls of this key, asked before then, have neither answer nor error."""
+    async def unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
+        """Return the bank's calls of this key that have neither answer nor error."""
+        ...
+
+    async def beat(self, call_id: CallId, until: datetime) -> None:
+        """Renew the lease of a call that is being asked."""
         ...
 
     async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
@@ -180,6 +185,30 @@ class SleepCalls(Protocol):
 
     async def forget(self, before: datetime | None = None, *, bank_id: BankId | None = None) -> int:
         """Take the answers of older calls out, or of a bank's, those to come as well; return of how many."""
+        ...
+
+
+class OpenTurns(Protocol):
+    """Turns that are under way at the gateways of all processes."""
+
+    async def add(self, turns: Sequence[OpenTurn]) -> None:
+        """Store these."""
+        ...
+
+    async def remove(self, owner: str, ids: Collection[int]) -> None:
+        """Delete these of a process: they have ended."""
+        ...
+
+    async def newest(self, bank: str, end_user: str, *, besides: str, now: datetime) -> datetime | None:
+        """Return when the newest of a bank's turns at other processes than this one began."""
+        ...
+
+    async def beat(self, owner: str, until: datetime) -> None:
+        """Renew the leases of a process."""
+        ...
+
+    async def forget(self, before: datetime) -> None:
+        """Delete those whose leases ran out earlier."""
         ...
 
 

@@ -19,6 +19,7 @@ from circadia.stores.base import (
     Events,
     Messages,
     Notes,
+    OpenTurns,
     Passes,
     ProviderIds,
     Pulses,
@@ -46,6 +47,7 @@ from circadia.stores.sql.group_commit import Block, Writer
 from circadia.stores.sql.link import Link, Openings, Runner, WritingLink
 from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
+from circadia.stores.sql.open_turns import SqlOpenTurns
 from circadia.stores.sql.passes import SqlPasses
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
@@ -86,6 +88,7 @@ class SqlTx:
         self.sleep_states: SleepStates = SqlSleepStates(runner)
         self.sleep_calls: SleepCalls = SqlSleepCalls(runner)
         self.benefits: Benefits = SqlBenefits(runner)
+        self.open_turns: OpenTurns = SqlOpenTurns(runner)
         self._after_commit = after_commit
 
     def after_commit(self, act: Callable[[], None]) -> None:

@@ -33,15 +33,15 @@ _ANSWERED = Statement(
     .order_by(sleep_calls.c.id.desc())
     .limit(1)
 )
-_CUT_SHORT = Statement(
-    select(func.count().label("calls")).where(
+_UNANSWERED = Statement(
+    select(sleep_calls).where(
         sleep_calls.c.bank_id == bindparam("bank"),
         sleep_calls.c.key == bindparam("asked"),
         sleep_calls.c.answer.is_(None),
         sleep_calls.c.error == "",
-        sleep_calls.c.at < bindparam("before"),
     )
 )
+_BEAT = Statement(update(sleep_calls).where(sleep_calls.c.id == bindparam("of")).values(lease_until=bindparam("until")))
 _OF_PASS = Statement(select(sleep_calls).where(sleep_calls.c.pass_id == bindparam("of")).order_by(sleep_calls.c.id))
 _KNOWN = func.coalesce(calls.c.input_tokens, calls.c.output_tokens).is_not(None)
 _TOKENS = func.coalesce(calls.c.input_tokens, 0) + func.coalesce(calls.c.output_tokens, 0)
@@ -95,11 +95,14 @@ class SqlSleepCalls:
         row = await self._run(Short(lambda connection: _ANSWERED.first(connection, values)))
         return None if row is None else _call(row)
 
-    async def cut_short(self, bank_id: BankId, key: str, *, before: datetime) -> int:
-        """Return how many of the bank's calls of this key, asked before then, have neither answer nor error."""
-        values = {"bank": bank_id, "asked": key, "before": before}
-        row = await self._run(Short(lambda connection: _CUT_SHORT.first(connection, values)))
-        return 0 if row is None else int(row.calls)
+    async def unanswered(self, bank_id: BankId, key: str) -> Sequence[SleepCall]:
+        """Return the bank's calls of this key that have neither answer nor error."""
+        values = {"bank": bank_id, "asked": key}
+        return list(map(_call, await self._run(Short(lambda connection: _UNANSWERED.all(connection, values)))))
+
+    async def beat(self, call_id: CallId, until: datetime) -> None:
+        """Renew the lease of a call that is being asked."""
+        await self._run(lambda connection: _BEAT.count(connection, {"of": call_id, "until": until}))
 
     async def of_pass(self, pass_id: PassId) -> Sequence[SleepCall]:
         """Return a pass' calls in order."""
@@ -170,4 +173,5 @@ def _call(row: Row[Any]) -> SleepCall:
         answer=row.answer,
         error=row.error,
         at=row.at,
+        lease_until=row.lease_until,
     )
