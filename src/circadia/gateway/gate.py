@@ -69,7 +69,7 @@ class Passage:
 
 NOT_HELD = Passage()
 ORDER_SECONDS: Final = 2.0
-"""How long a call waits at most for those of its agent that came before it: one of them may be slow to get ready."""
+"""How long the first call of a line may take to get ready before those behind it pass."""
 
 
 class AsleepAgain(Exception):
@@ -257,18 +257,20 @@ class Gate:
             turn.set_result(None)
 
     async def turn(self, call: GateCall) -> None:
-        """Return when the calls before it have left the line, or after `ORDER_SECONDS`."""
+        """Return when the calls before it have left the line, or when nothing has moved there for `ORDER_SECONDS`."""
         line = self._lines.get(call.agent.id)
-        if line is None or call not in line or next(iter(line)) is call:
+        if line is None or call not in line:
             return
-        call.turn = asyncio.get_running_loop().create_future()
-        try:
-            async with asyncio.timeout(ORDER_SECONDS):
-                await call.turn
-        except TimeoutError:
-            pass  # the one in front takes long to get ready
-        finally:
-            call.turn = None
+        moved = True
+        while moved and (first := next(iter(line))) is not call:
+            call.turn = asyncio.get_running_loop().create_future()
+            try:
+                async with asyncio.timeout(ORDER_SECONDS):
+                    await call.turn
+            except TimeoutError:
+                moved = next(iter(line)) is not first
+            finally:
+                call.turn = None
 
     def keep_alive(self, reply: Reply, seconds: float) -> None:
         """Give an admitted caller signs of life again, from `seconds` from now if it was not told anything yet."""
