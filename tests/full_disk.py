@@ -23,10 +23,10 @@ class Full(Watched):
 
 
 @contextmanager
-def no_room() -> Generator[None]:
-    """Let no file of this process grow, as on a full disk."""
+def no_room(beyond: int = 4096) -> Generator[None]:
+    """Let no file of this process grow `beyond` so many bytes, as on a full disk."""
     before = resource.getrlimit(resource.RLIMIT_FSIZE)
-    resource.setrlimit(resource.RLIMIT_FSIZE, (4096, before[1]))
+    resource.setrlimit(resource.RLIMIT_FSIZE, (beyond, before[1]))
     try:
         yield
     finally:

@@ -8,6 +8,7 @@ import pytest
 
 from circadia.errors import ConfigError
 from circadia.settings import settings_from
+from tests.fixtures.leap import Leap
 from tests.full_disk import no_room
 from tests.interaction.live import ADMIN, CHAT, KEY, Live, live
 
@@ -45,6 +46,33 @@ async def test_a_server_whose_disk_is_full_is_not_ready_until_there_is_room(tmp_
                 assert (status, "its disk takes nothing more; see whether" in said) == (503, True)
                 assert "disk I/O error" not in said, "what the driver says is for those who show a token"
             assert (await text(at, "/healthz"))[0] == 200
+        assert (await text(at, "/readyz")) == (200, "ready\n")
+
+
+async def test_a_server_is_not_ready_while_a_message_does_not_fit_on_its_disk_though_a_byte_would(
+    tmp_path: Path,
+) -> None:
+    async with live(tmp_path) as at:
+        await at.rest("POST", "/sessions", {"name": "team", "agents": [{"name": "ann"}]})
+        thread = (await at.rest("POST", "/sessions/team/threads", {"name": "talk", "participants": ["ann"]}))[1]["id"]
+        body = {"from": "ann", "content": "x" * 10_000}
+        path = f"/sessions/team/threads/{thread}/messages"
+        assert (await at.rest("POST", path, body))[0] == 201
+        log = next(tmp_path.rglob("*.db-wal"))
+        with no_room(log.stat().st_size + 2 * 4096):
+            for _ in range(3):
+                assert (await at.rest("POST", path, body))[0] == 503
+                assert [(await text(at, "/readyz"))[0] for _ in range(3)] == [503] * 3
+        assert (await text(at, "/readyz")) == (200, "ready\n")
+        assert (await at.rest("POST", path, body))[0] == 201
+
+
+async def test_a_server_that_nobody_writes_to_is_not_ready_while_its_disk_is_full(tmp_path: Path, leap: Leap) -> None:
+    async with live(tmp_path) as at:
+        await at.agent()
+        leap(10)
+        with no_room():
+            assert (await text(at, "/readyz"))[0] == 503
         assert (await text(at, "/readyz")) == (200, "ready\n")
 
 
