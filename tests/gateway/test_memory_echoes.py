@@ -1,6 +1,7 @@
 """What a model or a tool has said and a program passes on in a user's turn, as frameworks with several agents do."""
 
 import json
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,6 +9,7 @@ import pytest
 
 from circadia.records.bank import Trust
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, asking, bound, chat, token_of
+from tests.interaction.live import live
 
 DRAFT = "Aunt Hedwig turns eighty on Friday, and all of Lund sings."
 TASK = "Write a poem on aunt Hedwig, who turns eighty on Friday"
@@ -126,6 +128,101 @@ async def test_each_speaker_of_a_chat_has_the_name_that_the_request_gives(tmp_pa
         assert await ann.texts() == [
             ("eve", "Who comes along?"), ("lena", "I do"), ("eve", "And me"), ("ann", "Three of us then"),
         ]  # fmt: skip
+
+
+def nested(text: str) -> str:
+    return json.dumps({"input": json.dumps({"result": text})})
+
+
+FORMS: dict[str, Callable[[str], str]] = {
+    "after a few words": lambda text: f"The previous agent said: {text}",
+    "quoted": lambda text: f"«{text}»",
+    "in Markdown": lambda text: "\n".join(f"> *{line}*" for line in text.split(" ")),
+    "in JSON": lambda text: json.dumps({"content": text}),
+    "in JSON in JSON": nested,
+    "in capitals": str.upper,
+    "with another word": lambda text: text.replace(text.split()[1], "otherwise", 1),
+    "with more spaces": lambda text: text.replace(" ", "  \n"),
+}
+SAID = (
+    "Hedwig Lund, born 1946, of 12 Harbour Street",
+    "Die Straße zum Hafen ist bis Ende März gesperrt; nur der Bus fährt.",
+    "Ο Νίκος ήρθε στο λιμάνι το πρωί και έφυγε με το πλοίο αμέσως μετά.",
+    "Катер отходит в девять утра, а билеты продают только на пристани.",
+    "渡轮每天早上 九点 从旧港口出发，船票只能在码头的窗口买到，星期天不开。",
+    "المركب يغادر الميناء القديم في التاسعة صباحا كل يوم ما عدا الأحد",
+)
+
+
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("form", FORMS)
+async def test_what_a_tool_or_a_model_said_is_no_persons_word_in_whatever_form_a_program_hands_it_on(
+    tmp_path: Path, form: str
+) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        for number, text in enumerate(SAID):
+            user = str(number)
+            call = calling("look_up", name="x")["choices"][0]["message"]
+            result = {"role": "tool", "tool_call_id": "call_1", "content": text}
+            ann.at.upstream.next(text="Yes.", times=2)
+            history = [{"role": "user", "content": "Go"}, call, result]
+            await ann.say({"model": "mock-1", "user": user, "messages": history})
+            await ann.say(chat(FORMS[form](text), user=user))
+            ann.at.upstream.next(text=text)
+            await ann.say(chat("Write it down", user=f"{user} of the model"))
+            await ann.say(chat(FORMS[form](text), user=f"{user} of the model"))
+        people = {each.text for each in await ann.episodes() if each.trust is Trust.PERSON}
+    assert people == {"Write it down"}
+
+
+@pytest.mark.spec("MEM-14")
+async def test_a_turn_is_its_persons_though_it_quotes_a_model_or_is_about_the_same(tmp_path: Path) -> None:
+    said = (
+        f"You wrote: {DRAFT[:30]} I do not think that she would like to be reminded of how old she is on that day.",
+        "Aunt Hedwig would be glad if all of us came to her on Friday, and sang something nice for her in Lund.",
+    )
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text=DRAFT)
+        await ann.say(chat("Write of aunt Hedwig"))
+        for each in said:
+            await ann.say(chat(each))
+        people = [each.text for each in await ann.episodes() if each.trust is Trust.PERSON]
+    assert people == ["Write of aunt Hedwig", *said]
+
+
+@pytest.mark.spec("MEM-14")
+async def test_a_turn_that_is_put_together_of_a_tools_and_a_models_words_is_trusted_as_the_tools(
+    tmp_path: Path,
+) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        call = calling("look_up", name="Hedwig")["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": "call_1", "content": LOOKED_UP}
+        ann.at.upstream.next(text=DRAFT)
+        await ann.say({"model": "mock-1", "messages": [{"role": "user", "content": "Go"}, call, result]})
+        ann.at.upstream.next(text="Noted.")
+        await ann.say(chat(f"Context: {DRAFT}\n\nFacts: {LOOKED_UP}"))
+        (passed,) = [each for each in await ann.episodes() if "Facts" in each.text]
+    assert passed.trust is Trust.TOOL
+
+
+@pytest.mark.spec("MEM-14")
+async def test_what_was_said_at_one_server_is_known_at_another_on_its_database_and_after_a_restart(
+    tmp_path: Path, postgres_url: str
+) -> None:
+    sections: dict[str, Any] = {"server": {"database_url": postgres_url}}
+    async with live(tmp_path / "here", **sections) as here, live(tmp_path / "there", **sections) as there:
+        token = await here.agent(bank="memory", inject=False)
+        here.upstream.next(text=DRAFT)
+        await here.called(token, chat("Write of aunt Hedwig"))
+        await here.server.exchanges.flush()
+        await there.called(token, chat(f"Make it rhyme: {DRAFT}"))
+        await there.server.exchanges.flush()
+    async with live(tmp_path / "here", **sections) as again:
+        await again.called(token, chat(f"And shorter: {DRAFT}"))
+        await again.server.exchanges.flush()
+        _, found = await again.rest("GET", "/banks/memory/episodes")
+        people = [each["text"] for each in found["episodes"] if each["trust"] == "person"]
+    assert people == ["Write of aunt Hedwig"]
 
 
 COMPACT = "Your task is to create a detailed summary of the conversation so far, with its decisions."

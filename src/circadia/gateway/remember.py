@@ -20,7 +20,6 @@ from circadia.gateway.backlog import Backlog
 from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.outputs import answer_in
 from circadia.gateway.dialects.prompt import Heard
-from circadia.gateway.echoes import Among, Echoes, Voice, handed_over
 from circadia.gateway.headers import one
 from circadia.gateway.inject import Injected, Injection
 from circadia.gateway.model_call import ModelCall
@@ -29,6 +28,7 @@ from circadia.gateway.turns import Noted, Prepared, Told, Turn
 from circadia.ids import AgentId
 from circadia.latest import Latest
 from circadia.memory.answers.lookup import Outcome
+from circadia.memory.attribution import Attribution
 from circadia.memory.banks import USER
 from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.memory.uses import Uses
@@ -57,17 +57,16 @@ _BATCH: Final = 16
 _FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 """Marks of messages that Circadia delivers in the prompt of a pulse; who writes them himself is trusted less for it."""
 
-_TOOL: Final = Voice(speaker="tool", trust=Trust.TOOL)
-_SOMEBODY: Final = Voice(speaker="user", trust=Trust.PERSON)
-
 
 class Exchanges(Backlog[Exchange]):
     """Writes exchanges behind the answers."""
 
-    def __init__(self, clock: Clock, store: Store, capturing: Capturing) -> None:
+    def __init__(self, clock: Clock, store: Store, capturing: Capturing, attribution: Attribution) -> None:
         super().__init__(clock, what="exchanges for memory", bound=BOUND, batch=_BATCH)
         self._store = store
         self._capturing = capturing
+        self._attribution = attribution
+        self._clock = clock
         self._last: dict[tuple[str | None, str | None], int] = {}
         """Which entry was the last one of a bank's or template's end user, or of those whom nobody has named."""
 
@@ -92,8 +91,15 @@ class Exchanges(Backlog[Exchange]):
 
     async def write(self, batch: Sequence[Exchange]) -> None:
         """Write exchanges in one transaction."""
-        async with self._store.write() as tx:
-            await self._capturing.keep(tx, batch)
+        try:
+            async with self._store.read() as tx:
+                exchanges, new = await self._attribution.attribute(tx, batch)
+            async with self._store.write() as tx:
+                await tx.provenances.add(new, self._clock.now())
+                await self._capturing.keep(tx, exchanges)
+        except BaseException:
+            self._attribution.forget()
+            raise
 
 
 class Remembering:
@@ -110,7 +116,6 @@ class Remembering:
         self._uses = uses
         self._answering = answering
         self._book = book
-        self._echoes = Echoes(clock)
         self._awaited: Latest[tuple[AgentId, str], tuple[str, str | None]] = Latest(AWAITED)
         """Conversation and end user of answers that are made in the background."""
         self.calls = 0
@@ -181,7 +186,6 @@ class Remembering:
         self.calls += 1
         self.turns += int(answered and turn.counted)
         if told is None or not (answered or said):
-            self._note_voices(call, turn, (), said, kept=False)
             return
         if said is not None and said.handle is not None:
             self._awaited[call.agent.id, said.handle] = turn.conversation.id, turn.user
@@ -189,11 +193,10 @@ class Remembering:
         key = _key(call, turn, 1) if behind is None else _digest(call.agent.id, behind)
         unique = told.continues or behind is not None
         answer = self._answered(call, said if call.request.chain else None, key, unique=unique, whole=answered)
-        exchanged = chain(_asked(call, turn, told, self._echoes), answer)
+        exchanged = chain(_asked(call, turn, told), answer)
         if lookup is not None:
             exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
         self._keep(call, turn.conversation.id, turn.user, exchanged, chore=told.chore)
-        self._note_voices(call, turn, told.heard, said, kept=not told.chore)
 
     def unsent(self, call: ModelCall, turn: Turn) -> None:
         """Tell the sleep tier that nobody waits for an answer any more."""
@@ -225,20 +228,6 @@ class Remembering:
         if lookup.outcome is Outcome.HIT:
             self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
-    def _note_voices(
-        self, call: ModelCall, turn: Turn, heard: Sequence[Heard], said: Said | None, *, kept: bool
-    ) -> None:
-        """Remember who said what of a call, in order; whether its answer is `kept` is told with it."""
-        among = _among(call, turn)
-        for each in heard:
-            self._echoes.note(among, (each.text,), _TOOL if each.tool else _SOMEBODY)
-        if said is not None:
-            bank = call.agent.policy.bank
-            voice = Voice(speaker=call.agent.name, trust=Trust.AGENT)
-            place = (bank, turn.user) if kept and bank is not None and not said.calls else None
-            self._echoes.note(among, (said.text,), replace(voice, kept=place))
-            self._echoes.note(among, (each for tool in said.calls for each in handed_over(tool)), voice)
-
     def _keep(
         self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance], *, chore: bool = False
     ) -> None:
@@ -249,7 +238,11 @@ class Remembering:
             return
         if utterances:
             policy = call.agent.policy
-            self._exchanges.put(Exchange(policy=policy, user=user, session=session, said=utterances, chore=chore))
+            exchange = Exchange(
+                policy=policy, user=user, session=session, agent_session=call.agent.session, said=utterances,
+                chore=chore,
+            )  # fmt: skip
+            self._exchanges.put(exchange)
 
     def _answered(
         self, call: ModelCall, said: Said | None, key: str, *, unique: bool, whole: bool
@@ -275,38 +268,23 @@ def _keeps(policy: AgentPolicy) -> bool:
     return policy.capture and policy.bank not in policy.read_banks
 
 
-def _asked(call: ModelCall, turn: Turn, told: Told, echoes: Echoes) -> Iterator[Utterance]:
+def _asked(call: ModelCall, turn: Turn, told: Told) -> Iterator[Utterance]:
     trust = one(call.headers, b"x-circadia-trust")
     for part, heard in enumerate(told.heard):
         if heard.back > len(call.request.chain):
             continue
-        voice = _voice(heard, turn, trust, echoes, _among(call, turn))
-        if voice.kept == (call.agent.policy.bank, turn.user):
-            continue
+        named = None if heard.name == "user" else heard.name
         yield Utterance(
             text=heard.text,
-            speaker=voice.speaker,
-            trust=voice.trust,
+            speaker="tool" if heard.tool else alias(named or turn.user or "user"),
+            trust=Trust.TOOL if heard.tool else _trust(heard, trust),
             key=f"{_key(call, turn, heard.back)}:{f'tool{part}' if heard.tool else 'user'}",
             unique=told.continues,
             at=told.at,
-            tool=voice.trust is Trust.TOOL and (heard.tool or trust is None),
+            tool=heard.tool,
+            turn=not heard.tool,
+            vouched=trust is not None,
         )
-
-
-def _among(call: ModelCall, turn: Turn) -> Among:
-    return call.agent.session, turn.user
-
-
-def _voice(heard: Heard, turn: Turn, told: str | None, echoes: Echoes, among: Among) -> Voice:
-    """Return who says it: the caller knows best, and else who said it first."""
-    if heard.tool:
-        return _TOOL
-    first = echoes.first(among, heard.text) if told is None else None
-    if first is not None and first.trust is not Trust.PERSON:
-        return first
-    named = None if heard.name == "user" else heard.name
-    return Voice(speaker=alias(named or turn.user or "user"), trust=_trust(heard, told))
 
 
 def _trust(heard: Heard, told: str | None) -> Trust:

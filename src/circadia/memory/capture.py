@@ -53,6 +53,10 @@ class Utterance:
     """Whether it is a call of a tool, or its result."""
     incomplete: bool = False
     """Whether it broke off."""
+    turn: bool = False
+    """Whether it is a user's turn, in which a program may hand on what others have said."""
+    vouched: bool = False
+    """Whether its caller says where it comes from."""
     ready: bool = False
     """Whether it is the very question of a ready answer, or that answer, served."""
 
@@ -67,6 +71,8 @@ class Exchange:
     """The end user, if known."""
     session: str
     """The conversation."""
+    agent_session: str = "default"
+    """The session of the agent."""
     said: Sequence[Utterance]
     """In order."""
     chore: bool = False

@@ -17,6 +17,7 @@ from circadia.ids import IdSource
 from circadia.llm import local_weights
 from circadia.memory.answers.likeness import fitted
 from circadia.memory.answers.shelf import Shelves
+from circadia.memory.attribution import Attribution
 from circadia.memory.banks import USER, Banks, NewBank
 from circadia.memory.blocks import Blocks
 from circadia.memory.capture import Capturing
@@ -129,7 +130,7 @@ def at_gateway(
     book: AnswerBook,
 ) -> tuple[Exchanges, Remembering]:  # fmt: skip
     """Build what writes exchanges behind the answers, and what the gateway tells of its calls."""
-    exchanges = Exchanges(clock, store, Capturing(clock, memory.banks, memory.episodes))
+    exchanges = Exchanges(clock, store, Capturing(clock, memory.banks, memory.episodes), Attribution(clock))
     injection = Injection(store, memory, Dreamt(signals, dreams), answering)
     return exchanges, Remembering(clock, signals, injection, exchanges, memory.uses, answering, book)
 

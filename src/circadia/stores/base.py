@@ -12,7 +12,7 @@ from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
 from circadia.stores.answers import Answers
-from circadia.stores.ledger import Alerts, Calls, Conversations, ProviderIds
+from circadia.stores.ledger import Alerts, Calls, Conversations, Provenances, ProviderIds
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
@@ -164,10 +164,7 @@ class Messages(Protocol):
         ...
 
     async def index(self, *, limit: int) -> int:
-        """Take the next messages, so many at most, into the index that searches of inboxes use; return how many.
-
-        A message is found before that too, only slower.
-        """
+        """Take at most `limit` new messages into the index of inboxes, where they are found sooner; return how many."""
         ...
 
 
@@ -313,6 +310,9 @@ class Tx(Protocol):
 
     @property
     def provider_ids(self) -> ProviderIds: ...
+
+    @property
+    def provenances(self) -> Provenances: ...
 
     @property
     def alerts(self) -> Alerts: ...

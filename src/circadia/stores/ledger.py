@@ -8,6 +8,7 @@ from circadia.ids import AgentId, CallId, ConversationId
 from circadia.records.alert import Unposted
 from circadia.records.call import Call, Spent, UsageGroup
 from circadia.records.conversation import Conversation
+from circadia.records.provenance import Provenance
 
 
 class Calls(Protocol):
@@ -50,6 +51,18 @@ class ProviderIds(Protocol):
         ...
 
     async def owner(self, upstream: str, provider_id: str) -> AgentId | None: ...
+
+
+class Provenances(Protocol):
+    """Whose word recent texts are."""
+
+    async def add(self, new: Sequence[Provenance], now: datetime) -> None:
+        """Store them; delete what has expired by now."""
+        ...
+
+    async def recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
+        """Return those of the scope with a greater number, in order; of more than `limit` the newest."""
+        ...
 
 
 class Alerts(Protocol):

@@ -9,6 +9,7 @@ from circadia.agents.sleep import SleepState
 from circadia.clock import Clock
 from circadia.errors import Conflict
 from circadia.ids import AgentId, MessageId, WakeId, hash_token, new_token
+from circadia.memory.attribution import prompt_provenance
 from circadia.records.agent import Agent, Cause
 from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState
@@ -104,6 +105,7 @@ class Pulses:
         )
         shown = [each.message.id for each in prompt.shown]
         await tx.deliveries.lease(agent.id, shown, None, now=now, pulse_id=taken.id)
+        await tx.provenances.add([prompt_provenance(agent, prompt.text, shown, now)], now)
         limit = taken.timeout_seconds
         if spare is not None and not any(wake.overridden_by for wake in wakes):
             # Attempts before, and pulses beside it, may have used up some of the minutes that were left at admission.

@@ -22,6 +22,7 @@ from circadia.stores.base import (
     Notes,
     OpenTurns,
     Passes,
+    Provenances,
     ProviderIds,
     Pulses,
     Routines,
@@ -50,6 +51,7 @@ from circadia.stores.sql.messages import SqlMessages
 from circadia.stores.sql.notes import SqlNotes
 from circadia.stores.sql.open_turns import SqlOpenTurns
 from circadia.stores.sql.passes import SqlPasses
+from circadia.stores.sql.provenances import SqlProvenances
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
 from circadia.stores.sql.readers import Glance, ReadBlock, Readers
@@ -78,6 +80,7 @@ class SqlTx:
         self.events: Events = SqlEvents(runner)
         self.calls: Calls = SqlCalls(runner)
         self.provider_ids: ProviderIds = SqlProviderIds(runner)
+        self.provenances: Provenances = SqlProvenances(runner)
         self.alerts: Alerts = SqlAlerts(runner)
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)

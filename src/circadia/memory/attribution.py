@@ -1,0 +1,257 @@
+"""Attribution: whose word a user's turn is, where a program hands on what a model, a tool or the server has said.
+
+Frameworks with several agents put what one of them said into a user's turn for the next: an answer, an argument of a
+call, a tool's result, often quoted, within JSON, or after a few words of their own. It stays the word of who said it
+first. What the server itself wrote, the prompt of a pulse, is nobody's: what is left are the messages in it.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime, timedelta
+from hashlib import blake2b
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from circadia.clock import Clock
+from circadia.ids import MessageId
+from circadia.latest import Latest
+from circadia.memory.capture import Exchange, Utterance
+from circadia.memory.fingerprints import Fingerprints, fingerprints, loaded, stored, without
+from circadia.records.agent import Agent
+from circadia.records.bank import Trust
+from circadia.records.message import Message
+from circadia.records.provenance import Provenance
+from circadia.stores.base import Tx
+
+WITHIN: Final = timedelta(hours=1)
+"""How long a text is the word of who said it first."""
+PROMPT_WITHIN: Final = timedelta(days=1)
+"""How long a prompt is known as the server's."""
+SHORTEST: Final = 24
+"""Letters of a text that is recognised; a shorter one, two may say."""
+SHARE: Final = 0.5
+"""Of a turn's letters that make it the word of others."""
+PASSAGES: Final = 20
+"""Letters that a turn has in common with one text at least, or the texts have phrases in common that all use."""
+PASSAGES_SHARE: Final = 0.4
+"""The same in a short turn, of its letters."""
+PROMPT_SHARE: Final = 0.25
+"""Of a prompt's fingerprints that a turn has which hands it on; a person may repeat a line of its instructions."""
+PROMPTS: Final = 8
+"""Prompts that one turn is searched for."""
+TEXTS: Final = 2_000
+"""Texts of one scope that are remembered, the newest."""
+HASHES: Final = 250_000
+"""Their fingerprints, 8 bytes each."""
+SCOPES: Final = 64
+"""Scopes that are remembered in the process; others are read from the database."""
+OVERLAP: Final = 64
+"""Numbers before the last one that are read again: PostgreSQL may commit a lower one after a higher."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Origin:
+    """Whose word a turn is."""
+
+    speaker: str
+    trust: Trust
+    bank: str | None
+    """Where it is kept already."""
+    whole: bool
+    """Whether it is all that the turn says."""
+
+
+class Texts:
+    """Recent texts of one scope; where two have the same fingerprint, the first one owns it."""
+
+    def __init__(self) -> None:
+        self.rows: list[Provenance] = []
+        self._hashes = np.zeros(0, np.uint32)
+        self._owners = np.zeros(0, np.intp)
+        self._wholes: dict[int, Provenance] = {}
+        self.last = 0
+        """Number of the last row that was stored."""
+
+    def add(self, rows: Sequence[Provenance]) -> None:
+        """Add texts, but those that say the same as one that is there; the oldest go where there are too many."""
+        self.last = max(self.last, *(row.number for row in rows), 0)
+        new = [row for row in rows if row.whole not in self._wholes]
+        if not new:
+            return
+        parts = [loaded(row.fingerprints) for row in new]
+        owners = np.repeat(np.arange(len(parts)) + len(self.rows), list(map(len, parts)))
+        hashes, owners = np.concatenate((self._hashes, *parts)), np.concatenate((self._owners, owners))
+        order = np.argsort(hashes, kind="stable")  # so that of equal ones the first text's comes first
+        self.rows += new
+        gone = 0
+        if len(self.rows) > TEXTS or len(order) > HASHES:
+            gone = len(self.rows) // 2
+            order = order[owners[order] >= gone]
+            del self.rows[:gone]
+        self._hashes, self._owners = hashes[order], owners[order] - gone
+        self._wholes = {row.whole: row for row in reversed(self.rows)}
+
+    def whole(self, prints: Fingerprints, now: datetime) -> Provenance | None:
+        """Return the text that says just this."""
+        row = self._wholes.get(prints.whole)
+        return None if row is None or row.expires_at <= now else row
+
+    def owners(self, prints: Fingerprints) -> NDArray[np.intp]:
+        """Return the row of the text that owns each of the fingerprints, -1 if none does."""
+        if not len(self._hashes):
+            return np.full(len(prints.hashes), -1)
+        at = np.minimum(np.searchsorted(self._hashes, prints.hashes), len(self._hashes) - 1)
+        return np.where(self._hashes[at] == prints.hashes, self._owners[at], -1)
+
+    def best(self, prints: Fingerprints, now: datetime) -> Provenance | None:
+        """Return the text of which the most stands in this, the newest of equals; none if too little does."""
+        if not (self.owners(prints) >= 0).any():
+            return None
+        there = np.bincount(self._owners[np.isin(self._hashes, prints.hashes)], minlength=len(self.rows))
+        shares = there / np.maximum(np.bincount(self._owners, minlength=len(self.rows)), 1)
+        row = len(shares) - 1 - int(np.argmax(shares[::-1]))
+        return self.rows[row] if shares[row] >= PROMPT_SHARE and self.rows[row].expires_at > now else None
+
+
+class Attribution:
+    """Finds whose word the turns of exchanges are. What is known is in rows, so that all servers on them know it."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._known: Latest[str, Texts] = Latest(SCOPES)
+
+    async def attribute(self, tx: Tx, exchanges: Sequence[Exchange]) -> tuple[list[Exchange], list[Provenance]]:
+        """Return the exchanges with the speakers and the trust that their turns have, and the rows that are new."""
+        now = self._clock.now()
+        found: list[Exchange] = []
+        new: list[Provenance] = []
+        for exchange in exchanges:
+            texts = await self._texts(tx, scope_of(exchange.agent_session, exchange.user), now)
+            prompts = await self._texts(tx, scope_of_prompts(exchange.agent_session), now)
+            said: list[Utterance] = []
+            for each in exchange.said:
+                prints = fingerprints(each.text)
+                rest = await _without_prompts(tx, each, prints, prompts, now) if each.turn else None
+                parts = [(each, prints)] if rest is None else [(part, fingerprints(part.text)) for part in rest]
+                for part, part_prints in parts:
+                    own, row = _attributed(part, part_prints, exchange, texts, now)
+                    said += () if own is None else (own,)
+                    new += () if row is None else (row,)
+                await asyncio.sleep(0)  # a long text takes milliseconds of the event loop
+            found.append(replace(exchange, said=said))
+        return found, new
+
+    def forget(self) -> None:
+        """Forget what is known, since not all of it may be stored."""
+        self._known.clear()
+
+    async def _texts(self, tx: Tx, scope: str, now: datetime) -> Texts:
+        """Return the texts of a scope, with those that other servers have committed."""
+        texts = self._known.get(scope) or Texts()
+        texts.add(await tx.provenances.recent(scope, after=texts.last - OVERLAP, now=now, limit=TEXTS))
+        self._known[scope] = texts
+        return texts
+
+
+def scope_of(session: str, user: str | None) -> str:
+    """Return the scope of what is said to the agents of a session for an end user."""
+    return blake2b(repr((session, user)).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def scope_of_prompts(session: str) -> str:
+    """Return the scope of the prompts that the server writes for the agents of a session."""
+    return blake2b(repr((session,)).encode("utf-8", "replace"), digest_size=16).hexdigest()
+
+
+def prompt_provenance(agent: Agent, text: str, messages: Sequence[MessageId], now: datetime) -> Provenance:
+    """Return the provenance of a prompt that the server writes for an agent, with the messages that stand in it."""
+    prints = fingerprints(text)
+    return Provenance(
+        scope=scope_of_prompts(agent.session), speaker=agent.name, trust=None, messages=messages,
+        fingerprints=stored(prints.hashes), whole=prints.whole, expires_at=now + PROMPT_WITHIN,
+    )  # fmt: skip
+
+
+async def _without_prompts(
+    tx: Tx, turn: Utterance, prints: Fingerprints, prompts: Texts, now: datetime
+) -> Sequence[Utterance] | None:
+    """Return the messages that stood in what the server wrote of a turn, and the rest; none if it wrote nothing."""
+    messages: dict[MessageId, None] = {}
+    text = turn.text
+    prompt = None
+    for _ in range(PROMPTS):
+        found = prompts.best(prints, now)
+        if found is None:
+            break
+        prompt = found
+        messages |= dict.fromkeys(prompt.messages)
+        text = without(text, loaded(prompt.fingerprints))
+        prints = fingerprints(text)
+    if prompt is None:
+        return None
+    sent = [each for key in messages if (each := await tx.messages.get(key)) is not None]
+    parts = [_message(each) for each in sent if each.sender_id is not None or each.sender != "circadia"]
+    if prints.length >= SHORTEST:  # whoever hands a prompt on is a program, and so the rest is a program's
+        trust = max(turn.trust, Trust.AGENT, key=lambda each: each.rank)
+        parts.append(replace(turn, text=text, speaker=prompt.speaker, trust=trust))
+    return parts
+
+
+def _message(message: Message) -> Utterance:
+    """Return a message as what it is; an agent may hand on in it what others have said."""
+    person = message.sender_id is None
+    return Utterance(
+        text=message.content, speaker=message.sender, trust=Trust.PERSON if person else Trust.AGENT,
+        key=f"message:{message.id}", unique=True, at=message.at, turn=True, vouched=person,
+    )  # fmt: skip
+
+
+def _attributed(
+    said: Utterance, prints: Fingerprints, exchange: Exchange, texts: Texts, now: datetime
+) -> tuple[Utterance | None, Provenance | None]:
+    """Return it as the word of whose it is, none if that is kept already; with its row if it is new."""
+    if prints.length < SHORTEST:
+        return said, None
+    bank = None if exchange.chore else exchange.policy.bank
+    origin = _origin(prints, texts, now) if said.turn and not said.vouched else None
+    if origin is not None:
+        tool = origin.whole and origin.trust is Trust.TOOL
+        said = replace(said, speaker=origin.speaker, trust=origin.trust, tool=tool)
+    row = None
+    if texts.whole(prints, now) is None:
+        row = Provenance(
+            scope=scope_of(exchange.agent_session, exchange.user), speaker=said.speaker, trust=said.trust,
+            bank=bank if said.trust is Trust.AGENT and not said.tool and not said.turn else None,
+            fingerprints=stored(prints.hashes[texts.owners(prints) < 0]), whole=prints.whole, expires_at=now + WITHIN,
+        )  # fmt: skip
+        texts.add([row])
+    kept = origin is not None and origin.whole and bank is not None and origin.bank == bank
+    return None if kept else said, row
+
+
+def _origin(prints: Fingerprints, texts: Texts, now: datetime) -> Origin | None:
+    """Return whose word a text is that mostly consists of others' texts; none if it is its speaker's own."""
+    if prints.length < SHORTEST:
+        return None
+    whole = texts.whole(prints, now)
+    if whole is not None:
+        if whole.trust is None or whole.trust is Trust.PERSON:
+            return None
+        return Origin(speaker=whole.speaker, trust=whole.trust, bank=whole.bank, whole=True)
+    owners = texts.owners(prints)
+    found = owners >= 0
+    letters = np.bincount(owners[found], weights=prints.covered(found), minlength=1)
+    least = min(PASSAGES, PASSAGES_SHARE * prints.length)
+    sources = [
+        (texts.rows[row], letters[row])
+        for row in np.flatnonzero(letters >= least).tolist()
+        if texts.rows[row].trust is not Trust.PERSON and texts.rows[row].expires_at > now
+    ]
+    if not sources or sum(number for _, number in sources) < SHARE * prints.length:
+        return None
+    most = max(sources, key=lambda each: each[1])[0]
+    least_trusted = max((row.trust or Trust.PERSON for row, _ in sources), key=lambda each: each.rank)
+    return Origin(speaker=most.speaker, trust=least_trusted, bank=most.bank, whole=False)

@@ -1,0 +1,94 @@
+"""Whose word recent texts are (MEM-14, SLEEP-63)."""
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Any, Final
+
+from sqlalchemy import (
+    JSON,
+    BigInteger,
+    Column,
+    Connection,
+    Identity,
+    Index,
+    LargeBinary,
+    String,
+    Table,
+    bindparam,
+    delete,
+    insert,
+    select,
+)
+
+from circadia.ids import MessageId
+from circadia.records.bank import Trust
+from circadia.records.provenance import Provenance
+from circadia.stores.sql.link import Runner
+from circadia.stores.sql.schema import NUMBER, Instant, metadata
+from circadia.stores.sql.short import Short
+from circadia.stores.sql.statement import Statement
+
+provenances = Table(
+    "provenances",
+    metadata,
+    Column("number", NUMBER, Identity(), primary_key=True),
+    Column("scope", String, nullable=False),
+    Column("speaker", String, nullable=False),
+    Column("trust", String),
+    Column("bank", String),
+    Column("messages", JSON, nullable=False),
+    Column("fingerprints", LargeBinary, nullable=False),
+    Column("whole", BigInteger, nullable=False),
+    Column("expires_at", Instant, nullable=False),
+    sqlite_autoincrement=True,  # no number is given twice, whatever has expired
+)
+Index("provenances_scope", provenances.c.scope, provenances.c.number)
+Index("provenances_expiry", provenances.c.expires_at)
+
+_FIELDS: Final = [column.name for column in provenances.c if column.name != "number"]
+_ADD: Final = Statement(insert(provenances).inline(), _FIELDS)
+_EXPIRE: Final = Statement(delete(provenances).where(provenances.c.expires_at <= bindparam("now")))
+_RECENT: Final = Statement(
+    select(provenances)
+    .where(
+        provenances.c.scope == bindparam("of_scope"),
+        provenances.c.number > bindparam("after"),
+        provenances.c.expires_at > bindparam("now"),
+    )
+    .order_by(provenances.c.number.desc())
+    .limit(bindparam("most"))
+)
+
+
+class SqlProvenances:
+    """Whose word recent texts are, in one transaction."""
+
+    def __init__(self, runner: Runner) -> None:
+        self._run = runner.run
+
+    async def add(self, new: Sequence[Provenance], now: datetime) -> None:
+        """Store them; delete what has expired by now."""
+        rows = [
+            [each.trust and each.trust.value if name == "trust" else getattr(each, name) for name in _FIELDS]
+            for each in new
+        ]
+
+        def work(connection: Connection) -> None:
+            _EXPIRE.count(connection, {"now": now})
+            _ADD.many(connection, rows)
+
+        await self._run(work)
+
+    async def recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
+        """Return those of the scope with a greater number, in order; of more than `limit` the newest."""
+        values = {"of_scope": scope, "after": after, "now": now, "most": limit}
+        rows = await self._run(Short(lambda connection: _RECENT.all(connection, values)))
+        return [_provenance(row) for row in reversed(rows)]
+
+
+def _provenance(row: Any) -> Provenance:
+    return Provenance(
+        number=row.number, scope=row.scope, speaker=row.speaker, trust=None if row.trust is None else Trust(row.trust),
+        bank=row.bank, messages=[MessageId(each) for each in row.messages], fingerprints=bytes(row.fingerprints),
+        whole=row.whole, expires_at=row.expires_at,
+    )  # fmt: skip
