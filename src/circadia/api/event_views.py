@@ -25,6 +25,7 @@ class EventList(BaseModel):
 
     events: list[EventView] = Field(description="In order.")
     after: int = Field(description="What to send as `after` for the next page.")
+    oldest: int = Field(description="Number of the oldest event that is kept; `retention.events_days` says how long.")
 
 
 def event_view(event: Event) -> EventView:

@@ -62,7 +62,9 @@ async def list_events(
     require_operator(who)
     async with parts.store.read() as tx:
         found = await tx.events.after(after, limit=limit, session=session, agent=agent, types=types)
-    return EventList(events=[event_view(each) for each in found], after=found[-1].number if found else after)
+        oldest = await tx.events.first_number()
+    views = [event_view(each) for each in found]
+    return EventList(events=views, after=found[-1].number if found else after, oldest=oldest)
 
 
 async def _tail(request: Request) -> EventTail:
@@ -108,19 +110,23 @@ async def follow_events(
     """Follow the record as server-sent events: `id` is the number, `data` the event. The operator only.
 
     A comment every `defaults.keep_alive_seconds` (15) keeps the connection; the stream ends when the server stops.
+    Where events after `after` are deleted already (`retention.events_days`), it begins with an event `gap`, whose data
+    tells the `oldest` number that is kept.
     """
     require_operator(who)
     if last_event_id is not None:
         if _NUMBER.fullmatch(last_event_id) is None or int(last_event_id) > MOST_COUNTED:
             raise InvalidRequest(f"Last-Event-ID must be the number of an event, got {last_event_id[:80]!r}")
         after = int(last_event_id)
-    if after is None:
-        async with parts.store.read() as tx:
+    async with parts.store.read() as tx:
+        oldest = await tx.events.first_number()
+        if after is None:
             after = await tx.events.last_number()
-    return EventStream(_follow(parts, tail, after, _Wanted(session=session, agent=agent, types=types)))
+    gap = b'event: gap\ndata: {"after":%d,"oldest":%d}\n\n' % (after, oldest) if 0 < after < oldest - 1 else b""
+    return EventStream(_follow(parts, tail, after, _Wanted(session=session, agent=agent, types=types), gap))
 
 
-async def _follow(parts: ApiParts, tail: EventTail, cursor: int, wanted: _Wanted) -> AsyncGenerator[bytes]:
+async def _follow(parts: ApiParts, tail: EventTail, cursor: int, wanted: _Wanted, gap: bytes) -> AsyncGenerator[bytes]:
     """Yield chunks of the stream: events after `cursor`, and comments where there are none for long.
 
     Who is behind reads pages of what he wants; at the end of the record the tail reads for all.
@@ -128,7 +134,7 @@ async def _follow(parts: ApiParts, tail: EventTail, cursor: int, wanted: _Wanted
     spoke = parts.clock.monotonic()
     behind = True
     with tail.followed():
-        yield b"retry: 1000\nid: %d\n\n" % cursor  # so that even a caller who saw nothing resumes where it began
+        yield b"retry: 1000\nid: %d\n\n" % cursor + gap  # so that even a caller who saw nothing resumes where it began
         while not parts.presence.stopping:
             if behind:
                 blocks, cursor, behind = await _page(parts, cursor, wanted)

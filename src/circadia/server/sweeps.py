@@ -10,6 +10,7 @@ from circadia.agents.waits import Waits
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.memory.retention import due, retire
+from circadia.records.retention import Retained
 from circadia.settings import Settings
 from circadia.stores.base import Store
 
@@ -44,7 +45,9 @@ class Sweeps:
         """Where other servers work on the same database."""
         self._stall_seconds = settings.defaults.stall_seconds
         self._kept = None if days is None else timedelta(days=days)
-        self._retire_at = 0.0
+        kept = settings.retention.model_dump()
+        self._records = [(what, days) for what in Retained if (days := kept[f"{what.value}_days"]) is not None]
+        self._retire_at = self._retire_records_at = 0.0
         self._forget_at = 0.0
 
     async def run(self) -> None:
@@ -57,6 +60,7 @@ class Sweeps:
                 self._tell_stalls,
                 self._index,
                 self._retire,
+                self._retire_records,
                 self._forget,
             ):
                 await self._guarded(sweep)
@@ -92,6 +96,20 @@ class Sweeps:
             self._retire_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
         if retired:
             _logger.info("%d deliveries were handled %d days ago and are deleted", retired, self._kept.days)
+
+    async def _retire_records(self) -> None:
+        """Delete records that were kept long enough: some each second while there is more, else each hour (GATE-81)."""
+        if self._clock.monotonic() < self._retire_records_at:
+            return
+        more, now = False, self._clock.now()
+        for what, days in self._records:
+            async with self._store.write() as tx:
+                retired = await tx.retention.retire(what, now - timedelta(days=days), limit=RETIRED_AT_ONCE)
+            more |= retired == RETIRED_AT_ONCE
+            if retired:
+                _logger.info("%d %s are older than %d days and are deleted", retired, what.value, days)
+        if not more:
+            self._retire_records_at = self._clock.monotonic() + RETIRE_EVERY_SECONDS
 
     async def _forget(self) -> None:
         """Forget what is older than its bank keeps: some each second while there is more, else each hour (MEM-03)."""

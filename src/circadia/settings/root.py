@@ -8,6 +8,7 @@ from circadia.settings.coordination import FleetSettings
 from circadia.settings.launchers import LauncherSettings, SubprocessLauncherSettings
 from circadia.settings.limits import DefaultsSettings, LimitsSettings
 from circadia.settings.memory import BankSettings, MemorySettings
+from circadia.settings.retention import RetentionSettings
 from circadia.settings.section import Section
 from circadia.settings.server import ServerSettings
 from circadia.settings.sleeptime import SleeptimeSettings
@@ -27,6 +28,7 @@ class Settings(Section):
     launchers: dict[str, LauncherSettings] = Field(
         default_factory=dict, description="Ways to run agents for a pulse, by name; `resident` is there always."
     )
+    retention: RetentionSettings = Field(RetentionSettings.model_validate({}), description="How long records are kept.")
     fleet: FleetSettings = Field(FleetSettings.model_validate({}), description="Limits of all agents together.")
     memory: MemorySettings = Field(MemorySettings.model_validate({}), description="How banks are searched.")
     banks: dict[str, BankSettings] = Field(

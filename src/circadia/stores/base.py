@@ -7,12 +7,11 @@ from typing import Protocol
 
 from circadia.ids import AgentId, MessageId, PulseId, SessionId, ThreadId
 from circadia.records.agent import Agent
-from circadia.records.event import Event, EventType
 from circadia.records.message import Delivery, DeliveryState, Message
 from circadia.records.session import Session
 from circadia.records.thread import Joined, Participant, Thread
 from circadia.stores.answers import Answers
-from circadia.stores.ledger import Alerts, Calls, Conversations, Provenances, ProviderIds
+from circadia.stores.ledger import Alerts, Calls, Conversations, Events, Provenances, ProviderIds, Retention
 from circadia.stores.memory import Banks, Blocks, Episodes, Notes, Views
 from circadia.stores.sleeping import Benefits, OpenTurns, Passes, SleepCalls, SleepStates
 from circadia.stores.waking import Pulses, Routines, Wakes
@@ -264,26 +263,6 @@ class Deliveries(Protocol):
         ...
 
 
-class Events(Protocol):
-    """The append-only record; numbers ascend in the order of commits: a reader that has seen n misses none below."""
-
-    async def add(self, events: Sequence[Event]) -> None: ...
-
-    async def after(
-        self,
-        number: int,
-        *,
-        limit: int = 1000,
-        session: str | None = None,
-        agent: str | None = None,
-        types: Collection[EventType] | None = None,
-    ) -> Sequence[Event]:
-        """Return events with a greater number, in order."""
-        ...
-
-    async def last_number(self) -> int: ...
-
-
 class Tx(Protocol):
     """One transaction over all nouns."""
 
@@ -316,6 +295,9 @@ class Tx(Protocol):
 
     @property
     def alerts(self) -> Alerts: ...
+
+    @property
+    def retention(self) -> Retention: ...
 
     @property
     def conversations(self) -> Conversations: ...

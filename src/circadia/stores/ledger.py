@@ -1,6 +1,6 @@
-"""What the program asks of a database for the usage ledger and what is known of calls. `base.py` has the rest."""
+"""What the program asks of a database for events, the usage ledger and calls; `base.py` has the rest."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import datetime
 from typing import Protocol
 
@@ -8,7 +8,33 @@ from circadia.ids import AgentId, CallId, ConversationId
 from circadia.records.alert import Unposted
 from circadia.records.call import Call, Spent, UsageGroup
 from circadia.records.conversation import Conversation
+from circadia.records.event import Event, EventType
 from circadia.records.provenance import Provenance
+from circadia.records.retention import Retained
+
+
+class Events(Protocol):
+    """The append-only record; numbers ascend in the order of commits: a reader that has seen n misses none below."""
+
+    async def add(self, events: Sequence[Event]) -> None: ...
+
+    async def after(
+        self,
+        number: int,
+        *,
+        limit: int = 1000,
+        session: str | None = None,
+        agent: str | None = None,
+        types: Collection[EventType] | None = None,
+    ) -> Sequence[Event]:
+        """Return events with a greater number, in order."""
+        ...
+
+    async def last_number(self) -> int: ...
+
+    async def first_number(self) -> int:
+        """Return the least number that is kept; 0 if there is none."""
+        ...
 
 
 class Calls(Protocol):
@@ -62,6 +88,18 @@ class Provenances(Protocol):
 
     async def recent(self, scope: str, *, after: int, now: datetime, limit: int) -> Sequence[Provenance]:
         """Return those of the scope with a greater number, in order; of more than `limit` the newest."""
+        ...
+
+
+class Retention(Protocol):
+    """Deletes rows that were kept long enough."""
+
+    async def retire(self, what: Retained, before: datetime, *, limit: int) -> int:
+        """Delete up to `limit` rows of this kind that ended before, the oldest first, and return their number.
+
+        What is still open stays, and the newest event. Of calls the sums of each day stay, by session, agent, tier,
+        upstream and model.
+        """
         ...
 
 

@@ -32,7 +32,7 @@ _SPENT = select(
 
 _LATEST = Statement(
     select(calls)
-    .where(calls.c.agent_id == bindparam("agent"))
+    .where(calls.c.agent_id == bindparam("agent"), calls.c.merged.is_(None))
     .order_by(calls.c.at.desc(), calls.c.id.desc())
     .limit(bindparam("most"))
 )
@@ -48,16 +48,17 @@ _KEYS: Final[dict[str, Sequence[ColumnElement[Any]]]] = {
     "conversation": (calls.c.conversation,),
     "day": (_DAY,),
 }
+_NUMBER: Final = func.sum(func.coalesce(calls.c.merged, 1))
 _SUMS = (
-    func.count().label("calls"),
-    func.count().filter(~_KNOWN).label("unknown"),
-    func.count().filter(calls.c.status == CallStatus.FAILED.value).label("failed"),
+    _NUMBER.label("calls"),
+    _NUMBER.filter(~_KNOWN).label("unknown"),
+    _NUMBER.filter(calls.c.status == CallStatus.FAILED.value).label("failed"),
     func.sum(calls.c.input_tokens).label("input_tokens"),
     func.sum(calls.c.output_tokens).label("output_tokens"),
     func.sum(calls.c.cached_tokens).label("cached_tokens"),
     func.sum(calls.c.reasoning_tokens).label("reasoning_tokens"),
     func.sum(calls.c.cost_nanousd).label("cost_nanousd"),
-    func.count().filter(calls.c.cost_nanousd.is_(None)).label("unpriced"),
+    _NUMBER.filter(calls.c.cost_nanousd.is_(None)).label("unpriced"),
     func.sum(calls.c.held_seconds).label("held_seconds"),
 )
 
@@ -131,15 +132,15 @@ def _call(row: Row[Any]) -> Call:
 def _group(by: str, row: Row[Any]) -> UsageGroup:
     return UsageGroup(
         key=_key(by, row),
-        calls=row.calls,
-        unknown=row.unknown,
-        failed=row.failed,
+        calls=int(row.calls),
+        unknown=int(row.unknown or 0),
+        failed=int(row.failed or 0),
         input_tokens=int(row.input_tokens or 0),
         output_tokens=int(row.output_tokens or 0),
         cached_tokens=int(row.cached_tokens or 0),
         reasoning_tokens=int(row.reasoning_tokens or 0),
         cost_nanousd=int(row.cost_nanousd or 0),
-        unpriced=row.unpriced,
+        unpriced=int(row.unpriced or 0),
         held_seconds=float(row.held_seconds or 0.0),
     )
 

@@ -25,6 +25,7 @@ from circadia.stores.base import (
     Provenances,
     ProviderIds,
     Pulses,
+    Retention,
     Routines,
     Sessions,
     SleepCalls,
@@ -55,6 +56,7 @@ from circadia.stores.sql.provenances import SqlProvenances
 from circadia.stores.sql.provider_ids import SqlProviderIds
 from circadia.stores.sql.pulses import SqlPulses
 from circadia.stores.sql.readers import Glance, ReadBlock, Readers
+from circadia.stores.sql.retention import SqlRetention
 from circadia.stores.sql.routines import SqlRoutines
 from circadia.stores.sql.sessions import SqlSessions
 from circadia.stores.sql.sleep_calls import SqlSleepCalls
@@ -81,6 +83,7 @@ class SqlTx:
         self.calls: Calls = SqlCalls(runner)
         self.provider_ids: ProviderIds = SqlProviderIds(runner)
         self.provenances: Provenances = SqlProvenances(runner)
+        self.retention: Retention = SqlRetention(runner)
         self.alerts: Alerts = SqlAlerts(runner)
         self.conversations: Conversations = SqlConversations(runner)
         self.wakes: Wakes = SqlWakes(runner)

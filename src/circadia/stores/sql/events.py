@@ -14,6 +14,7 @@ from circadia.stores.sql.statement import Statement
 _ROW = attrgetter("type", "at", "session", "agent", "data")
 _ADD = Statement(insert(events).inline(), ("type", "at", "session", "agent", "data"))
 _AFTER = select(events).where(events.c.number > bindparam("after")).order_by(events.c.number).limit(bindparam("most"))
+_FIRST = Statement(select(func.coalesce(func.min(events.c.number), 0)))
 _LAST = Statement(select(func.coalesce(func.max(events.c.number), 0)))
 
 
@@ -53,6 +54,10 @@ class SqlEvents:
         values = {"after": number, "most": limit}
         rows = await self._run(lambda connection: connection.execute(statement, values).all())
         return [_event(row) for row in rows]
+
+    async def first_number(self) -> int:
+        """Return the least number that is kept; 0 if there is none."""
+        return await self._run(_FIRST.scalar)
 
     async def last_number(self) -> int:
         """Return the greatest number; 0 if there is none."""

@@ -164,6 +164,7 @@ Index("messages_key", messages.c.key, unique=True)
 Index("messages_sender", messages.c.sender_id, messages.c.number)
 Index("messages_root", messages.c.root_id)
 Index("messages_answers", messages.c.reply_to, **only("reply_to IS NOT NULL"))
+Index("messages_at", messages.c.at)
 Index("messages_thread", messages.c.thread_id, messages.c.number)
 
 deliveries = Table(
@@ -245,6 +246,7 @@ calls = Table(
     Column("conversation", String),
     Column("end_user", String),
     Column("turn", Boolean, nullable=False),
+    Column("merged", BigInteger),  # number of old calls that the row sums up; null where it is one call
 )
 Index("calls_agent", calls.c.agent_id, calls.c.at)
 Index("calls_at", calls.c.at)
@@ -257,6 +259,7 @@ provider_ids = Table(
     Column("agent_id", String, nullable=False),
     Column("at", Instant, nullable=False),
 )
+Index("provider_ids_at", provider_ids.c.at)
 
 conversations = Table(
     "conversations",
@@ -270,6 +273,7 @@ conversations = Table(
     Column("at", Instant, nullable=False),
 )
 Index("conversations_at", conversations.c.agent_id, conversations.c.at)
+Index("conversations_seen", conversations.c.at)
 
 wakes = Table(
     "wakes",
@@ -304,23 +308,15 @@ wakes = Table(
     Column("trace", JSON, nullable=False),
     sqlite_autoincrement=True,
 )
+Index("wakes_decided", wakes.c.decided_at)
 Index("wakes_key", wakes.c.key, unique=True)
 Index("wakes_agent", wakes.c.agent_id, wakes.c.at)
 Index("wakes_pulse", wakes.c.pulse_id)
 Index("wakes_root", wakes.c.root_id)
-Index(
-    "wakes_counted",
-    wakes.c.agent_id,
-    wakes.c.decided_at,
-    **only("charge IN ('reserved', 'charged')"),
-)
+Index("wakes_counted", wakes.c.agent_id, wakes.c.decided_at, **only("charge IN ('reserved', 'charged')"))
 Index("wakes_message", wakes.c.message_id, **only("message_id IS NOT NULL"))
 Index("wakes_asked", wakes.c.sender_id, wakes.c.at)
-Index(
-    "wakes_day",
-    wakes.c.decided_at,
-    **only("charge IN ('reserved', 'charged')"),
-)
+Index("wakes_day", wakes.c.decided_at, **only("charge IN ('reserved', 'charged')"))
 Index(
     "wakes_deferred",
     wakes.c.not_before,
@@ -363,6 +359,7 @@ pulses = Table(
     Column("root_id", String, nullable=False),
     Column("depth", Integer, nullable=False),
 )
+Index("pulses_over", pulses.c.ended_at)
 Index("pulses_agent", pulses.c.agent_id, pulses.c.created_at)
 Index("pulses_ended", pulses.c.agent_id, pulses.c.ended_at)
 Index("pulses_root", pulses.c.root_id)

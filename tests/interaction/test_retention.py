@@ -1,0 +1,73 @@
+"""Old records are deleted by a running server, and its doors say what is kept."""
+
+import asyncio
+from dataclasses import replace
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+
+import pytest
+
+from circadia.ids import AgentId
+from circadia.stores.sqlite import open_sqlite
+from tests.contract.rows import agent, call, event
+from tests.fixtures.database_file import put_database
+from tests.interaction.live import ADMIN, Live, live
+
+pytestmark = pytest.mark.spec("GATE-81")
+DAYS = (100, 50, 1)
+FOR_EVER = dict.fromkeys(("events_days", "calls_days", "provider_ids_days"))
+
+
+async def aged(folder: Path) -> list[int]:
+    """Store an event, a call and the owner of an id for each age in days; return the events' numbers."""
+    now, store = datetime.now(UTC), await open_sqlite(put_database(folder))
+    async with store.write() as tx:
+        for days in DAYS:
+            then = now - timedelta(days=days)
+            await tx.events.add([replace(event(days), at=then)])
+            await tx.calls.add([replace(call(f"c{days}", by=agent("ann")), at=then)])
+            await tx.provider_ids.add("openai", f"resp_{days}", AgentId("ann"), then)
+    async with store.read() as tx:
+        numbers = [each.number for each in await tx.events.after(0)]
+    await store.close()
+    return numbers
+
+
+async def oldest_once_deleted(running: Live) -> int:
+    """Return the number of the oldest event once the first is deleted."""
+    async with asyncio.timeout(30):
+        while (found := (await running.rest("GET", "/events?after=0&limit=1"))[1]["oldest"]) <= 1:
+            await asyncio.sleep(0.05)
+    return found
+
+
+@pytest.mark.parametrize(("kept", "left"), [(90, [50, 1]), (40, [1])])
+async def test_what_is_older_than_its_days_is_deleted_and_sums_of_calls_stay(
+    tmp_path: Path, kept: int, left: list[int]
+) -> None:
+    await aged(tmp_path)
+    async with live(tmp_path, retention=FOR_EVER) as running:
+        usage = await running.usage("day")
+        assert [each["data"]["tag"] for each in await running.events("message")] == [100, 50, 1]
+    async with live(tmp_path, retention=dict.fromkeys(FOR_EVER, kept)) as running:
+        await oldest_once_deleted(running)
+        assert [each["data"]["tag"] for each in await running.events("message")] == left
+        assert await running.usage("day") == usage
+    store = await open_sqlite(tmp_path / "circadia.db")
+    async with store.read() as tx:
+        assert [days for days in DAYS if await tx.provider_ids.owner("openai", f"resp_{days}")] == left
+    await store.close()
+
+
+async def test_a_follower_whose_next_event_is_deleted_is_told_of_the_gap(tmp_path: Path) -> None:
+    first, _, newest = await aged(tmp_path)
+    async with live(tmp_path, retention={"events_days": 32}) as running:
+        assert await oldest_once_deleted(running) == newest
+        for after, told in ((first, True), (newest - 1, False), (0, False)):
+            headers = {"authorization": f"Bearer {ADMIN}"}
+            url = f"{running.url}/api/v1/events/stream?after={after}"
+            async with running.http.get(url, headers=headers) as stream:
+                seen = b""
+                while b'"tag"' not in seen:
+                    seen += await stream.content.readany()
+            assert (f'event: gap\ndata: {{"after":{after},"oldest":{newest}}}\n\n'.encode() in seen) is told
