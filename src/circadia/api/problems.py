@@ -20,6 +20,8 @@ INTERNAL: Final = "internal_error"
 """Code of what nobody foresaw."""
 _SHOWN_INPUT: Final = 80
 _TOLD_AT_ONCE: Final = 3
+_LISTED: Final = 100
+"""Problems that one answer lists."""
 
 
 class FieldProblem(BaseModel):
@@ -109,7 +111,7 @@ async def _own(request: Request, error: Exception) -> Response:
 
 
 async def _invalid(request: Request, error: Exception) -> Response:
-    problems = [_told(line) for line in cast("RequestValidationError", error).errors()]
+    problems = [_told(line) for line in cast("RequestValidationError", error).errors()[:_LISTED]]
     shown = "; ".join(f"{each.path}: {each.message}" for each in problems[:_TOLD_AT_ONCE])
     more = f"; and {len(problems) - _TOLD_AT_ONCE} more" if len(problems) > _TOLD_AT_ONCE else ""
     return answer(InvalidRequest(shown + more), request.url.path, problems)

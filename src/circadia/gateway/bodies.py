@@ -3,8 +3,10 @@
 import asyncio
 import os
 import tempfile
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from starlette.types import Receive, Scope
 
@@ -13,6 +15,13 @@ from circadia.settings import LimitsSettings
 
 BODY_SECONDS: Final = 300.0
 """Time for a body to arrive: 32 MiB at 1 Mbit/s."""
+
+
+T = TypeVar("T")
+LARGE_BYTES: Final = 128 * 2**10
+"""A larger body is read in a thread: the smallest messages that fit into this take 20 ms to read."""
+_READER: Final = ThreadPoolExecutor(1, "large-bodies")
+"""One thread for all: several would take turns with the event loop, and it would wait for each of them."""
 
 
 class CallerGone(Exception):
@@ -51,6 +60,13 @@ async def read_body(scope: Scope, receive: Receive, limit: int) -> bytes:
         raise InvalidRequest(f"the body did not arrive within {BODY_SECONDS:g} s") from None
     finally:
         timer.cancel()
+
+
+async def off_loop(body: bytes, work: Callable[[], T]) -> T:
+    """Return what `work` makes of a body; of a large one, without keeping the event loop from others."""
+    if len(body) <= LARGE_BYTES:
+        return work()
+    return await asyncio.get_running_loop().run_in_executor(_READER, work)
 
 
 async def _gathered(receive: Receive, limit: int) -> bytes:

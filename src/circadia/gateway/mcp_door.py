@@ -7,14 +7,23 @@ caller alive while anything takes long, and turns a late JSON answer into an eve
 import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
 from circadia.agents.access import require_mcp_server
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
-from circadia.errors import CircadiaError, Forbidden, MethodNotAllowed, NotFound, StillAsleep, UpstreamFailed
-from circadia.gateway.bodies import Parcel, read_body
+from circadia.errors import (
+    CircadiaError,
+    Forbidden,
+    InvalidRequest,
+    MethodNotAllowed,
+    NotFound,
+    StillAsleep,
+    UpstreamFailed,
+)
+from circadia.gateway.bodies import Parcel, off_loop, read_body
 from circadia.gateway.exchange import tell, watched
 from circadia.gateway.gate import AsleepAgain, Gate, GateCall
 from circadia.gateway.headers import bearer, one, without_token
@@ -92,7 +101,7 @@ class McpDoor:
         inner = self._seal.open(owner, server, outer) if outer is not None else None
         call = McpCall(scope, principal, server, owner, inner)
         if scope["method"] == "POST":
-            parcel, message = await self._read(scope, receive)
+            parcel, message = await self._read(scope, receive, server)
             reply.voice = McpVoice(message.id, message.progress_token)
             await self._post(call, message, parcel, receive, reply)
         elif server in self._stateful:
@@ -102,9 +111,14 @@ class McpDoor:
         else:
             raise MethodNotAllowed("this MCP endpoint sends no notifications of its own; use POST")
 
-    async def _read(self, scope: Scope, receive: Receive) -> tuple[Parcel, McpMessage]:
-        body = await read_body(scope, receive, self._limits.max_mcp_body_bytes)
-        return Parcel(body), read_message(body)
+    async def _read(self, scope: Scope, receive: Receive, server: str) -> tuple[Parcel, McpMessage]:
+        limits = self._limits
+        most = min(limits.max_mcp_body_bytes, limits.max_api_body_bytes) if server == OWN else limits.max_mcp_body_bytes
+        body = await read_body(scope, receive, most)
+        message = await off_loop(body, partial(read_message, body))
+        if message.batch and server == OWN:
+            raise InvalidRequest("the body is a batch, which MCP has no more; send one message at a time")
+        return Parcel(body), message
 
     async def _post(self, call: "McpCall", message: McpMessage, parcel: Parcel, receive: Receive, reply: Reply) -> None:
         if message.method == CANCELLED and self._cancel(call, message):

@@ -31,6 +31,8 @@ class McpMessage:
     """Name of the tool or prompt, or the resource's URI."""
     progress_token: object = None
     """What progress notifications must name."""
+    batch: bool = False
+    """Whether it is a batch."""
     cancels: object = None
     """Id of the request that a cancellation names."""
 
@@ -53,7 +55,7 @@ def read_message(body: bytes) -> McpMessage:
         messages = [_one(each) for each in cast("list[object]", raw)]
         held = next((each for each in messages if each.method in HELD), None)
         held = held or next((each for each in messages if each.method in LISTS), None)
-        return McpMessage(method=held.method if held else "", target=held.target if held else "")
+        return McpMessage(method=held.method if held else "", target=held.target if held else "", batch=True)
     return _one(raw)
 
 

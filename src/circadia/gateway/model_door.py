@@ -7,6 +7,7 @@ can be wrong with it is told before the hold (GATE-60).
 import sys
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 
 from starlette.types import Receive, Scope, Send
 
@@ -14,7 +15,7 @@ from circadia.agents.access import require_upstream
 from circadia.agents.identity import Identity
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, NotFound, StillAsleep
-from circadia.gateway.bodies import Parcel, read_body
+from circadia.gateway.bodies import Parcel, off_loop, read_body
 from circadia.gateway.budget import Budget, budgeted, require_model
 from circadia.gateway.dialects.base import Dialect, ModelRequest
 from circadia.gateway.exchange import tell, watched
@@ -103,7 +104,8 @@ class ModelDoor:
         dialect = provider.dialects[route.dialect]
         reply.voice = ModelVoice(dialect, streamed=False)
         body = await read_body(scope, receive, self._limits.max_model_body_bytes)
-        request = dialect.read(body) if body or scope["method"] == "POST" else ModelRequest(model=None)
+        asks = body or scope["method"] == "POST"
+        request = await off_loop(body, partial(dialect.read, body)) if asks else ModelRequest(model=None)
         if route.model is not None:
             besides = () if request.model is None else (request.model,)
             request = replace(request, model=route.model, instead=(*besides, *request.instead))

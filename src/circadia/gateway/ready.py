@@ -189,7 +189,7 @@ class Answering:
         if framed is None or not framed.question.strip() or call.request.model is None:
             return None
         before = framed.conversation(call.request.chain)
-        known = framed.before == 0 or (before is not None and self.histories.holds(call.agent.id, user, before))
+        known = framed.behind == 0 or (before is not None and self.histories.holds(call.agent.id, user, before))
         headers = changing(call.headers, self._headers)
         return Asked(
             call=call, framed=framed, user=user, headers=headers,

@@ -13,6 +13,7 @@ from circadia.agents.presence import Cell, Presence
 from circadia.clock import Clock
 from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
+from circadia.gateway.bodies import off_loop
 from circadia.gateway.budget import Budget, budgeted
 from circadia.gateway.dialects.base import Meter
 from circadia.gateway.dialects.errors import too_long
@@ -143,9 +144,9 @@ class Relay:
             line = ""
             if passage.held and policy.on_wake is not OnWake.FORWARD:
                 line = notice(passage, await self._unread(call.agent, passage))
-            sent, asks = _outgoing(call, body, line)
+            sent, asks = await off_loop(body, partial(_outgoing, call, body, line))
             meter = _meter(call, noted, take_usage_out=asks)
-            shorter = None if body is plain else lambda: _outgoing(call, plain, line)[0]
+            shorter = None if body is plain else lambda: off_loop(plain, partial(_outgoing, call, plain, line))
             await self._pass_on(call, sent, reply, meter, outcome, _answer_headers(noted), shorter, clear)
         except UpstreamFailed as error:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
@@ -170,7 +171,7 @@ class Relay:
 
     async def _pass_on(
         self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None, told: Headers = (),
-        shorter: Callable[[], bytes] | None = None, clear: Clear | None = None,
+        shorter: Callable[[], Awaitable[tuple[bytes, bool]]] | None = None, clear: Clear | None = None,
     ) -> int:  # fmt: skip
         """Send the body and pass the answer on; what is too long for its model is sent again as `shorter` makes it."""
         headers = crossing.to_upstream(call.headers)
@@ -185,7 +186,7 @@ class Relay:
                     "a call of %r is too long for its model with memory, and goes without", call.agent.reference
                 )
                 answer.close()
-                answer, whole = await send(shorter())
+                answer, whole = await send((await shorter())[0])
             if outcome is not None:
                 outcome.status = answer.status
                 outcome.first = self._clock.monotonic()

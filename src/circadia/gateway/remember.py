@@ -9,6 +9,7 @@ import logging
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from functools import partial
 from hashlib import blake2b
 from itertools import chain
 from typing import Final
@@ -17,6 +18,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answer_book import AnswerBook
 from circadia.gateway.backlog import Backlog
+from circadia.gateway.bodies import off_loop
 from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.outputs import answer_in
 from circadia.gateway.dialects.prompt import Heard
@@ -137,14 +139,14 @@ class Remembering:
         told = lookup = None
         given = Injected(body=body)
         try:
-            prompt = call.dialect.prompt(body)
+            prompt = await off_loop(body, partial(call.dialect.prompt, body))
             if prompt is None:
                 return Prepared(body=body)
             if keeps:
                 told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now(), chore=prompt.chore)
             if prompt.chore:
                 return Prepared(body=body, noted=Noted(told=told))
-            asked = self._answering.asked(call, turn.user, body, held=held)
+            asked = await off_loop(body, partial(self._answering.asked, call, turn.user, body, held=held))
             if asked is not None and asked.serves and not await self._exchanges.settle(policy, turn.user):
                 asked = replace(asked, serves=False)  # something was said that the bank does not know
             if injects or asked is not None:

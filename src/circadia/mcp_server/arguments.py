@@ -1,6 +1,7 @@
 """Arguments and answers of tools: strict models, their JSON Schema, and sentences for what does not fit."""
 
 from collections.abc import Callable, Mapping, Sequence
+from reprlib import Repr
 from typing import Any, ClassVar, Final, TypeVar
 
 import orjson
@@ -15,6 +16,13 @@ T = TypeVar("T")
 
 ANSWER_CHARACTERS: Final = 100_000
 """Content that one answer carries at most, the first message or find aside; the next call has what is over."""
+
+
+TOLD_AT_ONCE: Final = 10
+"""Mistakes that one answer names."""
+_SHOWN: Final = Repr()
+"""Shows what was given, shortened: to write out a large value takes longer than to refuse it."""
+_SHOWN.maxstring = _SHOWN.maxother = _SHOWN.maxlong = 80
 
 
 class Arguments(BaseModel):
@@ -64,15 +72,23 @@ def read_arguments(tool: str, model: type[Taken], given: Mapping[str, object] | 
         InvalidRequest: one is missing, unknown, of the wrong type or out of range; the message names each. Or one holds
         a NUL.
     """
-    if holds_nul(given):
-        raise InvalidRequest(f"{tool}: an argument {NUL}")
-    optional = {name for name, field in model.model_fields.items() if not field.is_required()}
+    fields = model.model_fields
+    optional = {name for name, field in fields.items() if not field.is_required()}
     stated = {name: value for name, value in (given or {}).items() if value is not None or name not in optional}
+    strange = [name for name in stated if name not in fields][TOLD_AT_ONCE:]
+    for name in strange:
+        del stated[name]
     try:
-        return model.model_validate(stated)
+        arguments = model.model_validate(stated)
     except ValidationError as error:
-        told = "; ".join(_told(line, model) for line in error.errors(include_url=False))
+        mistakes = error.errors(include_url=False)
+        told = "; ".join(_told(line, model) for line in mistakes[:TOLD_AT_ONCE])
+        more = len(mistakes) + len(strange) - TOLD_AT_ONCE
+        told += f"; and {more} more" if more > 0 else ""
         raise InvalidRequest(f"{tool}: {told}") from error
+    if holds_nul(stated):
+        raise InvalidRequest(f"{tool}: an argument {NUL}")
+    return arguments
 
 
 def _told(line: Any, model: type[Arguments]) -> str:
@@ -83,8 +99,7 @@ def _told(line: Any, model: type[Arguments]) -> str:
         near = closest(name, model.model_fields, count=1)
         known = ", ".join(map(repr, model.model_fields)) or "none"
         return f"there is no argument {name!r}; " + (f"did you mean {near[0]!r}?" if near else f"it takes {known}")
-    given = repr(line["input"])
-    return f"argument {name!r}: {line['msg']} (got {given if len(given) <= 80 else given[:77] + '...'})"
+    return f"argument {name!r}: {line['msg']} (got {_SHOWN.repr(line['input'])})"
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:

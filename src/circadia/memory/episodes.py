@@ -95,9 +95,9 @@ class Episodes:
         now = self._clock.now()
         if new.kind is EpisodeKind.READY:
             raise InvalidRequest("kind 'ready' is given where ready answers are served; use another kind")
+        _require_sound(new, now)
         if new.trust is not Trust.PERSON:
             new = replace(new, text=redacted(new.text))
-        _require_sound(new, now)
         digest = _digest(new)
         found = await self._again(tx, bank, new, digest, now)
         if found is not None:

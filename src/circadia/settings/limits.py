@@ -54,9 +54,11 @@ class LimitsSettings(Section):
     )
     spill_bytes: int = Field(64 * 2**10, ge=0, description="A held body larger than this goes to disk.")
     max_spilled_bytes: int = Field(4 * 2**30, ge=0, description="Bytes of held bodies on disk in all.")
-    max_model_body_bytes: int = Field(32 * 2**20, gt=0, description="Largest body of a model call.")
-    max_mcp_body_bytes: int = Field(4 * 2**20, gt=0, description="Largest body of an MCP call.")
-    max_api_body_bytes: int = Field(1 * 2**20, gt=0, description="Largest body of a REST call.")
+    max_model_body_bytes: int = Field(8 * 2**20, gt=0, description="Largest body of a model call.")
+    max_mcp_body_bytes: int = Field(4 * 2**20, gt=0, description="Largest body of an MCP call to a server behind.")
+    max_api_body_bytes: int = Field(
+        1 * 2**20, gt=0, description="Largest body of a REST call, and of an MCP call of Circadia's own tools."
+    )
     max_answer_bytes: int = Field(
         64 * 2**20, gt=0, description="Largest buffered answer of an upstream or MCP server; a stream has no limit."
     )

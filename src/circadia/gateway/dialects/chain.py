@@ -7,9 +7,10 @@ hashed: clients put there what they have found for a question, the time, or the 
 goes on.
 """
 
+from collections import deque
 from collections.abc import Iterable
 from hashlib import blake2b
-from typing import cast
+from typing import Final, cast
 
 import orjson
 
@@ -21,13 +22,19 @@ _UNSENT = frozenset({"refusal", "thinking", "redacted_thinking", "reasoning"})
 _MARKS = ("cache_control", "citations", "annotations")
 
 
+KEPT: Final = 256
+"""Hashes of a chain that are kept, those of the newest items: a held call keeps them for hours, at 90 bytes each."""
+
+
 def steps(head: str, items: Iterable[object]) -> tuple[str, ...]:
-    """Return the chain of hashes of all normalised items; one that is none does not count, and leaves it as it is.
+    """Return the end of the chain of hashes of all normalised items.
+
+    An item that is none does not count, and leaves the chain as it is.
 
     Raises:
         InvalidRequest: an item is nested too deeply.
     """
-    chain: list[str] = []
+    chain: deque[str] = deque(maxlen=KEPT)
     try:
         for item in items:
             if item is not None:

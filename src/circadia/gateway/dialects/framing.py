@@ -53,7 +53,7 @@ class Kept(NamedTuple):
 class _Turn(NamedTuple):
     question: str
     bar: str
-    before: int
+    behind: int
 
 
 def framed(
@@ -71,7 +71,7 @@ def framed(
             body=orjson.dumps(body).decode() if all(bar.ahead for bar in barred) else "",
             question=turn.question,
             plain=not turn.bar,
-            before=turn.before,
+            behind=turn.behind,
             servable=not why,
             why_not=why,
         )
@@ -163,7 +163,7 @@ def _turn(items: Sequence[Item]) -> _Turn:
         bar = "the operator speaks after the question"
     elif len(spoken) > 1 and items[spoken[-2]].side is not Side.MODEL:
         bar = "more than the question was said since the model last spoke"
-    return _Turn(question, bar, at if len(spoken) > 1 else 0)
+    return _Turn(question, bar, len(items) - at if len(spoken) > 1 else 0)
 
 
 def _is_text(content: object) -> bool:

@@ -21,8 +21,8 @@ class Framed:
     """What the user asks; empty if the last word is not the user's, or is not text."""
     plain: bool = False
     """Whether that is all that was said since the model last spoke: text, no files and no results of tools."""
-    before: int = 0
-    """How many items of the request's chain stand before the question; 0 if only the operator spoke before."""
+    behind: int = 0
+    """How many items of the request's chain stand from the question on; 0 if only the operator spoke before."""
     servable: bool
     """Whether a ready answer may be the answer; else it is a hint at most."""
     why_not: str = ""
@@ -33,7 +33,7 @@ class Framed:
 
         It is the hash by which the answer before it was kept (`Meter.answer_hashes`). None if nothing was said.
         """
-        return chain[self.before - 1] if 0 < self.before <= len(chain) else None
+        return chain[-self.behind - 1] if 0 < self.behind < len(chain) else None
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

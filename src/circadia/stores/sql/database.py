@@ -1,5 +1,7 @@
 """The store on SQL: one code for both dialects, which differ in their connections only."""
 
+import asyncio
+import math
 from collections.abc import AsyncGenerator, Callable
 from contextlib import asynccontextmanager
 from typing import Final
@@ -67,7 +69,7 @@ from circadia.stores.sql.wakes import SqlWakes
 from circadia.stores.sql.write_probe import LARGE_BYTES, SMALL_BYTES, fill
 
 _PROVED_SECONDS: Final = 5.0
-"""How long a write that has passed shows that writes pass."""
+"""How long a write of `ping` that has passed shows that writes pass; others may have changed no row."""
 
 
 class SqlTx:
@@ -114,6 +116,7 @@ class SqlStore:
         """`reader` makes a connection that reads."""
         self.writer = Writer(writer, openings)
         self.readers = Readers(reader, openings, size=readers)
+        self._proved_until = -math.inf
 
     @asynccontextmanager
     async def write(self) -> AsyncGenerator[Tx]:
@@ -136,16 +139,16 @@ class SqlStore:
     async def ping(self) -> None:
         """Return if the database answers and takes writes. Raises StorageUnavailable.
 
-        It writes itself where a write has failed, or none was tried for a while.
+        It writes where a write has failed, and each few seconds.
         """
         self.writer.link.check()
         async with ReadBlock(self.readers) as block:
             await block.run(_ping)
-        failure = self.writer.failure
-        if failure is not None or self.writer.seconds_since_write >= _PROVED_SECONDS:
+        failure, now = self.writer.failure, asyncio.get_running_loop().time()
+        if failure is not None or now >= self._proved_until:
             async with Block(self.writer) as block:
                 await block.run(fill(SMALL_BYTES if failure is None else LARGE_BYTES))
-            self.writer.failure = None
+            self.writer.failure, self._proved_until = None, now + _PROVED_SECONDS
 
     async def close(self) -> None:
         """Let the blocks that run or wait end, then close the connections."""

@@ -14,7 +14,6 @@ What is committed is seen by all blocks from then on, and what was built on it i
 
 import asyncio
 import logging
-import math
 from collections import deque
 from collections.abc import Callable, Collection, Coroutine, Sequence
 from types import TracebackType
@@ -77,12 +76,6 @@ class Writer:
         """Why something could not be written, until it is found that writes pass again."""
         self._tasks: set[asyncio.Task[None]] = set()
         self._closed = False
-        self._passed_at = -math.inf
-
-    @property
-    def seconds_since_write(self) -> float:
-        """Time since blocks were last found to be on the disk."""
-        return asyncio.get_running_loop().time() - self._passed_at
 
     async def turn(self) -> _Group:
         """Wait for the turn; return the group to work in.
@@ -181,7 +174,6 @@ class Writer:
             try:
                 await self.link.sync()
                 failure = None
-                self._passed_at = loop.time()
                 for block in blocks:
                     block.act()
             except CircadiaError as error:
