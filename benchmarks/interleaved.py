@@ -96,7 +96,7 @@ class Process:
     def __init__(self, store: Store, embedder: BundledEmbedder) -> None:
         self.store = store
         clock, ids = SystemClock(), RandomIds(system_milliseconds)
-        retrieval = Retrieval(clock, _NoVectors(), max_rows=10**7)
+        retrieval = Retrieval(clock, _NoVectors(), max_bytes=10**11)
         self.episodes, self.blocks = Episodes(clock, ids, LocalSignals()), Blocks(clock)
         self.banks, self.contexts = Banks(clock, ids, {}), Contexts(retrieval)
         self.clock = clock

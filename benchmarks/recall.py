@@ -179,7 +179,7 @@ async def _ours(
     """Return what Circadia finds, as it remembers and searches at its doors, with vectors and without."""
     clock, ids, questions = SystemClock(), RandomIds(system_milliseconds), _Vectors()
     banks, episodes = Banks(clock, ids, {}), Episodes(clock, ids, LocalSignals())
-    retrieval = Retrieval(clock, questions, max_rows=10**6)
+    retrieval = Retrieval(clock, questions, max_bytes=10**10)
     async with store.write() as tx:
         bank = await banks.create(tx, NewBank(name="recall", policy=BankPolicy(duplicate_seconds=0)), by="benchmark")
         for turn in conversation.turns:

@@ -21,6 +21,7 @@ from benchmarks.turns import DIMENSIONS, NoQuestions, Turn, Turns, store_turns
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import RandomIds
 from circadia.memory.banks import Banks, NewBank
+from circadia.memory.forgetting import forget
 from circadia.memory.index import DEPTH, Question
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.terms import STOP_WORDS, words
@@ -33,6 +34,8 @@ from circadia.stores.sqlite import open_sqlite
 GOALS_MS: Final[Mapping[int, float]] = {10_000: 5, 100_000: 25}
 """What the 95th centile of a search may be, by episodes in the bank; of a smaller one, what the first says."""
 BANK: Final = "bench"
+FORGOTTEN: Final = 20
+"""Episodes that are forgotten, one after the other."""
 SHOWN: Final = 10
 """Hits of a search."""
 
@@ -43,15 +46,13 @@ class Size:
 
     episodes: Sequence[int] = (1_000, 10_000, 100_000)
     """In a bank; a bank of each."""
-    banks: int = 100
-    """Banks that are searched by turns."""
-    of_each: int = 1_000
-    """Episodes in each of these."""
+    many: Sequence[tuple[int, int]] = ((100, 1_000), (2_000, 20))
+    """Banks that are searched by turns, and episodes in each of them."""
     searches: int = 300
     """Of each kind."""
 
 
-QUICK: Final = Size(episodes=(200, 400), banks=3, of_each=50, searches=10)
+QUICK: Final = Size(episodes=(200, 400), many=((3, 50),), searches=10)
 
 
 @dataclass(kw_only=True, slots=True)
@@ -70,6 +71,8 @@ class Found:
     """Memory that an episode takes, from the growth of the process."""
     ms: list[float] = field(default_factory=list[float])
     """Whole searches, the texts of the hits with them."""
+    forgotten_ms: list[float] = field(default_factory=list[float])
+    """The same of a bank of which an episode was just forgotten."""
     words_ms: list[float] = field(default_factory=list[float])
     """The database's full text, ranked, on the same rows."""
     vectors_ms: list[float] = field(default_factory=list[float])
@@ -108,24 +111,22 @@ async def _measured(database: str, store: Store, size: Size, folder: Path, url: 
             else:
                 await _in_postgres(url, turns, made, asked, each)
             found.append(each)
-        if size.banks:
-            found.append(await _many(database, store, size, url))
+        for banks, episodes in size.many:
+            found.append(await _many(database, store, banks, episodes, size.searches, url))
         return found
     finally:
         await store.close()
 
 
-async def _many(database: str, store: Store, size: Size, url: str | None) -> Found:
+async def _many(database: str, store: Store, count: int, episodes: int, searches: int, url: str | None) -> Found:
     """Search many banks by turns."""
     made = Turns(1)
-    turns = list(made.make(size.of_each))
-    banks = [await filled(store, f"many-{at}", turns) for at in range(size.banks)]
+    turns = list(made.make(episodes))
+    banks = [await filled(store, f"many-{count}-{at}", turns) for at in range(count)]
     if url is not None:
         await analyze(url)
-    asked = [made.question(turns[at * 7919 % size.of_each]) for at in range(max(size.searches, 2 * size.banks))]
-    each = Found(
-        database=database, what=f"{size.banks} banks of {size.of_each:,}", episodes=size.of_each, banks=size.banks
-    )
+    asked = [made.question(turns[at * 7919 % episodes]) for at in range(max(searches, 2 * count))]
+    each = Found(database=database, what=f"{count:,} banks of {episodes:,}", episodes=episodes, banks=count)
     await searched(store, banks, [made.asked(question) for question in asked], each)
     return each
 
@@ -141,7 +142,7 @@ async def filled(store: Store, name: str, turns: Sequence[Turn]) -> Bank:
 
 async def searched(store: Store, banks: Sequence[Bank], questions: Sequence[Question], to: Found) -> None:
     """Search as a server does it that has just started."""
-    retrieval = Retrieval(SystemClock(), NoQuestions(), max_rows=10**7)
+    retrieval = Retrieval(SystemClock(), NoQuestions(), max_bytes=10**11)
     process = psutil.Process()
     before = process.memory_info().rss
     first = [await _once(store, retrieval, bank, questions[0]) for bank in banks]
@@ -149,6 +150,12 @@ async def searched(store: Store, banks: Sequence[Bank], questions: Sequence[Ques
     to.first_ms = statistics.median(first)
     for bank, question in zip(cycle(banks), questions, strict=False):
         to.ms.append(await _once(store, retrieval, bank, question))
+    for at, (bank, question) in enumerate(zip(cycle(banks), questions[:FORGOTTEN], strict=False)):
+        async with store.write() as tx:
+            present = await tx.banks.by_name(bank.name)
+            assert present is not None
+            await forget(tx, present, [f"{bank.id}-{at}"])
+        to.forgotten_ms.append(await _once(store, retrieval, bank, question))
 
 
 async def _once(store: Store, retrieval: Retrieval, bank: Bank, question: Question) -> float:
@@ -249,8 +256,8 @@ def _report(size: Size, found: Sequence[Found], share: float, notes: Sequence[st
         name="search",
         title=f"A search of memory for {SHOWN} hits, embedding aside, one at a time, by episodes in a bank",
         columns=[
-            "database, episodes", "p50 ms", "p95 ms", "first ms", "KiB an episode", "full text p50 ms",
-            "full text p95 ms", "vectors p50 ms", "vectors p95 ms",
+            "database, episodes", "p50 ms", "p95 ms", "after a forget p50 ms", "first ms", "KiB an episode",
+            "full text p50 ms", "full text p95 ms", "vectors p50 ms", "vectors p95 ms",
         ],
         rows=[_row(each) for each in found],
         goals=[
@@ -266,7 +273,8 @@ def _report(size: Size, found: Sequence[Found], share: float, notes: Sequence[st
         notes=[
             "A search reads the bank's row, looks for new rows, blends words and vectors, and reads the texts of the "
             "hits. The index is in memory, the same for both databases; `first` is a search after a start, which "
-            "loads the bank; with many banks the median of theirs. A KiB counts what the process grew by then.",
+            "loads the bank; with many banks the median of theirs. After a forget the search takes a row out of the "
+            "index. A KiB counts what the process grew by then.",
             "Full text is FTS5 with the Porter stemmer and bm25() in this thread, without a trip to another, and "
             "tsvector with a GIN index and ts_rank_cd; vectors are pgvector without an index, which is exact as ours "
             "is. Both have the same rows, and find by one of the two only.",
@@ -285,6 +293,7 @@ def _row(found: Found) -> list[str]:
     return [
         f"{found.database}, {found.what}",
         *told(found.ms),
+        number(statistics.median(found.forgotten_ms)),
         number(found.first_ms),
         number(found.kib),
         *told(found.words_ms),

@@ -76,7 +76,7 @@ async def run(folder: Path, size: Size) -> Report:
         turns = list(made.make(size.episodes))
         bank = await filled(store, "bench", turns)
         questions = _Vectors(made)
-        retrieval = Retrieval(SystemClock(), questions, max_rows=10**7)
+        retrieval = Retrieval(SystemClock(), questions, max_bytes=10**11)
         asked = [made.question(turns[at * 7919 % size.episodes]) for at in range(size.questions)]
         ready = [replace(await retrieval.ask(each), limit=SHOWN) for each in asked]
         for question in ready * OFTEN:
@@ -88,7 +88,7 @@ async def run(folder: Path, size: Size) -> Report:
             for question in ready:
                 await _both(store, retrieval, retrieval, bank, question, warm)
         for question in (ready * STARTS)[:STARTS]:
-            some = [Retrieval(SystemClock(), questions, max_rows=10**7) for _ in range(2)]
+            some = [Retrieval(SystemClock(), questions, max_bytes=10**11) for _ in range(2)]
             await _both(store, some[0], some[1], bank, question, first)
         return _report(size, warm, first)
     finally:

@@ -56,7 +56,7 @@ async def show_that_nothing_is_lost(place: str, kills: int) -> None:
     draw = random.Random(4)
     acknowledged: set[str] = set()
     store = await (open_postgres(place) if place.startswith("postgresql") else open_sqlite(Path(place)))
-    retrieval = Retrieval(SystemClock(), Steered(), max_rows=10**6)
+    retrieval = Retrieval(SystemClock(), Steered(), max_bytes=10**10)
     try:
         for life in range(kills):
             fresh = await killed_life(place, str(life), draw.randint(1, 8 * WRITERS))

@@ -177,7 +177,7 @@ async def test_texts_that_the_index_has_are_not_read_again_and_are_gone_with_wha
     texts = ["bees é " + "x" * (LONGEST - 7), "bees ☂ " + "y" * LONGEST, "bees\nsting"]
     made = [await world.remember(text, speaker=name) for text, name in zip(texts, ("Ann", "Bob", "Ann"), strict=True)]
     await world.note("Ann keeps bees", [made[0].episode.id])
-    other = replace(world, contexts=Contexts(Retrieval(world.clock, world.questions, max_rows=100)))
+    other = replace(world, contexts=Contexts(Retrieval(world.clock, world.questions, max_bytes=10**9)))
     read, by_numbers = list[object](), searchable.by_numbers
 
     def counted(*args: Any, **more: Any) -> list[Any]:

@@ -79,7 +79,7 @@ async def test_what_is_shown_at_a_glance_is_what_a_transaction_shows_after_any_c
     world: World,
 ) -> None:
     draw = random.Random(7)
-    watched, retrieval = Watched(world.store), Retrieval(world.clock, world.questions, max_rows=10_000)
+    watched, retrieval = Watched(world.store), Retrieval(world.clock, world.questions, max_bytes=10**9)
     contexts, seen = Contexts(retrieval), list[str]()
     for _ in range(80):
         await change(world, draw)
@@ -89,7 +89,7 @@ async def test_what_is_shown_at_a_glance_is_what_a_transaction_shows_after_any_c
         question = await retrieval.ask(word, explained=False)
         found = await shown(world, watched, contexts, retrieval, question, "ann")
         seen.append(" ".join(watched.take()))
-        anew = Retrieval(world.clock, world.questions, max_rows=10_000)
+        anew = Retrieval(world.clock, world.questions, max_bytes=10**9)
         assert found == await shown(world, world.store, Contexts(anew), anew, question, None)
     assert {*seen} == {GLANCE, f"{GLANCE} {READ}"}
 

@@ -30,6 +30,7 @@ from circadia.memory.postings import LENGTH, SATURATION
 from circadia.memory.terms import asked_terms, stored_terms, words
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.ready_view import Heads
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
 
@@ -251,6 +252,33 @@ def test_vectors_that_come_later_find_the_same(rows: list[Row], question: Questi
         waiting = [at for at, row in enumerate(rows, 1) if row.meaning is None and row.layer is layer]
         assert list(late.unembedded[layer]) == waiting
     assert by_place(late.find(question)) == pytest.approx(by_place(filled(rows).find(question)), abs=1e-6)
+
+
+@pytest.mark.spec("MEM-21")
+@given(
+    rows=st.lists(rows_of, max_size=20), gone=st.sets(st.integers(1, 20)), later=st.lists(rows_of, max_size=6),
+    asked=st.lists(questions(), min_size=1, max_size=3), series=st.booleans(),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_what_was_removed_is_as_if_it_had_never_been_there(
+    rows: list[Row], gone: set[int], later: list[Row], asked: list[Question], series: bool
+) -> None:
+    index, without, gone = filled(rows), Index(), {each for each in gone if each <= len(rows)}
+    index.find(asked[0], series=series)
+    for layer in Layer:
+        index.remove(layer, sorted(gone))
+    for page in (list(enumerate(rows, 1)), list(enumerate(later, len(rows) + 1))):
+        for layer in Layer:
+            entries = [row.entry(number) for number, row in page if row.layer is layer]
+            without.add(layer, [each for each in entries if each.number not in gone])
+            index.add(layer, [each for each in entries if each.number > len(rows)])
+    for question in asked:
+        found = index.find(question, series=series)
+        assert by_place(found) == pytest.approx(by_place(without.find(question)), abs=1e-6)
+        made, seen = Heads(len(rows) // 2, len(rows) // 2), Heads(len(rows), len(rows))
+        assert index.since(made, seen, question) == without.since(made, seen, question)
+    here = [Scored(layer, number, 1.0, {}) for layer in Layer for number in range(1, len(rows) + 1)]
+    assert index.excerpts(here) == without.excerpts(here)
 
 
 ROW = Row(

@@ -17,7 +17,6 @@ from circadia.memory.terms import asked_terms
 from circadia.records.bank import Trust
 from circadia.records.episode import EpisodeKind
 from circadia.records.index_entry import Layer
-from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sql import banks
 from circadia.stores.sqlite import open_sqlite
@@ -180,17 +179,6 @@ async def test_no_search_finds_what_is_in_another_bank(world: World) -> None:
     await world.remember("the cat of Bob", bank=other)
     assert await world.texts("cat") == ["the cat of Ann"]
     assert await world.texts("cat", bank=other) == ["the cat of Bob"]
-
-
-async def test_banks_beyond_the_limit_of_rows_are_loaded_anew_and_found_the_same(sqlite_store: Store) -> None:
-    world = await World.made(sqlite_store, max_rows=3)
-    banks = [world.bank, await world.add_bank("b"), await world.add_bank("c")]
-    for bank in banks:
-        for at in range(2):
-            await world.remember(f"cat {at} of {bank.name}", bank=bank)
-    for _ in range(2):
-        for bank in banks:
-            assert set(await world.texts("cat", bank=bank)) == {f"cat {at} of {bank.name}" for at in range(2)}
 
 
 @pytest.mark.spec("MEM-02")

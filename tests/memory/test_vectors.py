@@ -91,3 +91,20 @@ def test_values_that_16_bits_cannot_hold_do_not_spoil_a_search() -> None:
     rows, cosines = held.nearest(np.array([1.0, 0.0], np.float32), 5, None)
     assert rows.tolist() == [1]
     assert cosines[0] == pytest.approx(0.6, abs=1e-3)
+
+
+@pytest.mark.spec("MEM-21")
+@pytest.mark.parametrize("count", [30, 2_100])
+def test_vectors_that_were_removed_are_never_found_and_the_others_are_found_as_before(count: int) -> None:
+    values, gone = unit(count, 64), np.array([0, 7, 8, count - 2, count - 1])
+    held, without = Vectors(64), Vectors(64)
+    held.extend(range(count), [stored_vector(each) for each in values])
+    held.remove(gone)
+    kept = np.setdiff1d(np.arange(count), gone)
+    without.extend(kept.tolist(), [stored_vector(values[at]) for at in kept])
+    for each in (held, without):
+        each.extend([count], [stored_vector(values[7])])
+    for at in (7, 20):
+        found, truly = (dict(zip(*each.nearest(values[at], 10, None), strict=True)) for each in (held, without))
+        assert max(found, key=found.__getitem__) == {7: count, 20: 20}[at]
+        assert found == pytest.approx(truly)

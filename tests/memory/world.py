@@ -66,10 +66,10 @@ class World:
     bank: Bank
 
     @classmethod
-    async def made(cls, store: Store, *, max_rows: int = 1_000_000) -> Self:
+    async def made(cls, store: Store, *, max_bytes: int = 10**10) -> Self:
         clock = ManualClock()
         ids, questions = RandomIds(lambda: 0), Steered()
-        retrieval = Retrieval(clock, questions, max_rows=max_rows)
+        retrieval = Retrieval(clock, questions, max_bytes=max_bytes)
         banks = Banks(clock, ids, POLICIES)
         async with store.write() as tx:
             bank = await banks.create(tx, NewBank(name="ann"), by="operator")

@@ -1,40 +1,118 @@
 """Arrays that grow."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import ArrayLike, DTypeLike, NDArray
 
 Array = NDArray[Any]
 
-_FIRST: Final = 64
-_GROWTH: Final = 1.5
-"""By how much a full array grows; a row is copied twice on average."""
+ARRAY_BYTES: Final = 112
+"""What an array takes before anything is in it."""
+_GROWTH: Final = 1.25
+"""By how much a full array grows; a row is copied four times on average."""
 
 
 class Column:
     """Values of one type, or rows of `width` values each; appending is cheap, `values` is a view and costs nothing."""
 
+    __slots__ = ("_count", "_held")
+
     def __init__(self, kind: DTypeLike, width: int | None = None) -> None:
-        shape = (_FIRST,) if width is None else (_FIRST, width)
-        self._held: Array = np.zeros(shape, kind)
+        self._held: Array = np.zeros((0,) if width is None else (0, width), kind)
         self._count = 0
 
     @property
     def values(self) -> Array:
-        """Return what there is, to read and to write in place; valid until the next `extend`."""
+        """Return what there is, to read and to write in place; valid until the next change of their number."""
         return self._held[: self._count]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the memory that they take, in bytes."""
+        return ARRAY_BYTES + self._held.nbytes
 
     def extend(self, values: Array) -> None:
         """Append."""
         needed = self._count + len(values)
         if needed > len(self._held):
-            room = max(needed, int(len(self._held) * _GROWTH))
-            held = np.zeros((room, *self._held.shape[1:]), self._held.dtype)
+            held = np.zeros((_room(needed, len(self._held)), *self._held.shape[1:]), self._held.dtype)
             held[: self._count] = self.values
             self._held = held
         self._held[self._count : needed] = values
         self._count = needed
+
+    def remove(self, places: Array) -> None:
+        """Remove the values at these places; the last ones take them, so that few are moved."""
+        left = self._count - len(places)
+        last = np.ones(len(places), np.bool_)
+        last[places[places >= left] - left] = False
+        self._held[places[places < left]] = self._held[left : self._count][last]
+        self._count = left
+
+
+class Layout:
+    """Which columns there are; tables of the same columns share one."""
+
+    def __init__(self, kinds: Mapping[str, DTypeLike]) -> None:
+        self.kinds: Final[dict[np.dtype[Any], int]] = {}
+        """How many columns there are of each type."""
+        self.places: Final[dict[str, tuple[np.dtype[Any], int]]] = {}
+        """Type, and which of this type, by name."""
+        for name, each in kinds.items():
+            kind = np.dtype(each)
+            self.places[name] = (kind, self.kinds.setdefault(kind, 0))
+            self.kinds[kind] += 1
+
+
+class Columns:
+    """Columns of the same length by name, each contiguous. Those of one type share an array, which saves small ones."""
+
+    __slots__ = ("_count", "_held", "_layout")
+
+    def __init__(self, layout: "Layout") -> None:
+        self._layout = layout
+        self._held = {kind: np.zeros((many, 0), kind) for kind, many in layout.kinds.items()}
+        self._count = 0
+
+    def __getitem__(self, name: str) -> Array:
+        """Return a column, to read and to write in place; valid until the next change of their length."""
+        kind, at = self._layout.places[name]
+        return self._held[kind][at, : self._count]
+
+    @property
+    def nbytes(self) -> int:
+        """Return the memory that they take, in bytes."""
+        return sum(ARRAY_BYTES + held.nbytes for held in self._held.values())
+
+    def extend(self, values: Mapping[str, ArrayLike], count: int) -> None:
+        """Append so many values to each column."""
+        needed = self._count + count
+        for kind, held in self._held.items():
+            if needed > held.shape[1]:
+                self._held[kind] = np.zeros((len(held), _room(needed, held.shape[1])), kind)
+                self._held[kind][:, : self._count] = held[:, : self._count]
+        for name, some in values.items():
+            kind, at = self._layout.places[name]
+            self._held[kind][at, self._count : needed] = some
+        self._count = needed
+
+    def remove(self, places: Array) -> None:
+        """Remove the values at these places; the others stay in order."""
+        gone = places if len(places) > 1 else int(places[0])
+        self._held = {kind: np.delete(held[:, : self._count], gone, axis=1) for kind, held in self._held.items()}
+        self._count -= len(places)
+
+
+def _room(needed: int, before: int) -> int:
+    return max(needed, int(before * _GROWTH))
+
+
+def places_of(asked: Array, values: Array) -> Array:
+    """Return where these, one at least, stand among values."""
+    asked = asked.astype(values.dtype)
+    return np.flatnonzero(values == asked[0] if len(asked) == 1 else np.isin(values, asked))
 
 
 def ranked(scores: Array, count: int) -> Array:

@@ -1,13 +1,15 @@
 """Forgets: deletes episodes with all that rests on them, and nothing else (MEM-03)."""
 
 import asyncio
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass
 from typing import Final
 
 from circadia.ids import EpisodeId, NoteId
 from circadia.memory.blocks import without
 from circadia.records.bank import Bank
+from circadia.records.block import Block
+from circadia.records.index_entry import Layer
 from circadia.stores.base import Tx
 
 AT_ONCE: Final = 500
@@ -53,18 +55,27 @@ async def forget(tx: Tx, bank: Bank, ids: Collection[str], *, dry_run: bool = Fa
         await tx.views.drop(bank.id)
         await tx.sleep_calls.forget(bank_id=bank.id)
         await tx.answers.clear(bank.id)
-        await tx.banks.bump(bank.id)
-    if (gone or notes) and not dry_run:
-        for some in _parts(sorted(notes)):
-            await tx.notes.remove(list(map(NoteId, some)))
-        for block in cut:
-            await tx.blocks.cut(without(block, gone))
-        for part in parts:
-            await tx.episodes.remove(part)
-            await asyncio.sleep(0)
+        await tx.banks.bump(bank.id, await _remove(tx, bank, parts, notes, cut))
+    return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
+
+
+async def _remove(
+    tx: Tx, bank: Bank, parts: Sequence[Collection[EpisodeId]], notes: Set[NoteId], cut: Sequence[Block]
+) -> Mapping[Layer, Sequence[int]]:
+    """Delete all that goes, and return its numbers."""
+    gone = frozenset(each for part in parts for each in part)
+    numbers: dict[Layer, list[int]] = {layer: [] for layer in Layer}
+    for some in _parts(sorted(notes)):
+        numbers[Layer.NOTES] += await tx.notes.remove(list(map(NoteId, some)))
+    for block in cut:
+        await tx.blocks.cut(without(block, gone))
+    for part in parts:
+        numbers[Layer.EPISODES] += await tx.episodes.remove(part)
+        await asyncio.sleep(0)
+    if gone or notes:
         await _lift(tx, bank, gone | notes)
         await tx.passes.blank(bank.id, gone | notes)
-    return Forgotten(episodes=len(gone), notes=len(notes), versions=len(cut))
+    return numbers
 
 
 async def _lift(tx: Tx, bank: Bank, gone: Collection[str]) -> None:

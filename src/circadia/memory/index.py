@@ -1,7 +1,7 @@
 """The index of one bank: words, vectors and beginnings of its episodes and notes, in memory; the score of a search.
 
-It is a copy of what the database holds and can be dropped at any time. Rows are only ever added, or weighed anew; a
-change of another kind (a deletion, vectors of another embedder) makes a new index. The score is the same on both
+It is a copy of what the database holds and can be dropped at any time. Rows are added, weighed anew and removed; a
+change of another kind (vectors of another embedder) makes a new index. The score is the same on both
 databases:
 
     score = weight * (words + meaning + speaker + recency + importance)
@@ -12,17 +12,16 @@ take in what stands before and after in the same conversation, most of all the q
 
 import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
-from datetime import UTC, datetime
 from itertools import islice, repeat
 from typing import Final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
-from circadia.memory.columns import Array, Column, highest, ranked
+from circadia.memory.columns import Array, highest, ranked
 from circadia.memory.postings import Postings
 from circadia.memory.question import UNEXPLAINED, Question, Scored
-from circadia.memory.terms import QUESTION, words
+from circadia.memory.row_table import NONE, RowTable
+from circadia.memory.terms import QUESTION
 from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, otherwise, rarity, touching
 from circadia.memory.vectors import Vectors
 from circadia.records.end_user import alias
@@ -52,13 +51,8 @@ SPEAKER: Final = 0.1
 RANKING: Final = 1
 """Counts the changes of these, of BM25's, and of how they make a score: what was worked out before stands no more."""
 
-_NONE: Final = -1
-_COLUMNS: Final[Mapping[str, DTypeLike]] = {
-    "number": np.int64, "session": np.int32, "speaker": np.int32, "kind": np.int32, "trust": np.int32,
-    "layer": np.int32, "before": np.int32, "after": np.int32, "length": np.int32, "at": np.float64,
-    "importance": np.float64, "weight": np.float64, "question": np.bool_,
-}  # fmt: skip
-"""What is kept of each row; `before` and `after` are the rows beside it in its conversation."""
+WAITING_BYTES: Final = 100
+"""What a row takes that waits for its vector."""
 
 
 class Index:
@@ -69,23 +63,27 @@ class Index:
         """The greatest number of each layer that is here."""
         self.unembedded: Final[dict[Layer, dict[int, int]]] = {layer: {} for layer in Layer}
         """Rows by number that have no vector yet."""
+        self._rows: Final = RowTable()
         self._postings: Final = Postings()
         self._vectors: Final[dict[str, Vectors]] = {}
-        self._texts: Final[list[bytes]] = []
-        """Beginnings of texts by row, in UTF-8."""
-        self._codes: Final[dict[str, dict[str, int]]] = {}
-        self._latest: Final[dict[int, int]] = {}
-        self._ordered: Final = {layer: (Column(np.int64), Column(np.int32)) for layer in Layer}
-        """Numbers of each layer, which ascend, and the rows of them."""
-        self._called: Final[dict[str, list[int]]] = {}
-        self._words = 0
         # A search may run in a thread on behalf of somebody who has gone; no row is added meanwhile.
         self._busy: Final = threading.Lock()
-        self._columns: Final = {name: Column(kind) for name, kind in _COLUMNS.items()}
 
     def __len__(self) -> int:
-        """Return the number of rows."""
-        return len(self._texts)
+        """Return the number of rows, those that were removed too."""
+        return len(self._rows)
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory it takes, in bytes."""
+        vectors = sum(each.nbytes for each in self._vectors.values())
+        waiting = WAITING_BYTES * sum(map(len, self.unembedded.values()))
+        return self._rows.nbytes + self._postings.nbytes + vectors + waiting
+
+    @property
+    def sparse(self) -> bool:
+        """Return whether most rows were removed, so that a new index would be much smaller."""
+        return 2 * self._rows.removed > len(self)
 
     def add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         """Add rows, in the order of their numbers; those that are here already are passed over."""
@@ -109,14 +107,27 @@ class Index:
     def weigh(self, layer: Layer, weights: Mapping[int, float]) -> None:
         """Take weights by number in place of those that rows have."""
         with self._busy:
-            rows, numbers = self._numbered(layer, weights)
-            self._of("weight")[rows] = [weights[number] for number in numbers]
+            rows, numbers = self._rows.numbered(layer, weights)
+            self._rows["weight"][rows] = [weights[number] for number in numbers]
+
+    def remove(self, layer: Layer, numbers: Collection[int]) -> None:
+        """Remove rows by number; a search finds the same as if they had never been there."""
+        with self._busy:
+            rows, found = self._rows.numbered(layer, numbers)
+            if not len(rows):
+                return
+            self._postings.forget()
+            for vectors in self._vectors.values():
+                vectors.remove(rows)
+            self._rows.remove(layer, rows)
+            for number in found:
+                self.unembedded[layer].pop(number, None)
 
     def weights(self, layer: Layer, numbers: Collection[int]) -> Mapping[int, float]:
         """Return the weights by number of those of these rows that are here."""
         with self._busy:
-            rows, found = self._numbered(layer, numbers)
-            values: list[float] = self._of("weight")[rows].tolist()
+            rows, found = self._rows.numbered(layer, numbers)
+            values: list[float] = self._rows["weight"][rows].tolist()
         return dict(zip(found, values, strict=True))
 
     def excerpts(self, scored: Sequence[Scored]) -> Sequence[Excerpt | None]:
@@ -126,7 +137,7 @@ class Index:
             try:
                 for layer in Layer:
                     places = {each.number: at for at, each in enumerate(scored) if each.layer is layer}
-                    for number, item in self._excerpts(layer, places) if places else ():
+                    for number, item in self._rows.excerpts(layer, places) if places else ():
                         found[places[number]] = item
             finally:
                 self._busy.release()
@@ -146,10 +157,10 @@ class Index:
             keys: list[tuple[Layer, int]] = []
             known, later = list[Array](), list[Array]()
             for layer, head, last in zip((Layer.EPISODES, Layer.NOTES), made, seen, strict=True):
-                numbers, rows = (column.values for column in self._ordered[layer])
+                numbers, rows = self._rows.ordered(layer)
                 known.append(rows[: int(numbers.searchsorted(head, "right"))])
                 first = int(numbers.searchsorted(last, "right"))
-                there = self._of("weight")[rows[first:]] > 0  # else it was retired since
+                there = self._rows["weight"][rows[first:]] > 0  # else it was retired since
                 later.append(rows[first:][there])
                 keys += [(layer, number) for number in numbers[first:][there].tolist()]
             if not keys:
@@ -160,8 +171,8 @@ class Index:
 
     def beside(self, rows: Array, question: Question, base: Array) -> Rows:
         """Return rows beside a question; how rare its words are the rows `base` tell."""
-        before = self._of("before")[rows]
-        asked = np.append(self._of("question"), False)[before]
+        before = self._rows["before"][rows]
+        asked = np.append(self._rows["question"], False)[before]
         words, near = np.zeros(len(self) + 1), np.full(len(self) + 1, np.nan)
         known = np.zeros(len(self) + 1, np.bool_)
         known[base] = True
@@ -169,12 +180,12 @@ class Index:
         for term, weight in rare.items():
             words[self._postings.rows(term)] += weight / sum(rare.values())
         allowed = np.zeros(len(self) + 1, np.bool_)
-        told = otherwise(self._postings.rows, np.append(self._of("length"), 0), known, question)
-        heard = [before, np.append(self._of("before"), _NONE)[before]]
+        told = otherwise(self._postings.rows, np.append(self._rows["length"], 0), known, question)
+        heard = [before, np.append(self._rows["before"], NONE)[before]]
         allowed[rows] = allowed[before[asked]] = True
         for each in heard:
             allowed[each[told["alters"][rows]]] = True
-        allowed[_NONE] = False
+        allowed[NONE] = False
         for embedder, vector in question.vectors.items():
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
                 found, cosines = held.nearest(vector, len(self), allowed)
@@ -187,20 +198,11 @@ class Index:
             speaks[self._postings.rows(term)] = True
         return Rows(
             words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
-            lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._of("question")[rows],
+            lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._rows["question"][rows],
             elsewhere=~speaks[rows] & bool(question.subjects),
             heard_words=np.maximum(*(words[each] for each in heard)),
             heard_near=np.fmax(*(near[each] for each in heard)), **{name: by[rows] for name, by in told.items()},
         )  # fmt: skip
-
-    def _excerpts(self, layer: Layer, numbers: Collection[int]) -> Iterator[tuple[int, Excerpt]]:
-        rows, here = self._numbered(layer, numbers)
-        names = {name: list(self._codes.get(name, ())) for name in ("trust", "speaker", "kind")}
-        told: list[Iterator[str]] = [map(known.__getitem__, self._of(name)[rows]) for name, known in names.items()]
-        times: list[float] = self._of("at")[rows].tolist()
-        for row, number, at, trust, speaker, kind in zip(rows, here, times, *told, strict=True):
-            text, who = self._texts[int(row)].decode(errors="surrogatepass"), None if layer is Layer.NOTES else speaker
-            yield number, Excerpt(layer, number, datetime.fromtimestamp(at, UTC), text, trust, who, kind)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)
@@ -208,29 +210,7 @@ class Index:
         questions = np.array([len(each) > 0 and each[-1] == QUESTION for each in terms])
         lengths = np.array([len(each) for each in terms], np.int32) - questions
         self._postings.extend(first, terms)
-        self._words += int(lengths.sum())
-        sessions = [_NONE if row.session is None else self._code("session", row.session) for row in rows]
-        added = {
-            "number": [row.number for row in rows],
-            "session": sessions,
-            "speaker": [self._code("speaker", row.speaker) for row in rows],
-            "kind": [self._code("kind", row.kind) for row in rows],
-            "trust": [self._code("trust", row.trust) for row in rows],
-            "layer": [self._code("layer", layer)] * len(rows),
-            "before": [_NONE] * len(rows),
-            "after": [_NONE] * len(rows),
-            "length": lengths,
-            "at": [row.at for row in rows],
-            "importance": [row.importance or 0.0 for row in rows],
-            "weight": [row.weight for row in rows],
-            "question": questions,
-        }
-        for name, values in added.items():
-            self._columns[name].extend(np.asarray(values))
-        self._texts.extend([row.text.encode(errors="surrogatepass") for row in rows])
-        self._chain(first, sessions)
-        for column, values in zip(self._ordered[layer], (added["number"], range(first, len(self))), strict=True):
-            column.extend(np.asarray(values))
+        self._rows.add(layer, rows, lengths, questions)
         self.last[layer] = rows[-1].number
         self.unembedded[layer].update({row.number: first + at for at, row in enumerate(rows) if row.vector is None})
         self._embed([(first + at, row.vector, row.embedder) for at, row in enumerate(rows)])
@@ -241,15 +221,15 @@ class Index:
         depth = max(DEPTH, question.limit)
         meaning = self._by_meaning(question.vectors, allowed, depth)
         close = self._close(words, meaning, allowed, depth)
-        close = close[self._of("weight")[close] > 0]  # 0 is a note that was retired since it was added
+        close = close[self._rows["weight"][close] > 0]  # 0 is a note that was retired since it was added
         if not len(close):
             return []
-        score = sum(self._parts(close, words, meaning, question).values()) * self._of("weight")[close]
+        score = sum(self._parts(close, words, meaning, question).values()) * self._rows["weight"][close]
         best = ranked(score, question.limit)
         rows = close[best]
-        layers = [Layer(each) for each in self._codes["layer"]]
+        layers = [Layer(each) for each in self._rows.names("layer")]
         # As lists at once: one number of an array at a time takes longer than all of the search.
-        chosen: list[list[int]] = [self._of(name)[rows].tolist() for name in ("layer", "number")]
+        chosen: list[list[int]] = [self._rows[name][rows].tolist() for name in ("layer", "number")]
         scores: list[float] = score[best].tolist()
         why = self._explained(rows, words, meaning, question) if question.explained else repeat(UNEXPLAINED)
         return list(map(Scored, [layers[code] for code in chosen[0]], chosen[1], scores, why))
@@ -261,33 +241,23 @@ class Index:
             "meaning": meaning.take(rows),
             "around": self._around(rows, words, meaning),
         }
-        named = [code for name in question.names for code in self._called.get(name, ())]
+        named = self._rows.speakers(question.names)
         if len(named) == 1:  # the speaker is the only one whom the question names
-            parts["speaker"] = SPEAKER * (self._of("speaker")[rows] == named[0])
+            parts["speaker"] = SPEAKER * (self._rows["speaker"][rows] == named[0])
         if question.recency:
-            age = np.maximum(question.now - self._of("at")[rows], 0)
+            age = np.maximum(question.now - self._rows["at"][rows], 0)
             parts["recency"] = question.recency * np.exp2(-age / question.half_life)
         if question.importance:
-            parts["importance"] = question.importance * self._of("importance")[rows]
+            parts["importance"] = question.importance * self._rows["importance"][rows]
         return parts
 
     def _explained(
         self, rows: Array, words: Array, meaning: Array, question: Question
     ) -> Iterator[Mapping[str, float]]:
-        parts = {**self._parts(rows, words, meaning, question), "weight": self._of("weight")[rows]}
+        parts = {**self._parts(rows, words, meaning, question), "weight": self._rows["weight"][rows]}
         table: list[list[float]] = np.round(np.array(list(parts.values())).T, 4).tolist()
         for values in table:
             yield {name: value for name, value in zip(parts, values, strict=True) if value}
-
-    def _chain(self, first: int, sessions: Sequence[int]) -> None:
-        before, after = self._of("before"), self._of("after")
-        for row, session in enumerate(sessions, first):
-            if session != _NONE:
-                previous = self._latest.get(session, _NONE)
-                before[row] = previous
-                if previous != _NONE:
-                    after[previous] = row
-                self._latest[session] = row
 
     def _embed(self, rows: Sequence[tuple[int, bytes | None, str | None]]) -> None:
         by_embedder: dict[str, tuple[list[int], list[bytes]]] = {}
@@ -306,25 +276,27 @@ class Index:
         """Return by row whether it may be found; none if each may."""
         tests: list[Array] = []
         if len(set(question.layers)) < len(Layer):
-            tests.append(self._is("layer", question.layers))
+            tests.append(self._rows.having("layer", question.layers))
         if question.since is not None:
-            tests.append(self._of("at") >= question.since)
+            tests.append(self._rows["at"] >= question.since)
         if question.until is not None:
-            tests.append(self._of("at") < question.until)
+            tests.append(self._rows["at"] < question.until)
         if question.session is not None:
-            tests.append(self._is("session", (question.session,)))
+            tests.append(self._rows.having("session", (question.session,)))
         if question.speaker is not None:
-            tests.append(self._is("speaker", (question.speaker, alias(question.speaker))))
+            tests.append(self._rows.having("speaker", (question.speaker, alias(question.speaker))))
         if question.kinds:
-            tests.append(self._is("kind", question.kinds))
+            tests.append(self._rows.having("kind", question.kinds))
         if question.trusts:
-            tests.append(self._is("trust", question.trusts))
+            tests.append(self._rows.having("trust", question.trusts))
         return np.logical_and.reduce(tests) if tests else None
 
     def _by_words(self, terms: Sequence[int], allowed: Array | None, series: bool) -> Array:
         """Return the part of the score by row that is BM25, divided by the best."""
         count = len(self)
-        rows, shares = self._postings.weighed(terms, self._of("length"), self._words, keep=series)
+        rows, shares = self._postings.weighed(
+            terms, self._rows["length"], self._rows.words, count - self._rows.removed, keep=series
+        )
         if not len(rows):
             return np.zeros(count + 1, np.float32)  # one more, which stands for no row
         scores = np.bincount(rows, shares, count + 1).astype(np.float32)
@@ -347,43 +319,18 @@ class Index:
     def _close(self, words: Array, meaning: Array, allowed: Array | None, depth: int) -> Array:
         """Return the rows to look at closely: the best by either, with what stands around them."""
         seeds = np.concatenate([highest(words[:-1], depth), highest(meaning[:-1], depth)])
-        before, after = self._of("before"), self._of("after")
+        before, after = self._rows["before"], self._rows["after"]
         next_ = after[seeds]
         close = np.zeros(len(self) + 1, np.bool_)
-        for rows in (seeds, next_, after[next_[next_ != _NONE]], before[seeds]):
+        for rows in (seeds, next_, after[next_[next_ != NONE]], before[seeds]):
             close[rows] = True  # no row is -1, the one more
         return np.flatnonzero(close[:-1] if allowed is None else close[:-1] & allowed)
 
     def _around(self, rows: Array, words: Array, meaning: Array) -> Array:
         """Return what those around the rows in the same conversation give them."""
-        befores = self._of("before")
-        before, after = befores.take(rows), self._of("after").take(rows)
-        share = np.where(self._of("question").take(before), ANSWER, BEFORE)
+        befores = self._rows["before"]
+        before, after = befores.take(rows), self._rows["after"].take(rows)
+        share = np.where(self._rows["question"].take(before), ANSWER, BEFORE)
         given = words + MEANING_AROUND * meaning  # no row is -1, whose score is 0
-        long_before = np.where(before == _NONE, _NONE, befores.take(before))
+        long_before = np.where(before == NONE, NONE, befores.take(before))
         return share * given.take(before) + LONG_BEFORE * given.take(long_before) + AFTER * given.take(after)
-
-    def _numbered(self, layer: Layer, numbers: Collection[int]) -> tuple[Array, Sequence[int]]:
-        """Return the rows of these numbers, and the numbers, of those that are here."""
-        asked = np.fromiter(numbers, np.int64)
-        known, rows = (column.values for column in self._ordered[layer])
-        at = known.searchsorted(asked)
-        here = np.flatnonzero(at < len(known))
-        here = here[known[at[here]] == asked[here]]
-        return rows[at[here]], asked[here].tolist()
-
-    def _is(self, name: str, values: Collection[str]) -> Array:
-        codes = [self._codes.get(name, {}).get(value, _NONE - 1) for value in values]
-        return self._of(name) == codes[0] if len(codes) == 1 else np.isin(self._of(name), codes)
-
-    def _of(self, name: str) -> Array:
-        return self._columns[name].values
-
-    def _code(self, name: str, value: str) -> int:
-        codes = self._codes.setdefault(name, {})
-        code = codes.get(value)
-        if code is None:
-            code = codes[value] = len(codes)
-            if name == "speaker":
-                self._called.setdefault(next(words(value), ""), []).append(code)
-        return code

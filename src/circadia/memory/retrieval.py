@@ -1,7 +1,6 @@
 """Searches banks: loads their indexes, keeps them up with the database, tells what was found and why (MEM-05)."""
 
 import asyncio
-from collections import OrderedDict
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection, Hashable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -14,6 +13,7 @@ from circadia.memory.asked import Askings, described, key_of, normal, stamp_of
 from circadia.memory.columns import Array
 from circadia.memory.glances import Glances
 from circadia.memory.index import UNEXPLAINED, Index, Question, Scored
+from circadia.memory.lru import Lru
 from circadia.memory.terms import asked_words
 from circadia.memory.touching import Later
 from circadia.records.bank import Bank
@@ -37,6 +37,13 @@ APART: Final = 20_000
 QUICK_SECONDS: Final = 0.05
 """How long a question's vectors are waited for until a ready view is looked for, which costs a transaction: long enough
 for an embedder in this process on a busy machine; one across a network is seldom as quick."""
+
+HELD_BYTES: Final = 1_000
+"""What a bank takes beside its index and its blocks."""
+BLOCK_BYTES: Final = 500
+"""What a block takes beside its text, and each of its spans."""
+NEVER: Final = -1
+"""Stands for versions of blocks that were not read."""
 
 T = TypeVar("T")
 
@@ -107,17 +114,22 @@ class _Held:
     """How many vectors had been written when no row had one of those that are asked for; none if some may have."""
     searched: bool = False
     """Whether it was searched since it was last kept up by `keep_up`."""
+    block_bytes: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory it takes, in bytes."""
+        return self.index.nbytes + self.block_bytes + HELD_BYTES
 
 
 class Retrieval:
-    """Searches. One index for each bank that was searched lately, `max_rows` rows in all."""
+    """Searches. One index for each bank that was searched lately, `max_bytes` in all."""
 
-    def __init__(self, clock: Clock, questions: Questions, *, max_rows: int) -> None:
+    def __init__(self, clock: Clock, questions: Questions, *, max_bytes: int) -> None:
         self._clock = clock
         self._questions = questions
-        self._max_rows = max_rows
-        self._held: OrderedDict[BankId, _Held] = OrderedDict()
+        self.loaded: Final[Lru[BankId, _Held]] = Lru(max_bytes)
         self.askings: Final = Askings()
         """What is asked how often."""
         self.glances: Final = Glances(clock)
@@ -154,14 +166,14 @@ class Retrieval:
     async def keep_up(self, store: Store, bank_ids: Iterable[BankId]) -> None:
         """Take in what is new of those of the banks that were searched since the last time, so that no search waits."""
         for bank_id in bank_ids:
-            held = self._held.get(bank_id)
+            held = self.loaded.get(bank_id)
             if held is None or not held.searched:
                 continue
             held.searched = False
             async with store.read() as tx:
                 bank = await tx.banks.get(bank_id)
                 async with held.lock:
-                    if bank is not None and bank.generation == held.generation:  # else the next search loads another
+                    if bank is not None and bank.generation >= held.generation:
                         await self._keep_up(tx, bank, held, searched=True)
 
     async def find(self, tx: Tx, bank: Bank, question: Question) -> Sequence[Found]:
@@ -201,7 +213,7 @@ class Retrieval:
         if stamp is None or set(question.vectors) != set(self._questions.embedders() or ()):
             return None
         scored = (await self._seen(tx, bank, question)).scored
-        held = self._held.get(bank.id)
+        held = self.loaded.get(bank.id)
         if held is None or held.generation != bank.generation:
             return None
         whole = all(len(held.index.unembedded[layer]) <= 2 * WAITING for layer in Layer)
@@ -237,7 +249,7 @@ class Retrieval:
             self.askings.count(bank, asked, question.limit, self._clock.now())
 
     def _cold(self, bank: Bank) -> bool:
-        held = self._held.get(bank.id)
+        held = self.loaded.get(bank.id)
         return held is None or held.generation != bank.generation or not len(held.index)
 
     async def _seen(
@@ -248,13 +260,13 @@ class Retrieval:
         scored: Sequence[Scored] = ()
         async with held.lock:
             # If the bank has another generation the transaction is older and shows what is gone by now.
-            if held.generation == bank.generation and not fresh:
+            if held.generation <= bank.generation and not fresh:
                 await self._keep_up(tx, bank, held, searched=question is not None)
             if question is not None:
                 held.searched, apart = True, len(held.index) > APART
                 find = partial(held.index.find, question, series=series)
                 scored = await asyncio.to_thread(find) if apart else find()
-        self._make_room()
+            self.loaded.weigh(bank.id, held, held.nbytes)
         return Seen(blocks=held.blocks, scored=scored)
 
     async def since(
@@ -267,7 +279,7 @@ class Retrieval:
         """
         held = self._of(bank)
         async with held.lock:
-            if held.generation != bank.generation:
+            if held.generation > bank.generation:
                 return None
             await self._keep_up(tx, bank, held, searched=True)
             weights = {layer: held.index.weights(layer, numbers) for layer, numbers in shown.items()}
@@ -275,15 +287,12 @@ class Retrieval:
             apart = len(held.index) > APART
             look = partial(held.index.since, made, seen, question)
             later = await asyncio.to_thread(look) if apart else look()
-            found = Since(blocks=held.blocks, weights=weights, later=later, heads=last)
-        self._make_room()
-        return found
+            self.loaded.weigh(bank.id, held, held.nbytes)
+            return Since(blocks=held.blocks, weights=weights, later=later, heads=last)
 
     def _of(self, bank: Bank) -> _Held:
-        held = self._held.get(bank.id)
-        if held is None or held.generation < bank.generation:
-            held = self._held[bank.id] = _Held(generation=bank.generation, demotions=bank.demotions)
-        self._held.move_to_end(bank.id)
+        held = self.loaded.get(bank.id) or _Held(generation=bank.generation, demotions=bank.demotions)
+        self.loaded.put(bank.id, held, held.nbytes)
         return held
 
     async def fetched(self, tx: Tx, bank: Bank, scored: Sequence[Scored]) -> Sequence[Found]:
@@ -300,7 +309,7 @@ class Retrieval:
 
         What the index of the bank has is not read again: a row that goes changes its bank's generation.
         """
-        held = self._held.get(bank.id)
+        held = self.loaded.get(bank.id)
         if held is None or held.generation != bank.generation:
             found: list[Excerpt | None] = [None] * len(scored)
         else:
@@ -314,6 +323,8 @@ class Retrieval:
 
     async def _keep_up(self, tx: Tx, bank: Bank, held: _Held, *, searched: bool) -> None:
         """Take in what is new since the last time: blocks, and if it is `searched`, rows and vectors."""
+        if bank.generation > held.generation:
+            await self._remove(tx, bank, held)
         index = held.index
         whole = all(len(index.unembedded[layer]) <= 2 * WAITING for layer in Layer)
         news = await tx.banks.news(
@@ -329,6 +340,7 @@ class Retrieval:
         held.demotions = bank.demotions  # back, too: an older transaction may load rows as they were
         if news.writes != held.writes:
             held.blocks, held.writes = await tx.blocks.every(bank.id), news.writes
+            held.block_bytes = sum(BLOCK_BYTES * (1 + len(each.spans)) + len(each.value) for each in held.blocks)
         for layer, rows in _layers(tx):
             index.embed(layer, news.vectors.get(layer, {}))
             page, limit = news.entries.get(layer, ()), FEW
@@ -342,11 +354,20 @@ class Retrieval:
         if searched:  # to less, too: an older transaction may have loaded rows as they were
             held.embedded = news.embedded if whole or not any(news.vectors.values()) else None
 
-    def _make_room(self) -> None:
-        rows = sum(len(held.index) for held in self._held.values())
-        while rows > self._max_rows and len(self._held) > 1:
-            _, dropped = self._held.popitem(last=False)
-            rows -= len(dropped.index)
+    async def _remove(self, tx: Tx, bank: Bank, held: _Held) -> None:
+        """Take out of the index what was removed since its generation; where that is not known, begin a new one."""
+        removed = await tx.banks.removed(bank.id, after=held.generation, upto=bank.generation)
+        if removed is None or held.index.sparse:
+            held.index, held.demotions, held.embedded = Index(), bank.demotions, None
+        else:
+            for layer, numbers in removed.items():
+                if numbers and len(held.index) > APART:
+                    await asyncio.to_thread(held.index.remove, layer, numbers)
+                else:
+                    held.index.remove(layer, numbers)
+        if held.blocks:  # a version of one may have lost a part
+            held.writes = NEVER
+        held.generation = bank.generation
 
 
 def _layers(tx: Tx) -> Sequence[tuple[Layer, Episodes | Notes]]:

@@ -6,7 +6,7 @@ from typing import Final
 
 import numpy as np
 
-from circadia.memory.columns import Array, Column
+from circadia.memory.columns import Array, Column, places_of
 
 WORD: Final = 64
 """Bits in a word of signs."""
@@ -19,10 +19,10 @@ LEFT: Final = 1 / 32
 WIDER: Final = 16
 """How many times more than are compared by value are left then at least."""
 ALL: Final = 2_000
-"""So few vectors are all compared by value, and kept as 32-bit floats."""
+"""So few vectors are all compared by value."""
 _ONE: Final = 32_767
-"""Stands for 1: values of more vectors are kept as whole numbers of 16 bits, as exact as the floats that they come as,
-converted much faster, and half as large."""
+"""Stands for 1: values are kept as whole numbers of 16 bits, as exact as the floats that they come as, converted much
+faster, and half as large as floats of 32 bits."""
 
 
 class Vectors:
@@ -31,10 +31,9 @@ class Vectors:
     def __init__(self, dimensions: int) -> None:
         self.dimensions: Final = dimensions
         # A column for each word of signs: whole columns are compared much faster than rows of a few words.
-        self._signs = [Column(np.uint64) for _ in range(-(-dimensions // WORD))]
-        self._values = Column(np.float32, dimensions)
-        self._whole = False
-        """Whether the values are whole numbers."""
+        self._signs: list[Column] = []
+        """None while there are so few vectors that all are compared by value."""
+        self._values = Column(np.int16, dimensions)
         self._rows = Column(np.int32)
 
     def extend(self, rows: Sequence[int], vectors: Sequence[bytes]) -> None:
@@ -43,15 +42,24 @@ class Vectors:
         values = np.frombuffer(b"".join(compress(vectors, fits)), np.float16).reshape(-1, self.dimensions)
         finite = np.isfinite(values).all(axis=1)
         values = values[finite]
-        held = np.clip(values.astype(np.float32), -1, 1)
-        if not self._whole and len(self._rows.values) + len(held) > ALL:
-            self._whole = True
-            before, self._values = self._values.values, Column(np.int16, self.dimensions)
-            self._values.extend(_as_whole(before))
-        self._values.extend(_as_whole(held) if self._whole else held)
-        for column, words in zip(self._signs, _signs(values).T, strict=True):
-            column.extend(words)
+        self._values.extend(np.rint(np.clip(values.astype(np.float32), -1, 1) * _ONE).astype(np.int16))
         self._rows.extend(np.fromiter(compress(rows, fits), np.int32)[finite])
+        if not self._signs and len(self._rows.values) > ALL:
+            self._signs = [Column(np.uint64) for _ in range(-(-self.dimensions // WORD))]
+            values = self._values.values
+        for column, words in zip(self._signs, _signs(values).T if self._signs else (), strict=True):
+            column.extend(words)
+
+    @property
+    def nbytes(self) -> int:
+        """Return the memory that they take, in bytes."""
+        return sum(column.nbytes for column in (*self._signs, self._values, self._rows))
+
+    def remove(self, rows: Array) -> None:
+        """Remove the vectors of these rows of the index."""
+        places = places_of(rows, self._rows.values)
+        for column in (*self._signs, self._values, self._rows):
+            column.remove(places)
 
     def nearest(self, asked: Array, count: int, allowed: Array | None) -> tuple[Array, Array]:
         """Return the rows of the `count` nearest vectors, in no order, and their cosines; `allowed` is by row."""
@@ -64,7 +72,7 @@ class Vectors:
         values = self._values.values if which is None else self._values.values.take(which, axis=0)
         rows = rows if which is None else rows.take(which)
         # Not `@`: for so many it starts threads, which take 10 ms to agree where another process has the cores.
-        cosines: Array = np.vecdot(values.astype(np.float32, copy=False), asked / _ONE if self._whole else asked)
+        cosines: Array = np.vecdot(values.astype(np.float32), asked / _ONE)
         if len(rows) > count:
             best = np.argpartition(-cosines, count)[:count]
             return rows[best], cosines[best]
@@ -98,10 +106,6 @@ class Vectors:
 def stored_vector(values: Array) -> bytes:
     """Return a vector as it is kept: 16-bit floats, little-endian."""
     return values.astype(np.float16).tobytes()
-
-
-def _as_whole(values: Array) -> Array:
-    return np.rint(values * _ONE).astype(np.int16)
 
 
 def _signs(vectors: Array) -> Array:

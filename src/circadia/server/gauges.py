@@ -4,6 +4,7 @@ from circadia.gateway.bodies import Parking
 from circadia.gateway.gate import Gate
 from circadia.gateway.journal import Journal
 from circadia.gateway.remember import Exchanges
+from circadia.memory.retrieval import Retrieval
 from circadia.sleeptime.health import SleepHealth
 from circadia.sleeptime.rows import TOPIC
 from circadia.sleeptime.worker import SleepWorker
@@ -24,6 +25,12 @@ def gauges(
     metrics.gauge("circadia_pulses_running", "Pulses that this process runs.", lambda: worker.running)
     for topic in ("wake", "pulse", "routine"):
         signals.listen(topic, lambda _, data, topic=topic: metrics.count(topic, data))
+
+
+def memory_gauges(metrics: Metrics, retrieval: Retrieval) -> None:
+    """Show what the banks take that are loaded to be searched."""
+    metrics.gauge("circadia_index_banks", "Banks that are loaded to be searched.", lambda: len(retrieval.loaded))
+    metrics.gauge("circadia_index_bytes", "Memory that they take, in bytes.", lambda: retrieval.loaded.weight)
 
 
 def sleep_gauges(metrics: Metrics, worker: SleepWorker, health: SleepHealth, signals: Signals) -> None:

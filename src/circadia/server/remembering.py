@@ -89,7 +89,7 @@ def memory_tier(
     if previous is not None:
         readings.append(previous)
     questions = QuestionVectors(clock, readings, timeout_seconds=settings.memory.question_timeout_seconds)
-    retrieval = Retrieval(clock, questions, max_rows=settings.memory.max_indexed_rows)
+    retrieval = Retrieval(clock, questions, max_bytes=settings.memory.max_index_bytes)
     banks = Banks(clock, ids, {name: each.policy() for name, each in settings.banks.items()})
     episodes = Episodes(clock, ids, signals)
     words = embedder if isinstance(embedder, BundledEmbedder) else BundledEmbedder()

@@ -48,7 +48,7 @@ from circadia.records.session import DEFAULT_SESSION
 from circadia.server.answering import answers_at_gateway
 from circadia.server.dreaming import Minds, sleep_minds, sleep_savings, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
-from circadia.server.gauges import gauges, sleep_gauges
+from circadia.server.gauges import gauges, memory_gauges, sleep_gauges
 from circadia.server.providers import opened_providers
 from circadia.server.reload import Reload
 from circadia.server.remembering import at_gateway, file_banks, memory_parts
@@ -195,6 +195,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     )  # fmt: skip
     dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
+    memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
     beside = (sweeps, Alerts(clock, basis.ids, store, _poster(basis)), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, waits, *counting, *beside)]

@@ -91,8 +91,10 @@ class MemorySettings(Section):
     question_timeout_seconds: float = Field(
         1.0, gt=0, description="How long a search waits for the vector of its question; then it goes by words alone."
     )
-    max_indexed_rows: int = Field(
-        1_000_000, ge=1, description="Episodes and notes that are kept in memory to be searched, 1 to 2 KB each."
+    max_index_bytes: int = Field(
+        2**30,
+        ge=1,
+        description="Memory for the banks that are kept loaded to be searched; the ones used longest ago go.",
     )
 
 

@@ -4,12 +4,12 @@ The rows are the truth: what was added since, retired, put back or forgotten is 
 changes beside that, vectors and `used_at`, is left out.
 """
 
-from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Final
 
 from circadia.ids import BankId
+from circadia.memory.lru import Lru
 from circadia.records.bank import Bank
 from circadia.records.note import Note
 from circadia.stores.base import Tx
@@ -19,7 +19,7 @@ NOTES: Final = 5_000
 SPARE: Final = 500
 """Older ones that are kept beside them: they take the place of those that are retired."""
 MOST: Final = 4 * NOTES
-"""Notes that are kept in all; those of one bank always are."""
+"""Notes that are kept in all, a bank counting as one more; those of one bank always are."""
 
 
 @dataclass(kw_only=True, slots=True)
@@ -42,23 +42,21 @@ class Notebook:
     def __init__(self, *, newest: int = NOTES, spare: int = SPARE, most: int = MOST) -> None:
         self._newest = newest
         self._spare = spare
-        self._most = most
-        self._kept: OrderedDict[BankId, _Kept] = OrderedDict()
+        self._kept: Lru[BankId, _Kept] = Lru(most)
 
     async def newest(self, tx: Tx, bank: Bank) -> Sequence[Note]:
         """Return the newest notes that are not retired, in order, as the transaction sees them.
 
         `bank` is its row as the same transaction reads it.
         """
-        kept = self._kept.pop(bank.id, None)  # whoever comes meanwhile, or after a failure, reads them anew
+        kept = self._kept.pop(bank.id)  # whoever comes meanwhile, or after a failure, reads them anew
         if kept is not None and kept.generation == bank.generation and kept.demotions <= bank.demotions:
             await self._caught_up(tx, bank, kept)
         else:
             kept = None
         if kept is None or not (kept.whole or len(kept.notes) >= self._newest):
             kept = await self._read(tx, bank)
-        self._kept[bank.id] = kept
-        self._make_room()
+        self._kept.put(bank.id, kept, 1 + len(kept.notes))
         return list(kept.notes.values())[-self._newest :]
 
     async def _read(self, tx: Tx, bank: Bank) -> _Kept:
@@ -88,11 +86,6 @@ class Notebook:
         for number in list(kept.notes)[: -(self._newest + self._spare)]:
             del kept.notes[number]
             kept.whole = False
-
-    def _make_room(self) -> None:
-        held = sum(len(each.notes) for each in self._kept.values())
-        while held > self._most and len(self._kept) > 1:
-            held -= len(self._kept.popitem(last=False)[1].notes)
 
 
 def _add(kept: _Kept, notes: Sequence[Note]) -> None:

@@ -69,8 +69,12 @@ class Banks(Protocol):
         """Write name, description and policy. Raises Conflict if the name is taken."""
         ...
 
-    async def bump(self, bank_id: BankId) -> None:
-        """Count the generation up: readers of its index load it anew."""
+    async def bump(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
+        """Count the generation up: readers take these rows out of their index, or without them load it anew."""
+        ...
+
+    async def removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
+        """Return the rows that went with these generations; none if not all are known: of few, the last ones are."""
         ...
 
     async def publish(self, bank_id: BankId) -> None:
@@ -210,8 +214,8 @@ class Episodes(Searched[EpisodeId, Episode], Protocol):
         """Return the demotions by id of those that have any."""
         ...
 
-    async def remove(self, ids: Collection[EpisodeId]) -> None:
-        """Delete them, and the links of notes to them."""
+    async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:
+        """Delete them, and the links of notes to them; return their numbers."""
         ...
 
 
@@ -254,8 +258,8 @@ class Notes(Searched[NoteId, Note], Protocol):
         """Return 0 for those that were retired since the bank counted so many demotions, 1 for those put back."""
         ...
 
-    async def remove(self, ids: Collection[NoteId]) -> None:
-        """Delete them."""
+    async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:
+        """Delete them; return their numbers."""
         ...
 
 

@@ -42,7 +42,7 @@ class Shop:
     made: int = 0
 
     def __post_init__(self) -> None:
-        retrieval = Retrieval(self.world.clock, self.world.questions, max_rows=1_000_000)
+        retrieval = Retrieval(self.world.clock, self.world.questions, max_bytes=10**10)
         self.contexts = Contexts(retrieval)
         settings = AnswersSettings.model_validate({})
         self.shelves = Shelves(self.world.clock, retrieval, Loaded(table=self.words), fitted, settings)

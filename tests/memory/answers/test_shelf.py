@@ -25,7 +25,8 @@ from circadia.records.bank import Trust
 from circadia.records.ready_view import Heads
 from circadia.settings.answers import AnswersSettings
 from circadia.stores.base import Store
-from tests.memory.answers.shop import SCOPE, Shop, other
+from tests.memory.answers.shop import SCOPE, Loaded, Shop, other
+from tests.memory.steps import least_steps
 from tests.memory.world import World
 
 HOME = "Where does Ann live?"
@@ -257,10 +258,10 @@ async def test_many_are_taken_in_out_of_the_event_loop_and_found(shop: Shop, loc
     assert (await shop.ask("What is in box 7?")).outcome is Outcome.HIT
 
 
-async def test_of_too_many_the_bank_that_was_asked_longest_ago_goes_and_comes_again(
-    shop: Shop, local: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(shelf, "HELD", 1)
+@pytest.mark.spec("MEM-20")
+async def test_of_too_many_the_bank_that_was_asked_longest_ago_goes_and_comes_again(shop: Shop, local: World) -> None:
+    settings = AnswersSettings.model_validate({})
+    shop.shelves = Shelves(local.clock, shop.retrieval, Loaded(table=shop.words), fitted, settings, max_bytes=10_000)
     banks = [local.bank, await local.add_bank("b"), await local.add_bank("c")]
     for bank in banks:
         await shop.ready(HOME, bank.name, bank=bank)
@@ -269,7 +270,21 @@ async def test_of_too_many_the_bank_that_was_asked_longest_ago_goes_and_comes_ag
             found = await shop.ask(HOME, bank=bank)
             assert found.answer is not None
             assert found.answer.text == bank.name
-    assert len(shop.shelves._shelves) == 1  # pyright: ignore[reportPrivateUsage]
+    assert len(shop.shelves.loaded) == 1
+
+
+@pytest.mark.spec("MEM-20")
+async def test_a_lookup_does_as_much_with_200_banks_at_hand_as_with_one(shop: Shop, local: World) -> None:
+    await shop.ready(HOME)
+    await shop.ask(HOME)
+    alone = await least_steps(lambda: shop.ask(HOME))
+    for at in range(200):
+        bank = await local.add_bank(f"b{at}")
+        await shop.ready(HOME, bank=bank)
+        await shop.ask(HOME, bank=bank)
+    assert len(shop.shelves.loaded) == 201
+    await shop.ask(HOME)
+    assert await least_steps(lambda: shop.ask(HOME)) <= alone + 20
 
 
 async def test_in_a_large_bank_what_came_later_is_looked_for_out_of_the_event_loop(

@@ -7,7 +7,6 @@ process wrote makes an answer stale (ANS-04), and an answer of another scope can
 
 import asyncio
 import logging
-from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -22,6 +21,7 @@ from circadia.memory.answers.normal import LONGEST
 from circadia.memory.answers.repeating import Repeating
 from circadia.memory.answers.standing import Standing, rests_of
 from circadia.memory.context import Context
+from circadia.memory.lru import Lru
 from circadia.memory.retrieval import Retrieval
 from circadia.records.answer import Answer, AnswerScope, Expected, Rests
 from circadia.records.bank import Bank
@@ -31,8 +31,12 @@ from circadia.stores.base import Tx
 
 TRIES: Final = 4
 """Matches of a question that are confirmed at most: one that does not stand is passed over."""
-HELD: Final = 20_000
-"""Answers that are at hand, about 7 KB a phrasing; of more, the banks go that were asked longest ago."""
+HELD_BYTES: Final = 256 * 2**20
+"""Memory for answers that are at hand; of more, the banks go that were asked longest ago."""
+PHRASING_BYTES: Final = 7_000
+"""What a phrasing takes."""
+SHELF_BYTES: Final = 2_000
+"""What a bank takes beside its answers."""
 FEW: Final = 32
 """Answers that are taken in within the event loop."""
 QUICK_SECONDS: Final = 0.05
@@ -115,10 +119,17 @@ class _Shelf:
     """Answers of one bank."""
 
     revision: int = 0
-    scope_of: dict[AnswerId, AnswerScope] = field(default_factory=dict[AnswerId, AnswerScope])
+    scope_of: dict[AnswerId, tuple[AnswerScope, int]] = field(default_factory=dict[AnswerId, tuple[AnswerScope, int]])
+    """Of each answer, with the number of its phrasings."""
+    phrasings: int = 0
     scopes: dict[AnswerScope, _Scope] = field(default_factory=dict[AnswerScope, _Scope])
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """One caller at a time brings it up to date."""
+
+    @property
+    def nbytes(self) -> int:
+        """Return about how much memory it takes, in bytes."""
+        return SHELF_BYTES + PHRASING_BYTES * self.phrasings
 
     def take(self, changes: Changes, revision: int) -> None:
         """Take in what has changed up to a revision of the bank."""
@@ -127,7 +138,8 @@ class _Shelf:
         for entry in changes.answers:
             self.drop(entry.id)
             if not entry.dropped:
-                self.scope_of[entry.id] = entry.scope
+                self.scope_of[entry.id] = entry.scope, len(entry.phrasings)
+                self.phrasings += len(entry.phrasings)
                 scope = self.scopes.setdefault(entry.scope, _Scope())
                 scope.ids.add(entry.id)
                 scope.new[entry.id] = Expected(
@@ -136,8 +148,10 @@ class _Shelf:
         self.revision = revision
 
     def drop(self, answer_id: AnswerId) -> None:
-        of = self.scope_of.pop(answer_id, None)
-        if of is not None:
+        known = self.scope_of.pop(answer_id, None)
+        if known is not None:
+            of, phrasings = known
+            self.phrasings -= phrasings
             scope = self.scopes[of]
             scope.ids.discard(answer_id)
             scope.new.pop(answer_id, None)
@@ -161,7 +175,7 @@ class Shelves:
 
     def __init__(
         self, clock: Clock, retrieval: Retrieval, words: Words, likeness: Callable[[], Likeness],
-        settings: AnswersSettings,
+        settings: AnswersSettings, *, max_bytes: int = HELD_BYTES,
     ) -> None:  # fmt: skip
         """`likeness` returns the model that tells whether two questions ask for the same; it reads a file."""
         self._clock = clock
@@ -172,7 +186,7 @@ class Shelves:
             hit=settings.serve_confidence, hint=settings.hint_confidence, entry=settings.entry_confidence,
             check=OPEN if settings.check == "local" else None,
         )  # fmt: skip
-        self._shelves: OrderedDict[BankId, _Shelf] = OrderedDict()
+        self.loaded: Final[Lru[BankId, _Shelf]] = Lru(max_bytes)
         self._loading: asyncio.Future[_Tools] | None = None
         self._rests_until = 0.0
 
@@ -240,7 +254,7 @@ class Shelves:
         """Return the answer as the transaction shows it, and why it is none; that is empty if it stands."""
         answer = await tx.answers.get(bank.id, match.answer)
         if answer is None or answer.dropped:
-            shelf = self._shelves.get(bank.id)
+            shelf = self.loaded.get(bank.id)
             if shelf is not None and bank.answers >= shelf.revision:
                 shelf.drop(match.answer)  # else the transaction is older, and it is there by now
             return None, "there is none" if answer is None else f"it was dropped: {answer.dropped}"
@@ -257,13 +271,13 @@ class Shelves:
         Raises:
             UpstreamFailed: the word vectors cannot be loaded.
         """
-        shelf = self._shelves.setdefault(bank.id, _Shelf())
-        self._shelves.move_to_end(bank.id)
+        shelf = self.loaded.get(bank.id) or _Shelf()
+        self.loaded.put(bank.id, shelf, shelf.nbytes)
         if bank.answers > shelf.revision:
             async with shelf.lock:
                 if bank.answers > shelf.revision:
                     shelf.take(await tx.answers.changed(bank.id, after=shelf.revision), bank.answers)
-            self._make_room()
+            self.loaded.weigh(bank.id, shelf, shelf.nbytes)
         while (held := shelf.scopes.get(scope)) is not None:
             if held.filling is None and held.ready is not None and len(held.new) <= FEW:
                 if held.gone or held.new:
@@ -311,12 +325,6 @@ class Shelves:
         repeating = Repeating(vectors, likeness)
         standing = Standing(self._retrieval, vectors, self._words.name, repeating)
         return _Tools(vectors=vectors, likeness=likeness, meanings=Meanings(vectors), standing=standing)
-
-    def _make_room(self) -> None:
-        held = sum(len(shelf.scope_of) for shelf in self._shelves.values())
-        while held > HELD and len(self._shelves) > 1:
-            _, dropped = self._shelves.popitem(last=False)
-            held -= len(dropped.scope_of)
 
 
 async def _fill(held: _Scope, empty: ReadyAnswers) -> None:

@@ -5,7 +5,7 @@ from dataclasses import asdict, fields
 from datetime import datetime
 from typing import Any, Final
 
-from sqlalchemy import Connection, Row, bindparam, delete, or_, select, update
+from sqlalchemy import Connection, Row, bindparam, delete, insert, or_, select, update
 
 from circadia.errors import Conflict
 from circadia.ids import BankId
@@ -13,7 +13,7 @@ from circadia.records.bank import Bank, BankPolicy, Capture, Tuned
 from circadia.records.index_entry import Layer, News
 from circadia.stores.sql.answer_tables import answer_days, answer_frames, answer_uses, answers
 from circadia.stores.sql.link import Runner
-from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, views
+from circadia.stores.sql.memory_tables import banks, blocks, episodes, evidence, notes, removals, views
 from circadia.stores.sql.names import NamesNear
 from circadia.stores.sql.news import HEADS, heads_of, news, without_news
 from circadia.stores.sql.short import FEW, Short, Single
@@ -42,8 +42,22 @@ _SAVE = Statement(
     .values({name: bindparam(f"new_{name}") for name in ("name", "description", "policy")})
 )
 _BUMP = Statement(
-    update(banks).where(banks.c.id == bindparam("key")).values(generation=banks.c.generation + 1)
-)  # fmt: skip
+    update(banks)
+    .where(banks.c.id == bindparam("key"))
+    .values(generation=banks.c.generation + 1)
+    .returning(banks.c.generation)
+)
+_LOG = Statement(insert(removals), ("bank_id", "generation", "numbers"))
+_TRIM = Statement(
+    delete(removals).where(removals.c.bank_id == bindparam("bank"), removals.c.generation <= bindparam("upto"))
+)
+_REMOVED = Statement(
+    select(removals.c.numbers).where(
+        removals.c.bank_id == bindparam("bank"),
+        removals.c.generation > bindparam("after"),
+        removals.c.generation <= bindparam("upto"),
+    )
+)
 _PUBLISH = Statement(
     update(banks).where(banks.c.id == bindparam("key")).values(published=banks.c.published + 1)
 )  # fmt: skip
@@ -54,16 +68,32 @@ _EDIT = Statement(update(banks).where(banks.c.id == bindparam("key")).values(edi
 _SKIPS = Statement(update(banks).where(banks.c.id == bindparam("key")).values(skipped=bindparam("new_skipped")))
 _OF_BANK = select(notes.c.id).where(notes.c.bank_id == bindparam("bank"))
 _OF_ANSWERS: Final = (answers, answer_uses, answer_frames, answer_days)
+_OF_SLEEP: Final = (passes, sleep_states, sleep_calls, benefits)
 _PASSES = select(passes.c.id).where(passes.c.bank_id == bindparam("bank"))
 _REMOVE = (
     Statement(delete(evidence).where(evidence.c.note_id.in_(_OF_BANK))),
     Statement(delete(pass_changes).where(pass_changes.c.pass_id.in_(_PASSES))),
     *(
         Statement(delete(table).where(table.c.bank_id == bindparam("bank")))
-        for table in (notes, episodes, blocks, views, passes, sleep_states, sleep_calls, benefits, *_OF_ANSWERS)
+        for table in (
+            notes,
+            episodes,
+            removals,
+            blocks,
+            views,
+            passes,
+            sleep_states,
+            sleep_calls,
+            benefits,
+            *_OF_ANSWERS,
+        )
     ),
     Statement(delete(banks).where(banks.c.id == bindparam("bank"))),
 )
+LOGGED: Final = 64
+"""Generations of a bank whose removed rows are kept, for indexes that have not seen them."""
+LOGGED_ROWS: Final = 1_000
+"""Removed rows of a generation that are kept: for more, an index is sooner loaded anew."""
 _NAMES = NamesNear(select(banks), banks.c.name)
 
 
@@ -155,9 +185,26 @@ class SqlBanks:
         }  # fmt: skip
         await self._run(lambda connection: _SAVE.count(connection, values))
 
-    async def bump(self, bank_id: BankId) -> None:
-        """Count the generation up."""
-        await self._run(lambda connection: _BUMP.count(connection, {"key": bank_id}))
+    async def bump(self, bank_id: BankId, removed: Mapping[Layer, Sequence[int]] | None = None) -> None:
+        """Count the generation up, and note what was removed unless it is much."""
+
+        def work(connection: Connection) -> None:
+            generation = _BUMP.scalar(connection, {"key": bank_id})
+            _TRIM.count(connection, {"bank": bank_id, "upto": generation - LOGGED})
+            if removed is not None and sum(map(len, removed.values())) <= LOGGED_ROWS:
+                _LOG.many(
+                    connection, [(bank_id, generation, {layer.value: list(each) for layer, each in removed.items()})]
+                )
+
+        await self._run(work)
+
+    async def removed(self, bank_id: BankId, *, after: int, upto: int) -> Mapping[Layer, Collection[int]] | None:
+        """Return the rows that went with these generations; none if not all are known."""
+        values = {"bank": bank_id, "after": after, "upto": upto}
+        logged = await self._run(Short(lambda connection: _REMOVED.all(connection, values)))
+        if len(logged) < upto - after:
+            return None
+        return {layer: [number for row in logged for number in row.numbers.get(layer, ())] for layer in Layer}
 
     async def publish(self, bank_id: BankId) -> None:
         """Count that a pass has published."""

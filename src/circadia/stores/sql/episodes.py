@@ -178,12 +178,16 @@ class SqlEpisodes(SqlSearched[EpisodeId, Episode]):
         rows = await self._run(lambda connection: _DEMOTED.all(connection, {"bank": bank_id}))
         return {EpisodeId(row.id): _STALE.validate_python(row.stale) for row in rows}
 
-    async def remove(self, ids: Collection[EpisodeId]) -> None:
-        """Delete them, and the links of notes to them."""
-        if ids:
-            links = delete(evidence).where(evidence.c.episode_id.in_(ids))
-            rows = delete(episodes).where(episodes.c.id.in_(ids))
-            await self._run(lambda connection: [connection.execute(each) for each in (links, rows)])
+    async def remove(self, ids: Collection[EpisodeId]) -> Sequence[int]:
+        """Delete them, and the links of notes to them; return their numbers."""
+        links = delete(evidence).where(evidence.c.episode_id.in_(ids))
+        rows = delete(episodes).where(episodes.c.id.in_(ids)).returning(episodes.c.number)
+
+        def work(connection: Connection) -> Sequence[int]:
+            connection.execute(links)
+            return connection.execute(rows).scalars().all()
+
+        return await self._run(work) if ids else ()
 
     def _read(self, connection: Connection, rows: Iterable[Any]) -> list[Episode]:
         return _episodes(rows)

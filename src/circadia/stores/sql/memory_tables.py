@@ -143,3 +143,11 @@ views = Table(
     Column("hits", JSON, nullable=False),
     Column("made_at", Instant),
 )
+
+removals = Table(
+    "removals",
+    metadata,
+    Column("bank_id", String, ForeignKey("banks.id"), primary_key=True),
+    Column("generation", Integer, primary_key=True),
+    Column("numbers", JSON, nullable=False),  # of the rows that went with this generation, by layer
+)

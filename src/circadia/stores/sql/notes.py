@@ -129,12 +129,16 @@ class SqlNotes(SqlSearched[NoteId, Note]):
         rows = await self._run(lambda connection: _WEIGHTS.all(connection, values))
         return {row.number: 1.0 if row.retired_at is None else 0.0 for row in rows}
 
-    async def remove(self, ids: Collection[NoteId]) -> None:
-        """Delete them."""
-        if ids:
-            links = delete(evidence).where(evidence.c.note_id.in_(ids))
-            rows = delete(notes).where(notes.c.id.in_(ids))
-            await self._run(lambda connection: [connection.execute(each) for each in (links, rows)])
+    async def remove(self, ids: Collection[NoteId]) -> Sequence[int]:
+        """Delete them; return their numbers."""
+        links = delete(evidence).where(evidence.c.note_id.in_(ids))
+        rows = delete(notes).where(notes.c.id.in_(ids)).returning(notes.c.number)
+
+        def work(connection: Connection) -> Sequence[int]:
+            connection.execute(links)
+            return connection.execute(rows).scalars().all()
+
+        return await self._run(work) if ids else ()
 
 
 def _add(connection: Connection, note: Note) -> int:
