@@ -4,6 +4,7 @@ import ast
 import sys
 import tempfile
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +14,7 @@ from typer.testing import CliRunner
 from circadia.cli.app import app
 from circadia.cli.demo import story
 from circadia.cli.demo.price import price_list
-from circadia.cli.demo.result import AgentResult, RunResult, Used
+from circadia.cli.demo.result import AgentResult, RunResult, Used, missing
 from circadia.cli.demo.tally import Tally
 from circadia.cli.demo.team import WORKER, environment
 from circadia.errors import EXIT_STATUS, CircadiaError, InvalidRequest, UpstreamFailed
@@ -88,6 +89,19 @@ def test_a_difference_between_the_ledger_and_the_agents_is_named() -> None:
 
 def test_a_run_with_an_open_incident_is_not_finished() -> None:
     assert not run_of(tally(), Used()).finished
+
+
+def test_two_runs_of_which_the_second_saves_nothing_have_not_shown_their_point() -> None:
+    work, nap = (model_line("work"), {"event": "wait", "empty": True, "seconds": 5})
+    quiet, loud = tally(work), tally(work, model_line("empty"), nap)
+    for sleeping in (False, True):
+        quiet.take_state(sleeping=sleeping, held=0, seconds=1)
+    runs = [replace(run_of(each, Used()), incidents={"INC-1": 2.0}) for each in (loud, quiet)]
+    assert missing(*runs) == []
+    assert missing(runs[0], replace(runs[1], incidents={"INC-1": None})) == ["each incident solved in both runs"]
+    assert missing(runs[0], runs[0]) == [
+        "agents that sleep", "the same work with fewer tokens"
+    ]  # fmt: skip
 
 
 def test_the_price_is_the_named_models_list_price() -> None:

@@ -9,6 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from circadia.testing.upstream import MockUpstream
+from tests.cli.terminal import started
+
 LIMIT_SECONDS = 240
 """It starts a server, and the machine may be busy."""
 
@@ -41,6 +44,20 @@ def test_an_agent_that_has_slept_knows_what_holds_now_for_fewer_tokens() -> None
     assert found["ahead"]["changed"]["right"]
     assert found["undo"]["as_before"]
     assert found["undo"]["undone"] > 0
+    assert found["not_shown"] == []
+
+
+@pytest.mark.timeout(LIMIT_SECONDS)
+async def test_a_demo_that_has_not_shown_its_point_says_so_and_ends_with_another_status_than_0() -> None:
+    async with MockUpstream() as provider:  # it says ok, whatever it is asked
+        words = ("--upstream", provider.base_url, "--model", "mock-1", "--json")
+        async with started("demo", "dream", *words) as demo:
+            result = await demo.ended(LIMIT_SECONDS)
+    assert result.status == 1
+    assert json.loads(result.out)["not_shown"][0] == "what an agent learns in its sleep"
+    assert "Not shown: what an agent learns in its sleep\n" in result.err
+    assert "Not shown: an answer that was ready before it was asked for\n" in result.err
+    assert "Traceback" not in result.err
 
 
 @pytest.mark.timeout(LIMIT_SECONDS)

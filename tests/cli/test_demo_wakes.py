@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from circadia.cli.demo.wakes import missing
+
 
 @pytest.mark.spec("WAKE-61")
 def test_the_day_of_the_fleet_ends_as_the_limits_say_and_loses_no_message() -> None:
@@ -25,6 +27,10 @@ def test_the_day_of_the_fleet_ends_as_the_limits_say_and_loses_no_message() -> N
     assert day["finn"]["deferred"] == 1
     messages = sum(row["messages_handled"] + row["messages_unread"] for row in day.values())
     assert messages == 1 + 7 + 6 + 1
+    assert missing(day) == []
+    assert missing({**day, "chieko": {**day["chieko"], "refused_by": {}, "messages_handled": 0}}) == [
+        "an agent on call that meets its own limit", "a day on which no message is lost"
+    ]  # fmt: skip
 
 
 @pytest.mark.spec("WAKE-10")

@@ -160,3 +160,16 @@ async def test_headers_that_may_change_an_answer_are_part_of_its_scope_and_unkno
             frame = await ann.frame(chat(OTHER), headers={name: value})
             assert frame.headers == ((name, value),)
             assert (await ann.ask(chat(ASKED), headers={name: value})).outcome == "miss"
+
+
+@pytest.mark.spec("SLEEP-02", "ANS-01")
+async def test_a_pass_that_is_asked_for_sees_the_call_that_was_answered_just_before(tmp_path: Path) -> None:
+    async with readied(tmp_path) as ann:
+        for number in (1, 2, 3):
+            assert (await ann.ask(chat(f"{OTHER} {number}"), waits=False)).outcome == "miss"
+            status, run = await ann.at.rest("POST", "/banks/memory/passes", {})
+            assert status == 202, run
+            days = (await ann.at.rest("GET", "/banks/memory/answers/stats"))[1]["days"]
+            missed = sum(day["misses"] for day in days)
+            assert (missed, run["upto"]) == (number, 2 * number), "its question, and its turn of two episodes"
+            assert (await ann.at.rest("POST", f"/passes/{run['id']}/cancel"))[0] == 200

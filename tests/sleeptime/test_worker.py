@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from circadia.errors import StorageUnavailable
 from circadia.llm.mind import Unusable
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeState
@@ -36,6 +37,25 @@ async def test_a_pass_begins_when_nothing_was_said_for_a_while_and_not_before(st
     stand.clock.advance(3600)
     await worker.step()
     assert len(await tier.passes()) == 1
+
+
+@pytest.mark.spec("SLEEP-01")
+async def test_what_is_answered_until_a_pass_begins_is_written_before_it_however_that_goes(stand: Stand) -> None:
+    tier = Tier(stand, ScriptedMind(reading))
+    worker = tier.worker()
+    asked = await tier.asked()
+    begun: list[bool] = []
+
+    async def written() -> None:
+        begun.append((await tier.passes())[0].started_at is not None)
+
+    async def broken() -> None:
+        raise StorageUnavailable("the disk is full")
+
+    tier.tier.behind = [broken, written]
+    await worker.step()
+    (run,) = await tier.ended()
+    assert (run.id, begun) == (asked.id, [False])
 
 
 @pytest.mark.spec("SLEEP-01")

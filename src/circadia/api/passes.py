@@ -86,6 +86,7 @@ async def run_pass(b: str, who: Who, parts: Parts, body: PassBody | None = None,
     asked = body or PassBody.model_validate({})
     if not is_text(asked.instructions):
         raise InvalidRequest("body.instructions: it is not text: it has a NUL or a lone surrogate")
+    await parts.sleeptime.settle()
     async with parts.store.write() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         parts.sleeptime.require_operations(bank, asked.operations)

@@ -76,6 +76,7 @@ def _user(given: Mapping[str, str]) -> str | None:
 async def _asked(caller: Caller, name: str | None, user: str | None, new: NewPass) -> tuple[str, Pass]:
     """Ask for a pass over a bank that the caller may write to; an agent's wish keeps to the gates."""
     memory, tier = caller.parts.memory, caller.parts.sleeptime
+    await tier.settle()
     async with caller.parts.store.write() as tx:
         bank = await memory.banks.opened(tx, caller.principal, name, user=user)  # one that is not there is not made
         await memory.banks.opened(tx, caller.principal, name, write=True, user=user)

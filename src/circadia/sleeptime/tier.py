@@ -1,7 +1,8 @@
 """The tier's service: what entrances ask, and what the worker decides by. One function of what is known: `due.due`."""
 
+import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final, get_args
@@ -36,6 +37,8 @@ _logger = logging.getLogger(__name__)
 
 HOUR: Final = timedelta(hours=1)
 DAY: Final = timedelta(days=1)
+SETTLE_SECONDS: Final = 2.0
+"""How long a pass waits at most until what was answered before is written."""
 FAILURES: Final = 3
 """Passes that fail in a row until that is wrong."""
 _NANOUSD: Final = 1e9
@@ -95,6 +98,8 @@ class Sleeptime:
         self.filled: dict[Bound, float] = {}
         """Largest share of a model's context that a call has filled since the last pass, by what the bank is bound by
         (`bound_by`); a hint."""
+        self.behind: Sequence[Callable[[], Awaitable[None]]] = ()
+        """Each writes what is known of calls that were answered, and is not in the rows yet."""
         self._policies: dict[bytes, SleepPolicySettings] = {}
 
     def policy(self, bank: Bank) -> SleepPolicySettings:
@@ -150,6 +155,24 @@ class Sleeptime:
             spent=await tx.sleep_calls.spent(since=now - DAY, bank_id=bank.id), lag_seconds=lag,
             balances=await self.balances(tx, bank), red=self.wrong(bank, known.state, known.backlog, hours),
         )  # fmt: skip
+
+    async def settle(self) -> None:
+        """Have what was answered until now written, so that a pass sees it; one that does not end soon goes on."""
+        writing = [asyncio.ensure_future(write()) for write in self.behind]
+        if writing:
+            done, _ = await asyncio.wait(writing, timeout=SETTLE_SECONDS)
+            for each in done:
+                if error := each.exception():
+                    _logger.warning("a pass may not see what was answered just now: %s", error)
+
+    async def late(self, tx: Tx, bank: Bank) -> bool:
+        """Return whether the bank's oldest turn has waited for longer than its policy allows."""
+        state = await tx.sleep_states.get(bank.id)
+        oldest = (await tx.sleep_states.backlog(bank.id, state.cursor)).oldest_at
+        longest = self.policy(bank).max_lag_minutes
+        if oldest is None or longest is None:
+            return False
+        return self._clock.now() - oldest >= timedelta(minutes=longest)
 
     async def ask(self, tx: Tx, bank: Bank, new: NewPass) -> Pass:
         """Ask for a pass over all that waits now.

@@ -28,7 +28,6 @@ from circadia.sleeptime.operations.reindex import ASKINGS_SECONDS, forget_asking
 from circadia.sleeptime.rows import LEASE_SECONDS, TOPIC, NewPass
 from circadia.sleeptime.runs import RESUME_SECONDS, Run, Runs, SleepParts
 from circadia.sleeptime.tier import bound_by, names_of
-from circadia.stores.base import Tx
 
 _logger = logging.getLogger(__name__)
 
@@ -208,7 +207,7 @@ class SleepWorker:
                 run, state = await tx.passes.get(each.run.id), await tx.sleep_states.get(each.bank.id)
                 newer = await tx.sleep_states.backlog(each.bank.id, each.newest)
                 since = await tx.sleep_states.asleep_since(names_of(each.bank))
-                late = await self._late(tx, each.bank)
+                late = await self._tier.late(tx, each.bank)
                 _, turn_at = await self._tier.turns.of(tx, bound_by(each.bank))
             if run is None or run.epoch != each.run.epoch or run.status is not PassStatus.RUNNING:
                 each.task.cancel("it is no longer this process'")
@@ -220,15 +219,6 @@ class SleepWorker:
             elif newer.episodes or (each.asleep and since is None) or each.precedes(turn_at):
                 each.newest, each.asleep = max(each.newest, newer.last), since is not None
                 each.disturb()
-
-    async def _late(self, tx: Tx, bank: Bank) -> bool:
-        """Return whether the bank's oldest turn has waited for longer than its policy allows."""
-        state = await tx.sleep_states.get(bank.id)
-        oldest = (await tx.sleep_states.backlog(bank.id, state.cursor)).oldest_at
-        longest = self._tier.policy(bank).max_lag_minutes
-        if oldest is None or longest is None:
-            return False
-        return self._clock.now() - oldest >= timedelta(minutes=longest)
 
     async def _decide(self) -> None:
         """Begin the passes that are due, and write down which gate keeps the others."""
@@ -317,6 +307,9 @@ class SleepWorker:
             return
         async with self._parts.store.read() as tx:
             found = await tx.passes.startable(self._clock.now(), limit=AT_ONCE)
+        if found:
+            await self._tier.settle()
+            await self._write_askings(now=True)
         for run in sorted(found, key=lambda each: each.trigger is not Trigger.NEEDED):  # somebody waits for those
             if len(self._running) >= self._tier.settings.max_concurrent_passes:
                 return
@@ -348,7 +341,7 @@ class SleepWorker:
             taken = await self._tier.rows.take(tx, bank, run, self._owner)
             since = await tx.sleep_states.asleep_since(names_of(bank))
             newest = max(taken.upto, (await tx.sleep_states.backlog(bank.id, taken.upto)).last)
-            late = await self._late(tx, bank)
+            late = await self._tier.late(tx, bank)
             hours = await self._tier.hours(tx, bank)
         self._register(bank)
         each = Run(run=taken, bank=bank, newest=newest, asleep=since is not None, late=late)
@@ -374,11 +367,11 @@ class SleepWorker:
                 await tx.passes.beat(self._owner, until)
                 await self._tier.turns.beat(tx, until)
 
-    async def _write_askings(self) -> None:
+    async def _write_askings(self, *, now: bool = False) -> None:
         """Write down what is asked often, seldom and together, since searches do not wait for it."""
-        now = self._clock.monotonic()
-        if now >= self._askings_at:
-            self._askings_at = now + ASKINGS_SECONDS
+        at = self._clock.monotonic()
+        if now or at >= self._askings_at:
+            self._askings_at = at + ASKINGS_SECONDS
             await write_askings(self._parts.store, self._parts.retrieval.askings, self._tier.policy)
 
     async def _forget(self) -> None:

@@ -17,6 +17,7 @@ from rich.console import Console
 
 from circadia.cli.demo import result, server, story
 from circadia.cli.demo.live import View, report
+from circadia.cli.demo.points import conclude
 from circadia.cli.demo.price import PriceList, price_list
 from circadia.cli.demo.run import Stage, play
 from circadia.cli.model import fetch_visibly
@@ -94,15 +95,14 @@ def demo(
         quiet=as_json,
     )
     folder = Path(tempfile.mkdtemp(prefix="circadia-demo-"))
-    details, solved = _played(plan, folder)
-    if solved and not keep:
+    details = _played(plan, folder)
+    if not details["not_shown"] and not keep:
         _clear(folder)
     typer.echo(json.dumps(details, indent=2) if as_json else f"\nDetails: {folder / 'result.json'}")
-    if not solved:
-        raise typer.Exit(1)
+    conclude(details["not_shown"])
 
 
-def _played(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
+def _played(plan: Plan, folder: Path) -> dict[str, Any]:
     """Play both runs to their end, or say what is left of them."""
     try:
         return asyncio.run(until_stopped(_demo(plan, folder)))
@@ -121,8 +121,8 @@ async def until_stopped(work: Coroutine[Any, Any, T]) -> T:
     return await task
 
 
-async def _demo(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
-    """Play both runs, print the tables, write the details. Also return whether both came to their end."""
+async def _demo(plan: Plan, folder: Path) -> dict[str, Any]:
+    """Play both runs, print the tables, write the details and return them."""
     clock = SystemClock()
     begun = clock.monotonic()
     console = Console(stderr=plan.quiet)
@@ -160,7 +160,7 @@ async def _demo(plan: Plan, folder: Path) -> tuple[dict[str, Any], bool]:
     (folder / "result.json").write_text(json.dumps(details, indent=2), "utf-8")
     if not plan.quiet:
         report(console, setting, runs, plan.prices)
-    return details, all(run.finished for run in runs)
+    return details
 
 
 _INTRODUCTION = {

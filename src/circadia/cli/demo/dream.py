@@ -28,9 +28,10 @@ from circadia.cli.demo.command import (
     model_server,
     until_stopped,
 )
-from circadia.cli.demo.dream_play import AFTER, PASS_SECONDS, UPSTREAM, WHOLE, Play, Scripted
+from circadia.cli.demo.dream_play import AFTER, BEFORE, PASS_SECONDS, UPSTREAM, WHOLE, Play, Scripted
 from circadia.cli.demo.dream_story import BANK, QUESTIONS
 from circadia.cli.demo.dream_view import Answered, View, compared
+from circadia.cli.demo.points import conclude, unshown
 from circadia.cli.demo.price import price_list
 from circadia.clock import SystemClock
 from circadia.errors import InvalidRequest
@@ -89,6 +90,24 @@ def dream(
             raise typer.Exit(TERMINATED) from None
     if as_json:
         typer.echo(json.dumps(found, indent=2))
+    conclude(found["not_shown"])
+
+
+def missing(found: Mapping[str, Any]) -> Sequence[str]:
+    """Return the points that a run has not shown."""
+    right = {way: sum(each["right"] for each in rows) for way, rows in found["answers"].items()}
+    second = found["second"]
+    points: dict[str, bool] = {
+        "what an agent learns in its sleep": found["first"]["status"] == "succeeded",
+        "as many right answers from what was learned as from a search": right[AFTER] >= max(1, right[BEFORE]),
+        "a pass that yields to a wake, and goes on later": second["yielded"] and second["status"] == "succeeded",
+        "an undo after which all is as before": found["undo"]["as_before"],
+    }
+    if ahead := found.get("ahead"):
+        hits = [each["ready"] == "hit" for each in ahead["expected"]]
+        points["an answer that was ready before it was asked for"] = any(hits)
+        points["a ready answer that is void once what it rests on changes"] = ahead["changed"]["ready"] != "hit"
+    return unshown(points)
 
 
 async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> dict[str, Any]:
@@ -122,7 +141,10 @@ async def _play(folder: Path, plan: Plan, console: Console, *, pause: float) -> 
     seconds = clock.monotonic() - began
     view.say(f"[dim]{seconds:.0f} s in all. {SMALLER if scripted else ''}[/dim]")
     answers = {way: [asdict(each) for each in rows] for way, rows in columns.items()}
-    return {"model": plan.model, "scripted": scripted is not None, "seconds": seconds, "answers": answers, **play.found}
+    found = {
+        "model": plan.model, "scripted": scripted is not None, "seconds": seconds, "answers": answers, **play.found
+    }  # fmt: skip
+    return {**found, "not_shown": missing(found)}
 
 
 @contextlib.asynccontextmanager

@@ -5,6 +5,7 @@ from dataclasses import asdict, dataclass
 from decimal import Decimal
 from typing import Any
 
+from circadia.cli.demo.points import unshown
 from circadia.cli.demo.price import PriceList
 from circadia.cli.demo.tally import Tally
 
@@ -134,7 +135,18 @@ def as_json(setting: Setting, runs: Sequence[RunResult], prices: PriceList, tota
         "price": {"model": prices.model, "title": prices.title, "known": prices.known},
         "total_seconds": round(total_seconds, 1),
         "runs": [_run(run, prices) for run in runs],
+        "not_shown": missing(*runs),
     }
+
+
+def missing(awake: RunResult, sleeping: RunResult) -> Sequence[str]:
+    """Return the points that two runs have not shown."""
+    tokens = [run.total("input_tokens") + run.total("output_tokens") for run in (awake, sleeping)]
+    return unshown({
+        "each incident solved in both runs": awake.finished and sleeping.finished,
+        "agents that sleep": sleeping.total("naps") > 0,
+        "the same work with fewer tokens": tokens[1] < tokens[0],
+    })  # fmt: skip
 
 
 def _run(run: RunResult, prices: PriceList) -> dict[str, Any]:

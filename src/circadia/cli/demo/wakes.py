@@ -20,6 +20,7 @@ import typer
 from rich.console import Console
 
 from circadia.cli.demo.command import app
+from circadia.cli.demo.points import conclude, unshown
 from circadia.cli.output import Listing, table
 from circadia.ids import AgentId, PulseId
 from circadia.records.agent import Agent
@@ -262,9 +263,24 @@ def wakes(
         rows = asyncio.run(_play(Path(folder), console, pause_seconds=0 if as_json else pause_seconds))
     if as_json:
         typer.echo(json.dumps(rows, indent=2))
+        conclude(missing(rows))
         return
     console.print("[bold]The day[/]")
     console.print(_table(rows))
     console.print(
         "A wake that was refused left its message in the inbox: it was read in a later pulse, or waits there."
     )
+    conclude(missing(rows))
+
+
+def missing(rows: Mapping[str, Any]) -> Sequence[str]:
+    """Return the points that a day has not shown."""
+    refused = {rule for row in rows.values() for rule in row["refused_by"]}
+    messages = sum(row["messages_handled"] + row["messages_unread"] for row in rows.values())
+    return unshown({
+        "a blocker that wakes a colleague": rows["finn"]["admitted"] > 0,
+        "a ping-pong that stops at the limit of the pair": "max_wakes_per_pair_per_day" in refused,
+        "an agent on call that meets its own limit": "max_wakes_per_session" in refused,
+        "a wake that waits for the end of a blackout": rows["finn"]["deferred"] > 0,
+        "a day on which no message is lost": messages == len(_story()),
+    })  # fmt: skip
