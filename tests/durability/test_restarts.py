@@ -163,3 +163,26 @@ async def test_a_short_snooze_is_as_long_over_a_restart(tmp_path: Path) -> None:
         await server.restart(kill=True)
         found = await server.call("GET", "/agents/team:ann/inbox?state=leased&state=unread")
         assert [(each["state"], each["until"]) for each in found["messages"]] == [("leased", snoozed["until"])]
+
+
+@pytest.mark.spec("GATE-66")
+async def test_a_kill_between_question_and_answer_gives_no_budget_back(tmp_path: Path) -> None:
+    async with (
+        MockUpstream() as upstream,
+        CircadiaProcess(tmp_path, config(upstream)) as server,
+        aiohttp.ClientSession() as http,
+    ):
+        agents = [
+            {"name": "calls", "policy": {"max_calls_per_day": 1}},
+            {"name": "tokens", "policy": {"max_tokens_per_day": 6_000}},
+            {"name": "money", "policy": {"max_usd_per_day": 0.004}},
+        ]
+        tokens = await server.create_session("team", agents)
+        upstream.gate.clear()
+        lost = [asyncio.create_task(call(http, server.url, token)) for token in tokens.values()]
+        await upstream.arrived(3)
+        await server.restart(kill=True)
+        upstream.gate.set()
+        for result in await asyncio.gather(*lost, return_exceptions=True):
+            assert isinstance(result, aiohttp.ClientError)
+        assert [(await call(http, server.url, token))[0] for token in tokens.values()] == [429, 429, 429]

@@ -3,6 +3,7 @@
 import asyncio
 import json
 from pathlib import Path
+from time import perf_counter
 from typing import Any
 
 import pytest
@@ -93,3 +94,33 @@ async def test_a_checked_answer_that_cannot_be_looked_at_again_in_time_is_not_se
         leap(PATIENT_SECONDS)
         got = await call
         assert (got.status, got.outcome) == (200, "hint")
+
+
+@pytest.mark.spec("MEM-14", "GATE-64")
+async def test_what_is_said_in_a_crowd_of_calls_is_written_within_a_few_turns_of_a_busy_event_loop(
+    tmp_path: Path,
+) -> None:
+    """A yield after each step of the work would cost 100 calls some 500 turns, and each turn is another's work."""
+    async with bound(tmp_path) as ann:
+        exchanges, loop = ann.at.server.exchanges, asyncio.get_running_loop()
+        turns = 0
+
+        def another() -> None:
+            nonlocal turns
+            turns += 1
+            ends = perf_counter() + 0.01
+            while perf_counter() < ends:
+                pass
+            if turns > 0:
+                loop.call_soon(another)
+
+        await asyncio.gather(*(ann.at.called(ann.token, chat(f"Pier {each} has a red boat.")) for each in range(4)))
+        await exchanges.flush()
+        another()
+        await asyncio.gather(*(ann.at.called(ann.token, chat(f"Pier {each} has a blue boat.")) for each in range(100)))
+        turns = 1
+        while exchanges.done < exchanges.taken:
+            await asyncio.sleep(0)
+        needed, turns = turns, -2
+        assert needed < 300
+        assert len(await ann.episodes()) == 100, "all that a page shows"

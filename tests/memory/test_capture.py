@@ -24,7 +24,8 @@ async def kept(world: World, *utterances: Utterance, session: str = "s", bank: s
     capturing = Capturing(world.clock, world.banks, world.episodes)
     async with world.store.write() as tx:
         policy = AgentPolicy(bank=bank)
-        await capturing.keep(tx, [Exchange(policy=policy, user=None, session=session, said=utterances)])
+        exchange = Exchange(policy=policy, user=None, session=session, said=utterances)
+        await capturing.keep(tx, await capturing.clean([exchange]))
     async with world.store.read() as tx:
         found = await tx.banks.by_name(bank)
         return [] if found is None else list(await tx.episodes.every(found.id))
@@ -164,7 +165,7 @@ async def test_exchanges_that_are_written_together_are_kept_once_each_in_order_a
 
     async def written(*exchanges: Exchange) -> dict[str, list[str]]:
         async with world.store.write() as tx:
-            await capturing.keep(tx, exchanges)
+            await capturing.keep(tx, await capturing.clean(exchanges))
         async with world.store.read() as tx:
             banks = await tx.banks.every(template="support-{user}")
             return {

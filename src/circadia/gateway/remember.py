@@ -54,8 +54,8 @@ BOUND: Final = 10_000
 """Exchanges that wait to be written while the database is away; 20 MB of usual turns."""
 AWAITED: Final = 10_000
 """Answers from the background whose conversation is remembered, about 300 bytes each."""
-_BATCH: Final = 16
-"""Exchanges in one transaction: a few milliseconds of the event loop."""
+_BATCH: Final = 256
+"""Exchanges in one transaction: under load each transaction waits for some turns of the event loop, however small."""
 _FROM_AGENTS: Final = re.compile(r"^<<<message .*>>>$", re.M)
 """Marks of messages that Circadia delivers in the prompt of a pulse; who writes them himself is trusted less for it."""
 
@@ -96,6 +96,7 @@ class Exchanges(Backlog[Exchange]):
         try:
             async with self._store.read() as tx:
                 exchanges, new = await self._attribution.attribute(tx, batch)
+            exchanges = await self._capturing.clean(exchanges)
             async with self._store.write() as tx:
                 await tx.provenances.add(new, self._clock.now())
                 await self._capturing.keep(tx, exchanges)

@@ -5,7 +5,6 @@ call, a tool's result, often quoted, within JSON, or after a few words of their 
 first. What the server itself wrote, the prompt of a pulse, is nobody's: what is left are the messages in it.
 """
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
@@ -25,6 +24,7 @@ from circadia.records.bank import Trust
 from circadia.records.message import Message
 from circadia.records.provenance import Provenance
 from circadia.stores.base import Tx
+from circadia.time_slice import TimeSlice
 
 WITHIN: Final = timedelta(hours=1)
 """How long a text is the word of who said it first."""
@@ -122,25 +122,33 @@ class Attribution:
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._known: Latest[str, Texts] = Latest(SCOPES)
+        self._slice = TimeSlice()
 
     async def attribute(self, tx: Tx, exchanges: Sequence[Exchange]) -> tuple[list[Exchange], list[Provenance]]:
         """Return the exchanges with the speakers and the trust that their turns have, and the rows that are new."""
         now = self._clock.now()
         found: list[Exchange] = []
         new: list[Provenance] = []
+        read: dict[str, Texts] = {}
         for exchange in exchanges:
-            texts = await self._texts(tx, scope_of(exchange.agent_session, exchange.user), now)
-            prompts = await self._texts(tx, scope_of_prompts(exchange.agent_session), now)
+            own, prompts_scope = (
+                scope_of(exchange.agent_session, exchange.user),
+                scope_of_prompts(exchange.agent_session),
+            )
+            for scope in (own, prompts_scope):
+                if scope not in read:
+                    read[scope] = await self._texts(tx, scope, now)
+            texts, prompts = read[own], read[prompts_scope]
             said: list[Utterance] = []
             for each in exchange.said:
                 prints = fingerprints(each.text)
                 rest = await _without_prompts(tx, each, prints, prompts, now) if each.turn else None
                 parts = [(each, prints)] if rest is None else [(part, fingerprints(part.text)) for part in rest]
                 for part, part_prints in parts:
-                    own, row = _attributed(part, part_prints, exchange, texts, now)
-                    said += () if own is None else (own,)
+                    kept, row = _attributed(part, part_prints, exchange, texts, now)
+                    said += () if kept is None else (kept,)
                     new += () if row is None else (row,)
-                await asyncio.sleep(0)  # a long text takes milliseconds of the event loop
+                await self._slice.yield_at_end()  # a long text takes milliseconds of the event loop
             found.append(replace(exchange, said=said))
         return found, new
 

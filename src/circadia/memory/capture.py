@@ -1,9 +1,8 @@
 """Decides what of a conversation becomes an episode, and writes it once (MEM-14, MEM-18)."""
 
-import asyncio
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 from typing import Final, NamedTuple
 
@@ -18,6 +17,7 @@ from circadia.records.agent import AgentPolicy
 from circadia.records.bank import Bank, Capture, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.stores.base import Tx
+from circadia.time_slice import TimeSlice
 
 RETRY: Final = timedelta(hours=1)
 """A conversation that begins with the same words again within this time is a call that was sent again, unless who spoke
@@ -59,6 +59,10 @@ class Utterance:
     """Whether its caller says where it comes from."""
     ready: bool = False
     """Whether it is the very question of a ready answer, or that answer, served."""
+    characters: int = 0
+    """Of the text as it came, once it is clean."""
+    importance: float = 0.0
+    """Of the text, once it is clean."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -96,9 +100,6 @@ class _Wanted(NamedTuple):
 
     said: Utterance
     under: _UnderWay
-    text: str
-    """What is kept of it."""
-    score: float
     keys: Sequence[str]
     """The key to write it under, and others that it may be there under."""
 
@@ -110,9 +111,24 @@ class Capturing:
         self._clock = clock
         self._banks = banks
         self._episodes = episodes
+        self._slice = TimeSlice()
+
+    async def clean(self, exchanges: Sequence[Exchange]) -> Sequence[Exchange]:
+        """Return the exchanges as they may be written; others wait for a write block, so this comes before it."""
+        cleaned: list[Exchange] = []
+        for exchange in exchanges:
+            said: list[Utterance] = []
+            for each in exchange.said:
+                text = _kept(each.text)
+                said.append(replace(each, text=text, characters=len(each.text), importance=importance(text)))
+                await self._slice.yield_at_end()
+            cleaned.append(replace(exchange, said=said))
+        return cleaned
 
     async def keep(self, tx: Tx, exchanges: Sequence[Exchange]) -> None:
         """Write what the banks' policies let become an episode and is not there yet; count what they leave out.
+
+        The exchanges are clean.
 
         Banks and keys are looked up for all together: a look-up costs as much as what it is for.
         """
@@ -132,15 +148,13 @@ class Capturing:
                         await tx.banks.skip(bank.id, "chore")
                     elif not said.tool or bank.policy.capture_tools:
                         await self._take(tx, bank, said, under, takes)
-            await asyncio.sleep(0)  # all of it is work of the event loop, and calls want it too
+            await self._slice.yield_at_end()  # all of it is work of the event loop, and calls want it too
         for bank, takes in wanted.values():
             await self._write(tx, bank, takes)
 
     async def _take(self, tx: Tx, bank: Bank, said: Utterance, under: _UnderWay, takes: list[_Wanted]) -> None:
         """Add it to what the bank takes, or count why not."""
-        text = _kept(said.text)
-        score = importance(text)
-        skipped = _why_not(bank, text, score)
+        skipped = _why_not(bank, said)
         if skipped is not None:
             await tx.banks.skip(bank.id, skipped)
             return
@@ -148,27 +162,27 @@ class Capturing:
         if not said.unique:
             span = int(self._clock.now().timestamp() // RETRY.total_seconds())
             keys = [f"{said.key}@{span}", f"{said.key}@{span - 1}"]
-        takes.append(_Wanted(said, under, text, score, keys))
+        takes.append(_Wanted(said, under, keys))
 
     async def _write(self, tx: Tx, bank: Bank, takes: Sequence[_Wanted]) -> None:
         """Write what the bank has not got."""
         stored = dict(await tx.episodes.stored_at(bank.id, [key for each in takes for key in each.keys]))
         new = False
         for each in takes:
-            said, under, text = each.said, each.under, each.text
+            said, under = each.said, each.under
             key = await self._new_key(tx, bank, each, stored)
             if key is None:
                 continue
             now = self._clock.now()
             episode = NewEpisode(
-                text=text, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
+                text=said.text, speaker=_name(said.speaker) or "user", trust=said.trust, at=min(said.at, now),
                 kind=_kind(said), session=_name(under.session) or None,
-                importance=each.score,
-                metadata={"characters": len(said.text)} if len(said.text) > MAX_CHARACTERS else {},
+                importance=said.importance,
+                metadata={"characters": said.characters} if said.characters > MAX_CHARACTERS else {},
                 incomplete=said.incomplete, key=key,
             )  # fmt: skip
             under.written.append((await self._episodes.bring(tx, bank, episode)).id)
-            await asyncio.sleep(0)
+            await self._slice.yield_at_end()
             stored[key] = now
             new = True
         if new:
@@ -200,13 +214,13 @@ class Capturing:
         return key if under.again and await tx.episodes.by_key(bank.id, key) is None else None
 
 
-def _why_not(bank: Bank, text: str, score: float) -> str | None:
-    """Return why the bank's policy leaves a text out; none if it takes it."""
+def _why_not(bank: Bank, said: Utterance) -> str | None:
+    """Return why the bank's policy leaves it out; none if it takes it."""
     if bank.policy.capture is Capture.EXPLICIT:
         return "explicit"
-    if not text or (bank.policy.capture is Capture.CONTENT and not is_content(text)):
+    if not said.text or (bank.policy.capture is Capture.CONTENT and not is_content(said.text)):
         return "no_content"
-    if score < bank.policy.least_importance:
+    if said.importance < bank.policy.least_importance:
         return "importance"
     return None
 

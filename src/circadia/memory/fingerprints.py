@@ -114,7 +114,8 @@ def _of_letters(letters: Units) -> Fingerprints:
     if len(hashes) < NEIGHBOURS:
         places = np.zeros(0, np.intp)
     else:
-        lowest = np.pad(_over(hashes, np.minimum), NEIGHBOURS - 1)
+        none = np.zeros(NEIGHBOURS - 1, np.uint32)
+        lowest = np.concatenate((none, _over(hashes, np.minimum), none))
         places = np.flatnonzero(_over(lowest, np.maximum) == hashes)
     whole = int.from_bytes(blake2b(letters.tobytes(), digest_size=7).digest(), "little")
     return Fingerprints(length=len(letters), places=places, hashes=hashes[places], whole=whole)
