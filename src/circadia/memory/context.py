@@ -253,7 +253,7 @@ def _part(block: Block) -> _Part:
 
 def block_terms(block: Block) -> frozenset[int]:
     """Return the words of a block: where it shares one with a question, it stands in the context of that."""
-    words = stored_terms(f"{block.label} {block.description} {block.value}")
+    words = stored_terms(f"{block.label} {block.description} {block.value}", block.value)
     terms: list[int] = np.frombuffer(words, np.uint32).tolist()
     return frozenset(terms)
 

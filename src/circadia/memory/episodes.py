@@ -193,7 +193,7 @@ def _made(bank: Bank, new: NewEpisode, episode_id: EpisodeId, digest: str, now: 
     at = new.at or now
     return Episode(
         id=episode_id, number=0, bank_id=bank.id, at=at, text=new.text, trust=new.trust, importance=new.importance,
-        terms=stored_terms(searched_text(at, new.speaker, new.text)), speaker=new.speaker, kind=new.kind,
+        terms=stored_terms(searched_text(at, new.speaker, new.text), new.text), speaker=new.speaker, kind=new.kind,
         session=new.session, metadata=new.metadata, incomplete=new.incomplete, key=new.key, digest=digest,
         stored_at=now,
     )  # fmt: skip

@@ -48,7 +48,7 @@ MEANING_AROUND: Final = 0.2
 """How much less of it for meaning, which turns of one subject share anyway."""
 SPEAKER: Final = 0.1
 """What a turn gets whose speaker is the one that the question names."""
-RANKING: Final = 1
+RANKING: Final = 2
 """Counts the changes of these, of BM25's, and of how they make a score: what was worked out before stands no more."""
 
 WAITING_BYTES: Final = 100

@@ -11,6 +11,7 @@ from typing import Final, cast
 import Stemmer
 
 from circadia.folding import folded
+from circadia.memory.languages import stems
 
 QUESTION: Final = 0
 """Stands among the terms of a text that ends with a question: the next turn answers it, often in other words."""
@@ -64,9 +65,13 @@ def words(text: str, *, asked: bool = False) -> Iterator[str]:
             yield word[at : at + LONGEST]
 
 
-def stored_terms(text: str) -> bytes:
-    """Return what a stored text is found by: a 32-bit hash for each word, little-endian, in order."""
+def stored_terms(text: str, said: str = "") -> bytes:
+    """Return what a stored text is found by: a 32-bit hash for each word, little-endian, in order.
+
+    Behind them come the stems of what of it was `said`, in its languages, where they are others than in English.
+    """
     hashes = array("I", [_hash(word) for word in words(text)])
+    hashes.extend(_others(said))
     if text.rstrip().endswith(_END_OF_QUESTION):
         hashes.append(QUESTION)
     return hashes.tobytes()
@@ -78,9 +83,9 @@ def asked_terms(question: str) -> Sequence[int]:
 
 
 def asked_words(question: str) -> tuple[Sequence[int], frozenset[str]]:
-    """Return the same, and all of its words."""
+    """Return the same with single characters and the stems in the languages that it may be in, and all of its words."""
     every = list(words(question))
-    return _telling(every) if question.isascii() else asked_terms(question), frozenset(every)
+    return list(dict.fromkeys((*_telling(every), *_others(question)))), frozenset(every)
 
 
 def _telling(asked: Iterable[str]) -> Sequence[int]:
@@ -89,10 +94,22 @@ def _telling(asked: Iterable[str]) -> Sequence[int]:
     return list(dict.fromkeys(map(_hash, telling or asked)))
 
 
+def _others(text: str) -> Iterator[int]:
+    """Yield the hashes of stems in the languages of a text, where they are others than in English."""
+    for word, stem in stems(text):
+        hashed = _crc(stem)
+        if hashed != _hash(word) and word not in STOP_WORDS:
+            yield hashed
+
+
 @lru_cache(maxsize=100_000)
 def _hash(word: str) -> int:
     """Return 1 to 2**32 - 1; two stems of a bank of 50,000 share one with a chance of 0.3."""
-    return zlib.crc32(_STEM(word).encode()) or 1
+    return _crc(_STEM(word))
+
+
+def _crc(stem: str) -> int:
+    return zlib.crc32(stem.encode()) or 1
 
 
 def _pairs(run: str, *, singles: bool) -> Iterator[str]:

@@ -15,6 +15,7 @@ from circadia.gateway.ready import Answering
 from circadia.gateway.remember import Exchanges, Remembering
 from circadia.ids import IdSource
 from circadia.llm import local_weights
+from circadia.memory import languages
 from circadia.memory.answers.likeness import fitted
 from circadia.memory.answers.shelf import Shelves
 from circadia.memory.attribution import Attribution
@@ -67,6 +68,7 @@ def memory_parts(
     embedder = made_embedder("memory.embedder", chosen.embedder, secret, session)
     before = made_embedder("memory.previous_embedder", chosen.previous_embedder, secret, session)
     previous = None if before is None else Reading(before)
+    languages.load()
     memory = memory_tier(settings, clock, ids, signals, embedder, previous)
     if embedder is None:
         return memory, ()

@@ -112,4 +112,4 @@ def _drafted(view: View, proposed: Change) -> Note:
 @lru_cache(maxsize=REMEMBERED)
 def terms(text: str) -> bytes:
     """Return what a note is found by, as `stored_terms` does: the same when it is proposed and when it is written."""
-    return stored_terms(text)
+    return stored_terms(text, text)

@@ -158,7 +158,7 @@ class Intake:
                 id=note_id, number=0, bank_id=bank.id, kind=line.kind, at=line.at, text=line.text, trust=line.trust,
                 importance=line.importance, evidence=evidence, pass_id=line.pass_id, created_at=line.created_at,
                 retired_at=line.retired_at, used_at=used_at,
-                terms=stored_terms(searched_text(line.at, "", line.text)),
+                terms=stored_terms(searched_text(line.at, "", line.text), line.text),
             )
         )  # fmt: skip
         ids.add(note_id)

@@ -1,0 +1,72 @@
+"""Languages of texts: which ones a text may be in, and the stems of its words in these.
+
+A short text may look like several languages. What is stored and what is asked go through the same function, so that
+they meet in one of them; `python -m pytest tests/memory/test_languages.py` shows what that finds.
+"""
+
+import re
+import unicodedata
+from collections.abc import Callable, Iterator, Sequence
+from functools import cache, lru_cache
+from typing import Any, Final, cast
+
+import Stemmer
+from py3langid import langid
+
+from circadia.folding import folded
+
+LIKELY: Final = 0.05
+"""Probability from which on a text may be in a language."""
+MOST: Final = 3
+"""Languages of a text."""
+READ: Final = 500
+"""Characters that tell the language."""
+LONGEST: Final = 64
+"""Characters of a word that is stemmed."""
+_WORD: Final = re.compile(r"[^\W\d_]+")
+
+
+def load() -> None:
+    """Load what tells languages, so that no text waits for it: 10 MB, 65 ms."""
+    _identifier()
+
+
+def stems(text: str) -> Iterator[tuple[str, str]]:
+    """Yield the words of a text, each with a stem in each language that the text may be in, both folded."""
+    text = unicodedata.normalize("NFKC", text).lower()
+    likely = [_stemmer(language) for language in languages(text)]
+    for word in _WORD.findall(text) if likely else ():
+        for stem in likely:
+            yield folded(word), stem(word[:LONGEST])
+
+
+def languages(text: str) -> Sequence[str]:
+    """Return the codes (ISO 639-1) of the languages that a text may be in and that have a stemmer, likely first."""
+    ranked = cast("list[tuple[str, float]]", _identifier().rank(text[:READ]))
+    return [language for language, probability in ranked[:MOST] if probability >= LIKELY]
+
+
+@cache
+def _identifier() -> Any:
+    made: Any = cast("Any", langid).LanguageIdentifier.from_pickled_model(langid.MODEL_FILE, norm_probs=True)
+    made.set_languages([language for language in made.nb_classes if _has_stemmer(language)])
+    return made
+
+
+def _has_stemmer(language: str) -> bool:
+    try:
+        Stemmer.Stemmer(language)  # pyright: ignore[reportUnknownMemberType]
+    except KeyError:
+        return False
+    return True
+
+
+@cache
+def _stemmer(language: str) -> Callable[[str], str]:
+    stem = cast("Callable[[str], str]", Stemmer.Stemmer(language).stemWord)  # pyright: ignore[reportUnknownMemberType]
+
+    @lru_cache(maxsize=50_000)
+    def folded_stem(word: str) -> str:
+        return folded(stem(word))
+
+    return folded_stem
