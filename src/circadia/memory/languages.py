@@ -19,6 +19,8 @@ LIKELY: Final = 0.05
 """Probability from which on a text may be in a language."""
 MOST: Final = 3
 """Languages of a text."""
+UNSURE: Final = 0.5
+"""Probability of the likeliest language below which a question, maybe a single word, is asked in each."""
 READ: Final = 500
 """Characters that tell the language."""
 LONGEST: Final = 64
@@ -31,18 +33,20 @@ def load() -> None:
     _identifier()
 
 
-def stems(text: str) -> Iterator[tuple[str, str]]:
+def stems(text: str, *, asked: bool = False) -> Iterator[tuple[str, str]]:
     """Yield the words of a text, each with a stem in each language that the text may be in, both folded."""
     text = unicodedata.normalize("NFKC", text).lower()
-    likely = [_stemmer(language) for language in languages(text)]
+    likely = [_stemmer(language) for language in languages(text, asked=asked)]
     for word in _WORD.findall(text) if likely else ():
         for stem in likely:
             yield folded(word), stem(word[:LONGEST])
 
 
-def languages(text: str) -> Sequence[str]:
+def languages(text: str, *, asked: bool = False) -> Sequence[str]:
     """Return the codes (ISO 639-1) of the languages that a text may be in and that have a stemmer, likely first."""
     ranked = cast("list[tuple[str, float]]", _identifier().rank(text[:READ]))
+    if asked and ranked[0][1] < UNSURE:
+        return [language for language, _ in ranked]
     return [language for language, probability in ranked[:MOST] if probability >= LIKELY]
 
 

@@ -85,7 +85,7 @@ def asked_terms(question: str) -> Sequence[int]:
 def asked_words(question: str) -> tuple[Sequence[int], frozenset[str]]:
     """Return the same with single characters and the stems in the languages that it may be in, and all of its words."""
     every = list(words(question))
-    return list(dict.fromkeys((*_telling(every), *_others(question)))), frozenset(every)
+    return list(dict.fromkeys((*_telling(every), *_others(question, asked=True)))), frozenset(every)
 
 
 def _telling(asked: Iterable[str]) -> Sequence[int]:
@@ -94,9 +94,9 @@ def _telling(asked: Iterable[str]) -> Sequence[int]:
     return list(dict.fromkeys(map(_hash, telling or asked)))
 
 
-def _others(text: str) -> Iterator[int]:
+def _others(text: str, *, asked: bool = False) -> Iterator[int]:
     """Yield the hashes of stems in the languages of a text, where they are others than in English."""
-    for word, stem in stems(text):
+    for word, stem in stems(text, asked=asked):
         hashed = _crc(stem)
         if hashed != _hash(word) and word not in STOP_WORDS:
             yield hashed
