@@ -8,7 +8,7 @@ import hashlib
 import random
 import secrets
 from collections.abc import Callable
-from typing import NewType, Protocol
+from typing import Final, NewType, Protocol
 
 SessionId = NewType("SessionId", str)
 AgentId = NewType("AgentId", str)
@@ -46,9 +46,13 @@ class RandomIds:
         return f"{prefix}_{self._milliseconds():012x}{self._bits(64):016x}"
 
 
+TOKEN_PREFIX: Final = "circadia-"
+"""How each token that Circadia makes begins."""
+
+
 def new_token(kind: str) -> str:
     """Return a fresh bearer token of 256 random bits; `kind` is `agent`, `admin` or `pulse`."""
-    return f"circadia-{kind}-{secrets.token_urlsafe(32)}"
+    return f"{TOKEN_PREFIX}{kind}-{secrets.token_urlsafe(32)}"
 
 
 def hash_token(token: str) -> str:

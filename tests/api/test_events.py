@@ -102,14 +102,16 @@ async def test_the_record_is_numbered_and_read_page_by_page(service: Service) ->
 
 @pytest.mark.spec("GATE-80")
 async def test_the_record_is_cut_by_session_agent_and_type(service: Service) -> None:
+    await service.agent("ann")
+    await service.ok("POST", "/sessions", {"name": "team", "agents": [{"name": "bob"}]})
     await happen(service, 2, agent="ann")
     await happen(service, 3, session="team", agent="bob")
 
     async def count(query: str) -> int:
         return len((await service.ok("GET", f"/events?{query}"))["events"])
 
-    assert [await count("session=team"), await count("agent=ann"), await count("type=session_created")] == [3, 2, 1]
-    assert [await count("type=held&session=default"), await count("type=held&type=session_created")] == [2, 6]
+    assert [await count("session=team"), await count("agent=ann"), await count("type=session_created")] == [5, 3, 2]
+    assert [await count("type=held&session=default"), await count("type=held&type=session_created")] == [2, 7]
 
 
 @pytest.mark.spec("GATE-80")
@@ -178,11 +180,12 @@ async def test_a_follower_who_saw_nothing_yet_resumes_where_it_began(service: Se
 
 @pytest.mark.spec("GATE-80")
 async def test_the_stream_is_cut_by_session_agent_and_type(service: Service) -> None:
+    await service.ok("POST", "/sessions", {"name": "team", "agents": [{"name": "bob"}]})
     async with stream(service, "?session=team&agent=bob&type=held&after=0") as live:
         await happen(service, 600, agent="ann")
         await happen(service, 2, session="team", agent="ann")
         await happen(service, 2, session="team", agent="bob")
-        wanted = (await service.ok("GET", "/events?session=team&agent=bob"))["events"]
+        wanted = (await service.ok("GET", "/events?session=team&agent=bob&type=held"))["events"]
         assert await live.numbers(2) == [event["number"] for event in wanted]
 
 
@@ -227,6 +230,7 @@ async def test_a_follower_who_stands_beyond_the_end_or_goes_takes_nothing_from_t
 @pytest.mark.spec("GATE-80")
 async def test_who_reads_slowly_holds_nobody_up_and_misses_nothing(service: Service) -> None:
     agent = "a" * 10_000
+    await service.ok("POST", "/sessions", {"name": "team"})
     async with stream(service) as slow, stream(service, "?session=team") as other, stream(service) as live:
         seen: list[int] = []
         for _ in range(12):  # more than a page, and more than a connection holds

@@ -1,5 +1,6 @@
 """Usage over REST."""
 
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -53,8 +54,6 @@ async def test_calls_are_summed_with_their_price_and_what_is_not_known(ledger: S
         ("since=2026-01-01T13:00:00%2B01:00&until=2026-01-01T13:00:01+01:00", [1]),
         ("since=2026-01-02T12:00:01Z", []),
         ("session=default&agent=ann", [3]),
-        ("session=team", []),
-        ("agent=bob", []),
         ("group_by=day", [1, 2]),
         ("group_by=model", [3]),
         ("group_by=tier", [3]),
@@ -72,3 +71,31 @@ async def test_the_ledger_is_cut_and_grouped(ledger: Service, query: str, calls:
 )
 async def test_a_wrong_query_is_the_callers_mistake(ledger: Service, query: str) -> None:
     assert (await ledger.call("GET", f"/usage?{query}")).status == 422
+
+
+@pytest.mark.parametrize("path", ["/usage", "/events", "/events/stream", "/holds"])
+@pytest.mark.parametrize(
+    ("query", "told"),
+    [
+        ("session=defalt", "no session 'defalt'; did you mean 'default'?"),
+        ("agent=an", "no session has an agent 'an'"),
+        ("session=default&agent=an", "no agent 'an' in session 'default'; did you mean 'ann'?"),
+    ],
+)
+async def test_a_list_that_is_cut_by_an_unknown_name_is_refused(
+    ledger: Service, path: str, query: str, told: str
+) -> None:
+    answer = await ledger.call("GET", f"{path}?{query}")
+    assert (answer.status, answer.body["detail"]) == (404, told)
+
+
+async def test_what_a_deleted_agent_used_is_found_by_its_name(ledger: Service) -> None:
+    await ledger.ok("DELETE", "/sessions/default/agents/ann")
+    assert (await ledger.ok("GET", "/usage?session=default&agent=ann"))["total"]["calls"] == 3
+
+
+async def test_calls_of_the_sleep_tier_are_told_with_the_bank_that_they_were_made_for(ledger: Service) -> None:
+    async with ledger.parts.store.write() as tx:
+        await tx.calls.add([replace(call(4, ""), session="", agent="support", tier="sleep")])
+    keys = [each["key"] for each in (await ledger.ok("GET", "/usage?group_by=agent"))["usage"]]
+    assert keys == ["(sleep tier) support", "ann"]

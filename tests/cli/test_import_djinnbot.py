@@ -133,6 +133,8 @@ async def test_an_agent_without_instructions_is_told_what_that_means(home: Path)
         ("pulse_max_consecutive_skips: 0", "pulse_max_consecutive_skips", None, "1 or more"),
         ("pulse_blackouts: [{start_time: '08:00', end_time: '08:00'}]", "pulse_blackouts[0]", None, "a whole day"),
         ("pulse_blackouts: [{start_time: '25:00', end_time: '08:00'}]", "pulse_blackouts[0]", None, "HH:MM"),
+        ("pulse_blackouts: [{start_time: '22:00', end_time: '06:00', day_of_week: [5]}]", "pulse_blackouts[0]", None,
+         "unknown keys: day_of_week"),
         ("pulse_blackouts: [{label: x}]", "pulse_blackouts[0]", None, "no start and end"),
         (
             "pulse_blackouts: [{start_time: '22:00', end_time: '06:00', days_of_week: [5]}]",

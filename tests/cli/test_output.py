@@ -36,7 +36,12 @@ def test_where_there_is_room_it_is_a_table_and_else_a_few_lines_for_each_row() -
     assert narrow[-1] == "ann  calls 2  tokens 8  cost $0.00  held 0 s", "what is not there is not named"
 
 
+@pytest.mark.parametrize("width", range(30, 140, 5))
+def test_a_duration_stays_in_one_line(width: int) -> None:
+    assert "11 min 30 s" in told(width)
+
+
 def test_a_long_text_gives_way_before_words_do() -> None:
-    lines = told(80).splitlines()
+    lines = told(90).splitlines()
     assert lines[0].split() == list(COLUMNS)
     assert [line for line in lines if "writer-of-release-notes" in line]

@@ -91,6 +91,10 @@ async def test_a_program_gets_the_same_as_json(operator: CircadiaProcess) -> Non
 
 
 async def test_an_unknown_session_is_told(operator: CircadiaProcess) -> None:
+    async with asyncio.timeout(60):
+        piped = await run("top", "--session", "once")
+    assert piped.status == 0
+    assert "once:ann" in piped.out, "where nobody can end it, it ends by itself"
     refused(await run("top", "--once", "--session", "nowhere"), 4, "'nowhere'")
 
 

@@ -58,3 +58,10 @@ async def test_people_are_told_which_calls_no_price_is_known_for(operator: Circa
 
 async def test_a_time_that_is_none_is_refused(operator: CircadiaProcess) -> None:
     refused(await run("usage", "--since", "yesterday"), 2, "since", "2026-01-31")
+
+
+async def test_unknown_names_are_errors_of_each_list(operator: CircadiaProcess) -> None:
+    for words in (("holds",), ("usage",), ("events",), ("events", "--follow"), ("top",), ("pulses",)):
+        refused(await run(*words, "--session", "nowhere"), 4, "no session 'nowhere'")
+    for words in (("holds",), ("usage",), ("events",)):
+        refused(await run(*words, "--agent", "nobody"), 4, "no session has an agent 'nobody'")

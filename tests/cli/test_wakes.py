@@ -163,7 +163,9 @@ async def test_pulses_are_listed_and_cancelled(operator: CircadiaProcess) -> Non
     refused(await run("pulses", "cancel", "pls_none"), 4, "'pls_none'")
 
 
-async def test_of_a_failure_of_many_lines_the_list_has_the_first_and_json_all(operator: CircadiaProcess) -> None:
+async def test_of_a_failure_of_many_lines_the_list_has_the_first_and_the_last_and_json_all(
+    operator: CircadiaProcess,
+) -> None:
     await crew(operator, "lines")
     await run("coordination", "lines:writer", "launcher=talker")
     await run("send", "lines:writer", "go", "--wake", "blocker")
@@ -173,7 +175,7 @@ async def test_of_a_failure_of_many_lines_the_list_has_the_first_and_json_all(op
             await asyncio.sleep(0.05)
     assert found[0]["detail"] == "exit status 3; its last output:\nfirst\nsecond"
     (_, line) = (await run(*words)).out.splitlines()
-    assert line.rstrip().endswith("exit status 3; its last output:…")
+    assert line.rstrip().endswith("exit status 3; its last output: … second")
 
 
 @pytest.mark.spec("WAKE-16")

@@ -126,6 +126,7 @@ def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_i
             "(got 'weeks')",
         ),
         ("sleeptime: {own_operations: {mine: 'a:b'}}", "sleeptime.own_operations.mine: String should match pattern"),
+        ("agents: {ann: {banks: team}}", "agents.ann.banks: Input should be a list (got 'team')"),
         ("agents: [ann]", "agents: Input should be a map of keys and values (got ['ann'])"),
     ],
 )

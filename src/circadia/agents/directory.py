@@ -51,6 +51,20 @@ async def agent_of(tx: Tx, session: Session, name: str) -> Agent:
     return agent
 
 
+async def require_names(tx: Tx, principal: Principal, session: str | None, agent: str | None) -> None:
+    """Require what a list is cut by: a session that there is, and a name that one of its agents has or had.
+
+    Raises:
+        NotFound: there is none.
+    """
+    found = None if session is None else await session_of(tx, principal, session)
+    if agent is None or await tx.agents.ever_named(None if found is None else found.name, agent):
+        return
+    if found is not None:
+        await agent_of(tx, found, agent)
+    raise NotFound(f"no session has an agent {agent!r}")
+
+
 async def agent_by_reference(tx: Tx, principal: Principal, home: Session, reference: str) -> Agent:
     """Return the agent that `name` (in `home`) or `session:name` stands for.
 

@@ -2,23 +2,38 @@
 
 import hmac
 from collections.abc import Mapping
+from typing import Final
 
+from circadia.agents.failed_tokens import FailedTokens
 from circadia.errors import Forbidden, Unauthenticated
-from circadia.ids import AgentId, hash_token
+from circadia.ids import TOKEN_PREFIX, AgentId, hash_token
 from circadia.records.principal import Principal
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
+
+_GONE: Final = "this token opens nothing; it may have been rotated, or its agent or pulse has ended"
+_FOREIGN: Final = (
+    f"this is no token of Circadia, which begins with {TOKEN_PREFIX!r}; where a provider's key is expected, "
+    "give the agent's token (`circadia agent token NAME` makes a new one): the provider's key stays at the server"
+)
 
 
 class Identity:
     """Finds the principal of a token; an agent's row is remembered until a signal says that it changed."""
 
     def __init__(
-        self, store: Store, signals: Signals, *, admin_token_hash: str, metrics_token_hash: str | None = None
+        self,
+        store: Store,
+        signals: Signals,
+        *,
+        admin_token_hash: str,
+        metrics_token_hash: str | None = None,
+        failed: FailedTokens | None = None,
     ) -> None:
         self._store = store
         self._admin = admin_token_hash
         self._metrics = metrics_token_hash
+        self._failed = failed
         self._known: dict[str, Principal] = {}
         self._hashes: dict[str, set[str]] = {}
         self._changes = 0
@@ -30,7 +45,8 @@ class Identity:
         """Return the owner of the token.
 
         Raises:
-            Unauthenticated: no token, or one that opens nothing. Forbidden: the agent is disabled.
+            Unauthenticated: no token, or one that opens nothing. LimitReached: the caller has sent too many of those.
+            Forbidden: the agent is disabled.
             StorageUnavailable: the database does not answer.
         """
         if not token:
@@ -48,7 +64,9 @@ class Identity:
             principal = await self._owner(tx, hashed)
         agent = principal.agent if principal is not None else None
         if principal is None or agent is None or agent.deleted_at is not None:
-            raise Unauthenticated("this token opens nothing; it may have been rotated, or its agent or pulse has ended")
+            if self._failed is not None:
+                self._failed.add()
+            raise Unauthenticated(_GONE if token.startswith(TOKEN_PREFIX) else _FOREIGN)
         if not agent.enabled:
             raise Forbidden(f"agent {agent.reference!r} is disabled; the operator can enable it")
         if changes == self._changes:  # else the row may have changed while it was read

@@ -1,7 +1,7 @@
 """Makes, changes, disables and deletes agents, and gives them their tokens."""
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Protocol, cast
 
@@ -65,6 +65,8 @@ class Registry:
         self._signals = signals
         self._defaults = defaults
         self._departures = departures
+        self.bind: Callable[[Tx, AgentPolicy], Awaitable[object]] | None = None
+        """Makes the bank that a policy binds, where it is not there."""
         self.in_file: frozenset[AgentId] = frozenset()
         """Agents whose description, events and policy are set by the configuration file whenever it is read."""
 
@@ -99,6 +101,7 @@ class Registry:
             created_at=now,
         )
         await tx.agents.add(agent)
+        await self._bind(tx, agent.policy)
         await tx.sessions.touch(session.id, now)
         await self._record(tx, EventType.AGENT_CREATED, agent, {"asleep": agent.asleep})
         return agent, token
@@ -128,6 +131,8 @@ class Registry:
             policy=agent.policy if policy is None else self.changed_policy(agent.policy, policy),
         )
         await tx.agents.save(changed)
+        if changed.policy.bank != agent.policy.bank:
+            await self._bind(tx, changed.policy)
         await self._record(tx, EventType.AGENT_CHANGED, changed, {"enabled": changed.enabled})
         if agent.enabled and not changed.enabled:
             self._ended(tx, agent, "disabled")
@@ -172,6 +177,10 @@ class Registry:
             for wrong in filter(None, (wrong_bank_name(each) for each in named[key] if each is not None)):
                 raise InvalidRequest(f"policy {key!r}: {wrong}")
         return changed
+
+    async def _bind(self, tx: Tx, policy: AgentPolicy) -> None:
+        if self.bind is not None:
+            await self.bind(tx, policy)
 
     def _ended(self, tx: Tx, agent: Agent, reason: str) -> None:
         told = {"reason": f"agent {agent.reference!r} was {reason}"}

@@ -12,6 +12,7 @@ from starlette.responses import StreamingResponse
 from starlette.types import Send
 
 from circadia.agents.access import require_operator
+from circadia.agents.directory import require_names
 from circadia.api.event_tail import PAGE, SWEEP_SECONDS, EventTail
 from circadia.api.event_views import EventList, event_block, event_view
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
@@ -61,6 +62,7 @@ async def list_events(
     """Read the record. The operator only."""
     require_operator(who)
     async with parts.store.read() as tx:
+        await require_names(tx, who, session, agent)
         found = await tx.events.after(after, limit=limit, session=session, agent=agent, types=types)
         oldest = await tx.events.first_number()
     views = [event_view(each) for each in found]
@@ -119,6 +121,7 @@ async def follow_events(
             raise InvalidRequest(f"Last-Event-ID must be the number of an event, got {last_event_id[:80]!r}")
         after = int(last_event_id)
     async with parts.store.read() as tx:
+        await require_names(tx, who, session, agent)
         oldest = await tx.events.first_number()
         if after is None:
             after = await tx.events.last_number()

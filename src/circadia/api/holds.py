@@ -7,6 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
+from circadia.agents.directory import require_names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.gateway.gate import HoldView
 from circadia.records.session import DEFAULT_SESSION
@@ -46,6 +47,8 @@ async def list_holds(
 ) -> HoldList:
     """List the calls that are held now. The operator only."""
     require_operator(who)
+    async with parts.store.read() as tx:
+        await require_names(tx, who, session, agent)
     views, total = parts.holds.holds(session=session, agent=agent, limit=limit)
     return HoldList(holds=[_held(each) for each in views], total=total)
 

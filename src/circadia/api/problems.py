@@ -124,7 +124,7 @@ def _told(line: Mapping[str, Any]) -> FieldProblem:
             path="body", message=f"malformed JSON at character {line['loc'][-1]}: {line['ctx']['error']}"
         )
     place = ".".join(str(part) for part in line["loc"])
-    message = str(line["msg"]).removeprefix("Value error, ")
+    message = str(line["msg"]).removeprefix("Value error, ").replace("valid tuple", "valid list")
     given = line.get("input")
     if isinstance(given, str | int | float) and line["type"] != "missing":
         shown = repr(given)

@@ -7,6 +7,7 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
+from circadia.agents.directory import require_names
 from circadia.api.parts import Parts, Who, noun_router
 from circadia.api.references import Instant
 from circadia.records.call import UsageGroup
@@ -60,6 +61,7 @@ async def report_usage(
     """Sum the ended model calls. The operator only."""
     require_operator(who)
     async with parts.store.read() as tx:
+        await require_names(tx, who, session, agent)
         groups = await tx.calls.groups(group_by, since=since, until=until, session=session, agent=agent)
     return UsageReport(
         group_by=group_by,

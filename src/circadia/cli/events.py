@@ -130,14 +130,14 @@ def _print(event: EventAnswer, *, as_json: bool) -> None:
         console().print(event_line(event), soft_wrap=True)
 
 
-def event_line(event: EventAnswer) -> Text:
-    """Return an event as one line of text."""
+def event_line(event: EventAnswer, *, short: bool = False) -> Text:
+    """Return an event as one line of text; a `short` one has no number and no date."""
     kind = event["type"]
     colour = "yellow" if kind in _WARNINGS else _COLOURS.get(kind, "")
     where = ":".join(each for each in (event["session"], event["agent"]) if each)
     return Text.assemble(
-        (f"{event['number']:>6}  {local_time(event['at'])}  ", "dim"),
-        (f"{kind:<20}", colour),
+        (f"{local_time(event['at'])[-8:]}  " if short else f"{event['number']:>6}  {local_time(event['at'])}  ", "dim"),
+        (kind if short else f"{kind:<20}", colour),
         f" {shown(where)}  ",
         (shown(compact(event["data"])), "dim"),
     )

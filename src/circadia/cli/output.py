@@ -28,6 +28,8 @@ _INDENT = 4
 """Columns that the further lines of a row are set in by, where it has no room in a table."""
 _TEXT = 20
 """Columns that a cell of several words gets in a table, if it needs as many; in fewer nobody reads it."""
+_SHORT = 12
+"""Columns of a cell that is never broken: a duration, an amount, a state of two words."""
 _NOTHING = "–"
 """What stands for no value."""
 
@@ -38,8 +40,8 @@ def console() -> Console:
 
 
 def note(text: str) -> None:
-    """Tell a person something that is not the result, on standard error."""
-    typer.echo(shown(text), err=True)
+    """Tell a person something that is not the result, on standard error; a terminal breaks it between words."""
+    Console(stderr=True, width=None if sys.stderr.isatty() else _UNCUT, highlight=False).print(Text(shown(text)))
 
 
 def print_json(document: object) -> None:
@@ -101,7 +103,7 @@ class Listing:
             lines = [line for text in (name, *(row[number].plain for row in self.rows)) for line in text.split("\n")]
             whole.append(max(map(cell_len, lines)))
             word = max((cell_len(word) for line in lines for word in line.split()), default=0)
-            text = word if whole[-1] <= _TEXT else max(word, _TEXT)
+            text = whole[-1] if whole[-1] <= _SHORT else word if whole[-1] <= _TEXT else max(word, _TEXT)
             least.append(whole[-1] if name in self.numbers else text)
         room -= _GAP * (len(self.columns) - 1)
         for most in range(min(room, max(whole)), 0, -1):

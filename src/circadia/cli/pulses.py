@@ -6,7 +6,7 @@ import typer
 from rich.text import Text
 
 from circadia.cli.connection import Server
-from circadia.cli.output import AsJson, console, lasted, local_time, note, print_json, table
+from circadia.cli.output import AsJson, console, cut, lasted, local_time, note, print_json, table
 from circadia.cli.paging import gathered
 from circadia.cli.reference import DEFAULT_SESSION, Session, whole
 from circadia.client import Client
@@ -88,11 +88,11 @@ def _row(pulse: dict[str, Any]) -> tuple[object, ...]:
         Text(pulse["status"], _COLOURS.get(pulse["status"], "")),
         lasted(pulse["run_seconds"]),
         pulse["attempt"],
-        _first_line(pulse["detail"]),
+        _in_short(pulse["detail"]),
     )
 
 
-def _first_line(detail: str) -> str:
-    """Return what fits into a table; of a failed program the detail is all that it said last."""
-    first = detail.partition("\n")[0][:_LETTERS]
-    return first if first == detail else f"{first}…"
+def _in_short(detail: str) -> str:
+    """Return what fits into a table; of a failed program the detail is all that it said last, the cause at its end."""
+    lines = [line.strip() for line in detail.splitlines() if line.strip()]
+    return " … ".join(cut(line, _LETTERS) for line in (lines if len(lines) < 2 else (lines[0], lines[-1])))

@@ -58,7 +58,9 @@ def top(
     server: Server,
     session: Annotated[str | None, typer.Option("--session", metavar="NAME", help="Of this session only.")] = None,
     every: Annotated[float, typer.Option("--every", min=0.2, metavar="SECONDS", help="Time between two looks.")] = 1.0,
-    once: Annotated[bool, typer.Option("--once", help="Print one frame and end.")] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Print one frame and end, as where the output is no terminal.")
+    ] = False,
     as_json: AsJson = False,
 ) -> None:
     """Show agents, held calls, tokens and events as they change; q or Ctrl-C ends it."""
@@ -66,7 +68,7 @@ def top(
     async def one(client: Client) -> Picture:
         return await Camera(client, session).take()
 
-    if as_json or once:
+    if as_json or once or not sys.stdout.isatty():
         picture = server.ask(one)
         if as_json:
             print_json(as_document(picture))
@@ -125,7 +127,7 @@ def frame(picture: Picture, url: str, height: int | None, trouble: str = "") -> 
     room = None if height is None else max(FEWEST_AGENT_ROWS, height - OTHER_ROWS - len(picture.events))
     parts: list[RenderableType] = [_headline(picture, url, trouble), *_agents(picture, room)]
     if picture.events:
-        lines = [event_line(each) for each in picture.events]
+        lines = [event_line(each, short=True) for each in picture.events]
         for line in lines:
             line.no_wrap, line.overflow = True, "ellipsis"
         parts += [Text("\nevents", "bold"), *lines]

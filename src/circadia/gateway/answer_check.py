@@ -118,8 +118,9 @@ class MindCheck:
     async def same(self, agent: Agent, asked: str, known: str) -> bool:
         """Return whether they do."""
         line = Call(
-            id=CallId(self._ids.new("call")), at=self._clock.now(), agent_id=AgentId(""), session="", agent="",
-            tier="sleep", upstream=self._mind.upstream, endpoint=ENDPOINT, model=self._mind.name,
+            id=CallId(self._ids.new("call")), at=self._clock.now(), agent_id=AgentId(""), session="",
+            agent=agent.policy.bank or "", tier="sleep", upstream=self._mind.upstream,
+            endpoint=ENDPOINT, model=self._mind.name,
             status=CallStatus.FAILED,
         )  # fmt: skip
         began, used, same = self._clock.monotonic(), None, False

@@ -51,9 +51,12 @@ class Banks:
         """Make a bank.
 
         Raises:
-            InvalidRequest: a bad name. Conflict: there is one of this name.
+            InvalidRequest: a bad name. Conflict: there is one of this name, which was not made by itself.
         """
         _require_name(new.name)
+        found = await tx.banks.by_name(new.name)
+        if found is not None and found.automatic and new.template is None:
+            return await self.change(tx, found, by=by, description=new.description, policy=new.policy)
         more = {"description": new.description, "template": new.template, "end_user": new.end_user}
         return await self._added(tx, new.name, new.policy, by, **more)
 
@@ -96,9 +99,9 @@ class Banks:
             await tx.banks.save(yielding)
             await self._record(tx, EventType.BANK_CHANGED, yielding, "circadia", {"was": bank.name})
             bank = None
-        return (
-            await self._added(tx, policy.bank, self._policy(policy.bank), "circadia") if bank is None and make else bank
-        )
+        if bank is not None or not make:
+            return bank
+        return await self._added(tx, policy.bank, self._policy(policy.bank), "circadia", automatic=True)
 
     async def opened(
         self, tx: Tx, principal: Principal, name: str | None, *, write: bool = False, user: str | None = None
@@ -153,6 +156,7 @@ class Banks:
             name=bank.name if name is None else name,
             description=bank.description if description is None else description,
             policy=bank.policy if policy is None else policy,
+            automatic=False,
         )
         await tx.banks.save(changed)
         await self._record(tx, EventType.BANK_CHANGED, changed, by, {"was": bank.name} if name else {})

@@ -115,6 +115,8 @@ class Bank:
     """The person whom it belongs to, where it was made from a template."""
     policy: BankPolicy = field(default_factory=BankPolicy)
     """How it is written to."""
+    automatic: bool = False
+    """Whether it was made since an agent is bound to it, and nobody has said since how it is to be."""
     generation: int = 0
     """Counts what makes its index anew: deletions, other vectors."""
     demotions: int = 0

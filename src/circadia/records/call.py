@@ -29,7 +29,7 @@ class Call:
     session: str
     """The agent's session."""
     agent: str
-    """The agent's name."""
+    """The agent's name; of a call of the sleep tier, whose session is empty, the name of the bank."""
     tier: str = "hot"
     """`hot`, `ready` for one that was given an answer worked out ahead, or `sleep` for a call of the sleep tier."""
     upstream: str

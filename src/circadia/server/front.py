@@ -8,6 +8,7 @@ from urllib.parse import urlsplit
 
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from circadia.agents.failed_tokens import CALLER
 from circadia.agents.identity import Identity
 from circadia.api.problems import answer
 from circadia.errors import (
@@ -99,6 +100,7 @@ class Front:
         if scope["type"] != "http":
             await send({"type": "websocket.close", "code": 1003, "reason": "no WebSocket here; use HTTP"})
             return
+        CALLER.set(scope["client"][0] if scope.get("client") else "")
         deciding = [name for name, _ in scope["headers"] if name in _ONCE]
         if len(deciding) != len(set(deciding)):
             twice = next(name for name in deciding if deciding.count(name) > 1).decode()

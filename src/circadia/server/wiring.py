@@ -13,6 +13,7 @@ from typing import Any
 import aiohttp
 from starlette.types import ASGIApp
 
+from circadia.agents.failed_tokens import FailedTokens
 from circadia.agents.following import Following
 from circadia.agents.identity import Identity
 from circadia.agents.presence import Presence
@@ -167,12 +168,16 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     registry, threads, sessions = agent_services(settings, clock, basis.ids, signals, tier)
     waits = Waits(clock, store, signals, presence)
     metrics_token = _hashed(basis, settings.server.metrics_token_env)
-    identity = Identity(store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token)
+    failed = FailedTokens(clock, settings.limits.max_failed_tokens_per_minute)
+    identity = Identity(store, signals, admin_token_hash=hash_token(admin_token), metrics_token_hash=metrics_token,
+                        failed=failed)  # fmt: skip
     metrics, ticker = Metrics(), Ticker(clock)
+    metrics.gauge("circadia_failed_tokens", "Tokens that opened nothing.", lambda: failed.total)
     journal, parking = Journal(clock, store, signals, metrics.saw), Parking(basis.data / "held", settings.limits)
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
     memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
+    registry.bind = partial(memory.banks.bound, user=None, make=True)
     dreams = sleep_tier(settings, clock, basis.ids, signals, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(

@@ -66,6 +66,9 @@ class LimitsSettings(Section):
     max_open_threads_per_agent: int = Field(
         1_000, ge=0, description="Threads that an agent has opened and that are still open."
     )
+    max_failed_tokens_per_minute: int | None = Field(
+        60, ge=1, description="Tokens that open nothing from one address; then it gets 429. `null` is no limit."
+    )
     keep_handled_days: int | None = Field(
         90,
         ge=0,

@@ -11,6 +11,7 @@ from circadia.suggestions import closest
 Path = tuple[int | str, ...]
 
 _NO_MAP = ("dict_type", "model_type", "model_attributes_type")
+_NO_LIST = ("tuple_type", "list_type", "set_type", "frozen_set_type")
 _OTHERWISE = "Input should be "
 _SHOWN = 100
 """Characters of what was given that a sentence shows; what is longer is left out."""
@@ -67,6 +68,8 @@ def _told(place: Path, lines: Sequence[Any], given: object, model: type[BaseMode
 def _message(line: Any) -> str:
     if line["type"] in _NO_MAP:
         return f"{_OTHERWISE}a map of keys and values"
+    if line["type"] in _NO_LIST:
+        return f"{_OTHERWISE}a list"
     if line["type"] == "union_tag_not_found":
         return f"the key {line['ctx']['discriminator']} is missing"
     if line["type"] == "union_tag_invalid":

@@ -124,13 +124,14 @@ class Asking:
     def __init__(
         self, clock: Clock, ids: IdSource, store: Store, mind: Mind, run: Pass, limits: Sequence[Limit], *,
         others: Mapping[str, Mind] | None = None, stop: asyncio.Event | None = None, flying: Flying | None = None,
-        traces: Traces | None = None, alone: bool = False,
+        traces: Traces | None = None, alone: bool = False, bank: str = "",
     ) -> None:  # fmt: skip
-        """`others` are models of single operations; `flying` are questions of all passes that are not answered yet.
+        """`bank` is the bank's name, for the ledger. `others` are models of single operations.
 
-        `alone` says that no other process asks questions.
+        `flying` are questions of all passes that are not answered yet; `alone` says that no other process asks any.
         """
         self._alone = alone
+        self._bank = bank
         self._flying: Flying = {} if flying is None else flying
         self._clock = clock
         self._ids = ids
@@ -269,8 +270,9 @@ class Asking:
         now = self._clock.now()
         call_id = CallId(self._ids.new("call"))
         line = Call(
-            id=call_id, at=now, agent_id=AgentId(""), session="", agent="", tier="sleep", upstream=mind.upstream,
-            endpoint=ENDPOINT, model=mind.name, status=CallStatus.RESERVED, reserved_tokens=read + most_tokens,
+            id=call_id, at=now, agent_id=AgentId(""), session="", agent=self._bank, tier="sleep",
+            upstream=mind.upstream, endpoint=ENDPOINT, model=mind.name, status=CallStatus.RESERVED,
+            reserved_tokens=read + most_tokens,
             reserved_nanousd=mind.worst_price(read, most_tokens) or 0,
         )  # fmt: skip
         call = SleepCall(

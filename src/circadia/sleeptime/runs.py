@@ -177,6 +177,7 @@ class Runs:
             asking = Asking(
                 self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=parts.minds,
                 stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,
+                bank=bank.name,
             )  # fmt: skip
         running = Running(
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,

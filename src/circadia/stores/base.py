@@ -62,7 +62,7 @@ class Agents(Protocol):
 
     async def by_name(self, session_id: SessionId, name: str) -> Agent | None: ...
 
-    async def ever_named(self, session: str, name: str) -> Sequence[Agent]:
+    async def ever_named(self, session: str | None, name: str) -> Sequence[Agent]:
         """Return the newest few that have or had this name in a session of that name, deleted ones too."""
         ...
 

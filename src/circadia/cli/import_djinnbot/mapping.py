@@ -17,6 +17,9 @@ _MINUTES: Final = 30
 """What DjinnBot takes for an interval that is not given."""
 _DAY_MINUTES: Final = 24 * 60
 _MOST: Final = 10**12
+_BLACKOUT_KEYS: Final = frozenset(
+    ("type", "label", "start_time", "startTime", "start", "end_time", "endTime", "end", "days_of_week", "daysOfWeek")
+)
 _WEEKDAYS: Final = ("sun", "mon", "tue", "wed", "thu", "fri", "sat")
 _GUARDRAILS: Final = "wake_guardrails"
 _MODELS: Final = (
@@ -274,6 +277,9 @@ def _blackout(given: object) -> tuple[dict[str, Any], str]:
     if not isinstance(given, Mapping):
         return {}, "holds no keys"
     each = {str(key): value for key, value in cast("Mapping[object, Any]", given).items()}
+    unknown = sorted(each.keys() - _BLACKOUT_KEYS)
+    if unknown:
+        return {}, f"has unknown keys: {', '.join(unknown)}"
     start = each.get("start_time", each.get("startTime", each.get("start")))
     end = each.get("end_time", each.get("endTime", each.get("end")))
     if start is None or end is None:

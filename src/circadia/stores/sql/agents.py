@@ -32,11 +32,9 @@ _GET = Statement(_ONE)
 _LOCK = Statement(_ONE.with_for_update(of=agents))
 _ALIVE = _ROWS.where(agents.c.deleted_at.is_(None))
 _BY_NAME = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id"), agents.c.name == bindparam("name")))
-_EVER = Statement(
-    _ROWS.where(sessions.c.name == bindparam("session"), agents.c.name == bindparam("name"))
-    .order_by(agents.c.created_at.desc())
-    .limit(3)
-)
+_EVER = _ROWS.where(agents.c.name == bindparam("name")).order_by(agents.c.created_at.desc()).limit(3)
+_EVER_ANYWHERE = Statement(_EVER)
+_EVER_IN = Statement(_EVER.where(sessions.c.name == bindparam("session")))
 _BY_TOKEN = Statement(_ALIVE.where(agents.c.token_hash == bindparam("token_hash")))
 _OF_SESSION = Statement(_ALIVE.where(agents.c.session_id == bindparam("session_id")))
 _SAVE = Statement(
@@ -106,10 +104,11 @@ class SqlAgents:
         values = {"session_id": session_id, "name": name}
         return await self._run(lambda connection: _first(_BY_NAME.first(connection, values)))
 
-    async def ever_named(self, session: str, name: str) -> Sequence[Agent]:
-        """Return the newest few that have or had this name in a session of that name, deleted ones too."""
-        values = {"session": session, "name": name}
-        return [_agent(row) for row in await self._run(lambda connection: _EVER.all(connection, values))]
+    async def ever_named(self, session: str | None, name: str) -> Sequence[Agent]:
+        """Return the newest few that have or had this name in the session of that name, or in any, deleted ones too."""
+        statement = _EVER_ANYWHERE if session is None else _EVER_IN
+        values = {"name": name} if session is None else {"session": session, "name": name}
+        return [_agent(row) for row in await self._run(lambda connection: statement.all(connection, values))]
 
     async def by_token(self, token_hash: str) -> Agent | None:
         """Return the agent of this token, disabled ones too."""

@@ -39,7 +39,7 @@ _WITH_HEADS = {
 _SAVE = Statement(
     update(banks)
     .where(banks.c.id == bindparam("key"))
-    .values({name: bindparam(f"new_{name}") for name in ("name", "description", "policy")})
+    .values({name: bindparam(f"new_{name}") for name in ("name", "description", "policy", "automatic")})
 )
 _BUMP = Statement(
     update(banks)
@@ -178,9 +178,9 @@ class SqlBanks:
         return await self._run(Short(work) if limit + wanted <= FEW else work)
 
     async def save(self, bank: Bank) -> None:
-        """Write name, description and policy. Raises Conflict, which ends the block, if the name is taken."""
+        """Write what people can change. Raises Conflict, which ends the block, if the name is taken."""
         values = {
-            "key": bank.id, "new_name": bank.name, "new_description": bank.description,
+            "key": bank.id, "new_name": bank.name, "new_description": bank.description, "new_automatic": bank.automatic,
             "new_policy": asdict(bank.policy),
         }  # fmt: skip
         await self._run(lambda connection: _SAVE.count(connection, values))
@@ -252,6 +252,7 @@ def _bank(row: Row[Any]) -> Bank:
         id=BankId(row.id),
         name=row.name,
         description=row.description,
+        automatic=row.automatic,
         template=row.template,
         end_user=row.end_user,
         policy=BankPolicy(**policy),

@@ -38,6 +38,8 @@ _LATEST = Statement(
 )
 
 _DAY: Final[ColumnElement[int]] = literal_column("calls.at / 86400000000")  # whole days since 1970
+SLEEP_TIER: Final = "(sleep tier)"
+"""Who makes the calls of no agent; the name of the bank that they were made for stands behind it."""
 _KEYS: Final[dict[str, Sequence[ColumnElement[Any]]]] = {
     "agent": (calls.c.session, calls.c.agent),
     "model": (calls.c.model,),
@@ -118,7 +120,7 @@ class SqlCalls:
         if session is not None:
             statement = statement.where(calls.c.session == session)
         if agent is not None:
-            statement = statement.where(calls.c.agent == agent)
+            statement = statement.where(calls.c.agent == agent, calls.c.session != "")
         rows = await self._run(lambda connection: connection.execute(statement).all())
         return sorted((_group(by, row) for row in rows), key=lambda group: group.key)
 
@@ -146,6 +148,8 @@ def _group(by: str, row: Row[Any]) -> UsageGroup:
 
 
 def _key(by: str, row: Row[Any]) -> str:
+    if by == "agent" and not row.session:
+        return f"{SLEEP_TIER} {row.agent}".rstrip()
     if by == "agent":
         return row.agent if row.session == "default" else f"{row.session}:{row.agent}"
     if by == "day":

@@ -29,6 +29,7 @@ banks = Table(
     Column("template", String),
     Column("end_user", String),
     Column("policy", JSON, nullable=False),
+    Column("automatic", Boolean, nullable=False, server_default=text("false")),
     Column("generation", Integer, nullable=False),
     Column("skipped", JSON, nullable=False),
     Column("created_at", Instant, nullable=False),
