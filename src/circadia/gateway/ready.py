@@ -14,14 +14,11 @@ from dataclasses import replace
 from datetime import datetime
 from typing import Final
 
-import orjson
-
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answer_check import Check
 from circadia.gateway.answer_headers import changing, storable
 from circadia.gateway.answer_trust import Trust
-from circadia.gateway.dialects.fields import as_object
 from circadia.gateway.dialects.frame import Volatile
 from circadia.gateway.dialects.voice import Framed
 from circadia.gateway.headers import as_text, one
@@ -228,17 +225,17 @@ class Answering:
         assert match is not None
         return await self.check.same(agent, lookup.asked.framed.question, match.phrasing)
 
-    def said(self, lookup: Lookup, body: bytes) -> bytes:
-        """Return the ready answer as the provider would have sent it, whole or as a stream, as the body asks."""
+    def said(self, lookup: Lookup) -> bytes:
+        """Return the ready answer as the provider would have sent it, whole or as a stream, as the call asks."""
         call, answer = lookup.asked.call, lookup.ready.answer
         voice = call.dialect.voice
         assert voice is not None
         assert answer is not None
         name = self._ids.new("ready").partition("_")[2]
         model, now = call.request.model or "", self._clock.now()
-        if not call.request.streamed:
-            return voice.whole(answer.text, id=name, model=model, at=now)
-        return voice.events(answer.text, id=name, model=model, at=now, usage=_wants_usage(body))
+        whole = voice.whole(answer.text, id=name, model=model, at=now)
+        events = voice.events(whole, usage=call.request.wants_usage) if call.request.streamed else None
+        return whole if events is None else events
 
 
 def wanted(policy: AgentPolicy) -> bool:
@@ -280,8 +277,3 @@ def _digest(call: ModelCall, framed: Framed, headers: Iterable[tuple[bytes, byte
     for name, value in headers:
         told.update(b"\0" + name + b"\0" + value)
     return told.hexdigest()
-
-
-def _wants_usage(body: bytes) -> bool:
-    """Return whether a request for a stream asks for its usage."""
-    return as_object(as_object(orjson.loads(body)).get("stream_options")).get("include_usage") is True

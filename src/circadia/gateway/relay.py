@@ -7,12 +7,11 @@ from dataclasses import replace
 from functools import partial
 from typing import Final
 
-import orjson
-
 from circadia.agents.presence import Cell, Presence
 from circadia.clock import Clock
 from circadia.errors import StillAsleep, UpstreamFailed, UpstreamTimedOut
 from circadia.gateway import headers as crossing
+from circadia.gateway import opened
 from circadia.gateway.bodies import off_loop
 from circadia.gateway.budget import Budget, budgeted
 from circadia.gateway.dialects.base import Meter
@@ -28,7 +27,7 @@ from circadia.gateway.owners import Owners
 from circadia.gateway.reply import OPENED_STREAM, Headers, Phase, Reply
 from circadia.gateway.stream import WholeEvents
 from circadia.gateway.turns import NOTHING, Noted, SleepTier, Turn, Turns
-from circadia.gateway.upstream import is_stream
+from circadia.gateway.upstream import is_json, is_stream
 from circadia.gateway.wire import Broken, Refused, Silent, Unreached
 from circadia.gateway.wire_connection import Answer
 from circadia.ids import AgentId, CallId, IdSource
@@ -40,9 +39,8 @@ from circadia.telemetry.traces import Traces, ended
 _logger = logging.getLogger(__name__)
 
 Clear = Callable[[], Awaitable[None]]
-_LONGEST_ERROR = 65_536
-"""Bytes that are read of an error which an upstream sends as a stream."""
-
+Watch = Callable[[bool], Meter]
+"""Makes the meter of an answer, given whether it is a stream."""
 
 _COUNTS_KEPT: Final = 10_000
 """Agents whose count of unread messages at their last wake is kept."""
@@ -86,9 +84,14 @@ class Relay:
         if call.route.dialect == "count_tokens":
             turn = await self._turns.begin(call.agent, call.request, call.headers)
             body = (await self._tier.before(call, turn, body)).body
-        streamed = call.request.streamed or _asks_for_stream(call)
-        meter = call.dialect.meter(streamed=streamed, take_usage_out=False, chain=())
-        status = await self._pass_on(call, body, reply, meter, None)
+        meter = _UNREAD
+
+        def watch(streamed: bool) -> Meter:
+            nonlocal meter
+            meter = call.dialect.meter(streamed=streamed, take_usage_out=False, chain=())
+            return meter
+
+        status = await self._pass_on(call, body, reply, watch, None)
         if call.method == "DELETE" and status < 300:
             self._deleted(call)
         said = meter.said()
@@ -118,7 +121,7 @@ class Relay:
             await clear_to_send()
             raise StillAsleep("the agent slept since this was written; send it again, made anew", retry_after_seconds=1)
         turn = await self._turns.begin(call.agent, call.request, call.headers)
-        meter, noted = _UNREAD, NOTHING
+        meter, noted, asks = _UNREAD, NOTHING, False
         outcome = Outcome(CallId(self._ids.new("call")), self._clock.now(), self._clock.monotonic())
         if self._traces.on:
             name = call.provider.upstream.name
@@ -128,6 +131,11 @@ class Relay:
             await clear_to_send()
             outcome.sent = True
 
+        def watch(streamed: bool) -> Meter:
+            nonlocal meter
+            meter = _meter(call, noted, streamed=streamed, take_usage_out=asks)
+            return meter
+
         try:
             prepared = await self._tier.before(call, turn, body, held=passage.held)
             plain, body = body, prepared.body
@@ -135,19 +143,16 @@ class Relay:
             noted, ready = prepared.noted, prepared.answer
             del prepared
             if ready is not None:
-                meter = _meter(call, noted)
                 await clear()
-                await self._answer(call, ready, reply, meter, outcome, _answer_headers(noted))
+                await self._answer(call, ready, reply, watch(call.request.streamed), outcome, _answer_headers(noted))
                 return
             if budgeted(policy):
                 outcome.at = (await self._budget.reserve(call.agent, reserved(call, turn, passage, outcome))).at
-            line = ""
-            if passage.held and policy.on_wake is not OnWake.FORWARD:
-                line = notice(passage, await self._unread(call.agent, passage))
+            stale = passage.held and policy.on_wake is not OnWake.FORWARD
+            line = notice(passage, await self._unread(call.agent, passage)) if stale else ""
             sent, asks = await off_loop(body, partial(_outgoing, call, body, line))
-            meter = _meter(call, noted, take_usage_out=asks)
             shorter = None if body is plain else lambda: off_loop(plain, partial(_outgoing, call, plain, line))
-            await self._pass_on(call, sent, reply, meter, outcome, _answer_headers(noted), shorter, clear)
+            await self._pass_on(call, sent, reply, watch, outcome, _answer_headers(noted), shorter, clear)
         except UpstreamFailed as error:
             outcome.free = isinstance(error.__cause__, Refused | Unreached)
             raise
@@ -170,7 +175,7 @@ class Relay:
         await reply.finish(ready)
 
     async def _pass_on(
-        self, call: ModelCall, body: bytes, reply: Reply, meter: Meter, outcome: Outcome | None, told: Headers = (),
+        self, call: ModelCall, body: bytes, reply: Reply, watch: Watch, outcome: Outcome | None, told: Headers = (),
         shorter: Callable[[], Awaitable[tuple[bytes, bool]]] | None = None, clear: Clear | None = None,
     ) -> int:  # fmt: skip
         """Send the body and pass the answer on; what is too long for its model is sent again as `shorter` makes it."""
@@ -195,15 +200,8 @@ class Relay:
                     outcome.too_long = outcome.too_long or too_long(answer.status, whole)
                 self._error_event(call, answer.status, "answered with an error")
             if reply.phase is Phase.OPENED:
-                if whole is None and not is_stream(answer):
-                    whole = await _rest_of(call, answer)
-                if call.request.streamed and answer.status >= 400:
-                    event = call.dialect.event_of_error(call.provider.upstream.without_key(whole or b""))
-                    if event is not None:
-                        await reply.start(answer.status, ())
-                        await reply.finish(event)
-                        return answer.status
-                await _require_fitting(call, answer, whole)
+                whole = await opened.gathered(call, answer, whole)
+            meter = watch(_is_read_as_stream(call, answer))
             if whole is None:
                 await self._pass_stream(call, answer, reply, meter, told)
             else:
@@ -224,9 +222,10 @@ class Relay:
             meter.end()
             await self._owners.record(call.agent, call.provider.upstream.name, meter.ids)
         whole = call.provider.upstream.without_key(whole)
-        opened = reply.phase is Phase.OPENED
-        headers = [] if opened else [*call.provider.upstream.headers_back(answer), *told]
-        await reply.whole(answer.status, headers, whole)
+        if reply.phase is Phase.OPENED:
+            await reply.whole(200, (), opened.fitted(call, answer, whole))
+        else:
+            await reply.whole(answer.status, [*call.provider.upstream.headers_back(answer), *told], whole)
 
     async def _pass_stream(self, call: ModelCall, answer: Answer, reply: Reply, meter: Meter, told: Headers) -> None:
         owned = 0
@@ -316,11 +315,15 @@ def _asks_for_stream(call: ModelCall) -> bool:
     return call.route.dialect == "stored_response" and "stream=true" in query.lower().split("&")
 
 
-def _meter(call: ModelCall, noted: Noted, *, take_usage_out: bool = False) -> Meter:
+def _is_read_as_stream(call: ModelCall, answer: Answer) -> bool:
+    """Return whether an answer is read as events: also one that does not say what it is, where a stream was asked."""
+    return is_stream(answer) or (not is_json(answer) and (call.request.streamed or _asks_for_stream(call)))
+
+
+def _meter(call: ModelCall, noted: Noted, *, streamed: bool, take_usage_out: bool = False) -> Meter:
     return call.dialect.meter(
-        streamed=call.request.streamed, take_usage_out=take_usage_out, chain=call.request.chain,
-        words=noted.told is not None,
-    )  # fmt: skip
+        streamed=streamed, take_usage_out=take_usage_out, chain=call.request.chain, words=noted.told is not None
+    )
 
 
 def _outgoing(call: ModelCall, body: bytes, line: str) -> tuple[bytes, bool]:
@@ -350,44 +353,3 @@ def _cut_by_sleep(cell: Cell, answer: Answer) -> asyncio.Future[None]:
     if cell.asleep:  # since before the first byte
         cut.set_result(None)
     return cut
-
-
-async def _require_fitting(call: ModelCall, answer: Answer, whole: bytes | None) -> None:
-    """Raise UpstreamFailed unless the answer fits the 200 that its caller was told already."""
-    name = call.provider.upstream.name
-    if answer.status >= 300:
-        told = await _start_of(answer) if whole is None else whole
-        detail = _message(call.provider.upstream.without_key(told))
-        raise UpstreamFailed(f"upstream {name!r} answered {answer.status}{detail}")
-    if (answer.header(b"content-encoding") or "identity").lower() != "identity":
-        raise UpstreamFailed(f"upstream {name!r} compressed its answer, although it was asked not to")
-    if call.request.streamed != (whole is None):
-        wanted = "a stream" if call.request.streamed else "one answer"
-        raise UpstreamFailed(f"upstream {name!r} did not send {wanted}, as was asked")
-    if whole is not None and not whole.lstrip().startswith((b"{", b"[")):
-        raise UpstreamFailed(f"upstream {name!r} answered with something that is not JSON")
-
-
-async def _rest_of(call: ModelCall, answer: Answer) -> bytes:
-    upstream = call.provider.upstream
-    try:
-        return await upstream.whole(answer)
-    except Broken as error:
-        raise UpstreamFailed(f"upstream {upstream.name!r} broke off in its answer") from error
-
-
-async def _start_of(answer: Answer) -> bytes:
-    """Return what comes first of an error that is sent as a stream; it need not end."""
-    try:
-        return (await anext(answer, b""))[:_LONGEST_ERROR]
-    except (Broken, Silent):
-        return b""
-
-
-def _message(body: bytes) -> str:
-    """Return what a provider's error body says, shortened."""
-    try:
-        error = orjson.loads(body)["error"]
-        return f": {str(error['message'])[:300]}"
-    except (ValueError, TypeError, KeyError):
-        return ""

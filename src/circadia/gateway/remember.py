@@ -158,7 +158,7 @@ class Remembering:
                 lookup = await self._injection.checked(turn, lookup)
             if lookup is not None and lookup.outcome is Outcome.HIT:
                 hit, lookup = lookup, None  # it is one as soon as its answer is written
-                answer = self._answering.said(hit, body)
+                answer = self._answering.said(hit)
                 return Prepared(body=body, noted=Noted(told=told, lookup=hit), answer=answer)
         except (CircadiaError, TimeoutError) as error:
             _logger.warning("a call of %r goes without memory: %s", call.agent.reference, str(error) or "too slow")

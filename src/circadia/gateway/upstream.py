@@ -158,10 +158,19 @@ def is_stream(answer: Answer) -> bool:
     return (answer.header(b"content-type") or "").lower().startswith("text/event-stream")
 
 
+def is_json(answer: Answer) -> bool:
+    """Return whether the answer says that it is JSON."""
+    kind = _kind(answer)
+    return kind == "application/json" or kind.endswith("+json")
+
+
+def _kind(answer: Answer) -> str:
+    return (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
+
+
 def _comes_in_pieces(answer: Answer) -> bool:
     """Return whether it is sent on as it comes: events, and lines, sound and the like whose length nobody told."""
     if is_stream(answer):
         return True
-    kind = (answer.header(b"content-type") or "").partition(";")[0].strip().lower()
-    whole = kind in _WHOLE_KINDS or kind.endswith("+json") or answer.header(b"content-length") is not None
+    whole = _kind(answer) in _WHOLE_KINDS or is_json(answer) or answer.header(b"content-length") is not None
     return answer.status < 300 and not whole

@@ -2,8 +2,8 @@
 
 The gateway's own client: `wire_dial` opens connections, `wire_connection` carries one call at a time over one,
 `wire_pool` keeps them and is what callers use. It does what this gateway needs and no more, since each model call pays
-for it: one origin, a prepared list of headers, a body in memory, an answer in chunks; no redirects, cookies,
-decompression or proxies.
+for it: one origin, a prepared list of headers, a body in memory, an answer in chunks; no redirects, cookies or
+proxies.
 """
 
 from dataclasses import dataclass

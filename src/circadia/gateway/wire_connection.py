@@ -7,6 +7,7 @@ from typing import Final, Self, cast
 from httptools import HttpParserError, HttpParserUpgrade, HttpResponseParser
 
 from circadia.gateway.wire import Broken, Silent, WireError
+from circadia.gateway.wire_coding import CODINGS, Unpacking
 
 MOST_UNREAD_BYTES: Final = 2**18
 """Bytes of a body that wait for their reader before the provider is held up."""
@@ -30,8 +31,8 @@ class Answer:
     """
 
     __slots__ = (
-        "_connection", "_error", "_headless", "_parts", "_size", "_until_end", "_waiter", "at_end", "bare", "headers",
-        "keep", "status",
+        "_connection", "_error", "_headless", "_packed", "_parts", "_size", "_until_end", "_waiter", "at_end", "bare",
+        "headers", "keep", "status",
     )  # fmt: skip
 
     def __init__(self, connection: "Connection", *, headless: bool) -> None:
@@ -42,6 +43,7 @@ class Answer:
         self._until_end = True
         self._error: WireError | None = None
         self._waiter: asyncio.Future[None] | None = None
+        self._packed: Unpacking | None = None
         self.status = 0
         """Its status; 0 before its head is there. Interim answers (100, 103) are not told."""
         self.headers: list[tuple[bytes, bytes]] = []
@@ -77,11 +79,22 @@ class Answer:
         return self
 
     async def __anext__(self) -> bytes:
-        """Return all that came of the body since the last time, as soon as there is any.
+        """Return all that came of the body since the last time, as soon as there is any, unpacked.
 
         Raises:
             Broken, Silent: the rest will not come. What came before has been given.
         """
+        if self._packed is None:
+            return await self._came()
+        while not (piece := self._packed.take()):
+            try:
+                self._packed.put(await self._came())
+            except StopAsyncIteration:
+                self._packed.end()
+                raise
+        return piece
+
+    async def _came(self) -> bytes:
         while not self._parts:
             if self._error is not None:
                 raise self._error
@@ -164,7 +177,16 @@ class Answer:
             raise Broken("sent too many headers")
         if status >= 200:
             self.status = status
+            self._unpack()
             self.at_end = self._headless  # the parser would wait for a body
+
+    def _unpack(self) -> None:
+        """Give the body unpacked, without the headers that tell of it as it is packed."""
+        coding = (self.header(b"content-encoding") or "").strip().lower()
+        if coding in CODINGS and not self._headless:
+            self._packed = Unpacking()
+            told = (b"content-encoding", b"content-length")
+            self.headers = [header for header in self.headers if header[0] not in told]
 
     def on_body(self, data: bytes) -> None:
         """Keep a piece of the body."""

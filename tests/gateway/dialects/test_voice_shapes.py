@@ -42,7 +42,9 @@ def whole(dialect: Dialect, text: str) -> bytes:
 
 
 def events(dialect: Dialect, text: str, *, usage: bool = False) -> bytes:
-    return voice(dialect).events(text, id="ans_1", model="m", at=AT, usage=usage)
+    streamed = voice(dialect).events(whole(dialect, text), usage=usage)
+    assert streamed is not None
+    return streamed
 
 
 def read(dialect: Dialect, *chunks: bytes, streamed: bool) -> Meter:

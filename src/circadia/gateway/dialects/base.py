@@ -20,6 +20,8 @@ class ModelRequest:
     """Models that it names besides, which the provider may take in its place."""
     streamed: bool = False
     """Whether the answer is asked for as a stream."""
+    wants_usage: bool = False
+    """Whether it asks that a stream tells its usage."""
     input_estimate: int = 0
     """Estimated input tokens (bytes of the body over 3, rounded up: an upper guess for text in most languages)."""
     output_limit: int | None = None
@@ -108,6 +110,13 @@ class Dialect(Protocol):
 
     def event_of_error(self, body: bytes) -> bytes | None:
         """Return the same event with the provider's own error, from the body of an answer; none if that has none."""
+        ...
+
+    def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
+        """Return a whole answer as the provider would stream it; none if it is no answer of this endpoint.
+
+        `usage` says whether the call asked for usage in the stream.
+        """
         ...
 
     def with_line(self, body: bytes, line: str) -> bytes:

@@ -13,7 +13,7 @@ from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, Stre
 from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import OPENAI_SIDES, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
-from circadia.gateway.dialects.stream_options import with_include_usage
+from circadia.gateway.dialects.stream_options import wants_usage, with_include_usage
 from circadia.gateway.dialects.turn import OPERATOR_ROLES, add_line, ends_in_user
 from circadia.gateway.dialects.usage import completions_usage, only_usage
 from circadia.gateway.dialects.voice import Voice
@@ -41,6 +41,7 @@ class ChatCompletions(Plain):
             model=fields.text(request, "model"),
             instead=tuple(model for model in fields.as_list(request.get("models")) if isinstance(model, str)),
             streamed=fields.flag(request, "stream"),
+            wants_usage=wants_usage(request),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, fields.count(request, "n")),
             turn=ends_in_user(messages),

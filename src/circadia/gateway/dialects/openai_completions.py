@@ -10,7 +10,7 @@ from circadia.gateway.dialects import fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.plain import Plain
-from circadia.gateway.dialects.stream_options import with_include_usage
+from circadia.gateway.dialects.stream_options import wants_usage, with_include_usage
 from circadia.gateway.dialects.usage import completions_usage, only_usage
 from circadia.llm.usage import Usage
 
@@ -32,6 +32,7 @@ class Completions(Plain):
         return ModelRequest(
             model=fields.text(request, "model"),
             streamed=fields.flag(request, "stream"),
+            wants_usage=wants_usage(request),
             input_estimate=fields.input_estimate(body),
             output_limit=fields.product(limit, choices, _count(prompts)),
             turn=True,

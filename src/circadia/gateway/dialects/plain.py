@@ -5,7 +5,7 @@ from typing import Literal
 
 import orjson
 
-from circadia.gateway.dialects import errors, fields
+from circadia.gateway.dialects import errors, events, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest
 from circadia.gateway.dialects.meters import BufferedMeter, StreamedMeter
 from circadia.gateway.dialects.prompt import Prompt
@@ -43,6 +43,13 @@ class Plain:
     def event_of_error(self, body: bytes) -> bytes | None:
         """Return an error event of the provider's API with this error in it."""
         return errors.anthropic_event_of(body) if self._anthropic else errors.openai_event_of(body)
+
+    def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
+        """Return the answer as the provider would stream it; where nobody knows how, as the one event of a stream."""
+        if self.voice is not None:
+            return self.voice.events(whole, usage=usage)
+        answer = _object(whole.strip())
+        return events.written(answer) + (b"" if self._anthropic else b"data: [DONE]\n\n") if answer else None
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: it has no user turn, or nobody knows where."""

@@ -11,6 +11,11 @@ _KEY = "stream_options"
 _INCLUDE = {"include_usage": True}
 
 
+def wants_usage(request: dict[str, object]) -> bool:
+    """Return whether a request asks that a stream tells its usage."""
+    return as_object(request.get(_KEY)).get("include_usage") is True
+
+
 def with_include_usage(body: bytes) -> bytes | None:
     """Return the body with `stream_options.include_usage`, every other byte as it was.
 

@@ -71,6 +71,9 @@ class Voice(Protocol):
         """Return the answer as the provider would send it, with no tokens used. `id` gets the provider's prefix."""
         ...
 
-    def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:
-        """Return the same as the provider's stream; `usage` says whether the call asked for usage in the stream."""
+    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
+        """Return a whole answer as the provider's stream; none if it is none.
+
+        `usage` says whether the call asked for usage in the stream.
+        """
         ...

@@ -107,19 +107,22 @@ class ChatVoice:
         told = {"object": "chat.completion", "created": int(at.timestamp()), "model": model}
         return orjson.dumps({"id": f"chatcmpl-{id}", **told, "choices": [choice], "usage": _NOTHING})
 
-    def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:
+    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the chunks of a chat completion."""
-        told = {"object": "chat.completion.chunk", "created": int(at.timestamp()), "model": model}
-        head = {"id": f"chatcmpl-{id}", **told}
+        answer = framing.parsed(whole)
+        choices = list(map(fields.as_object, fields.as_list(answer.get("choices"))))
+        if not choices:
+            return None
+        head = {**answer, "object": "chat.completion.chunk"}
+        counts = head.pop("usage", None)
         counted = {"usage": None} if usage else {}
         stream = [
-            written(
-                {**head, "choices": [{"index": 0, "delta": delta, "logprobs": None, "finish_reason": end}], **counted}
-            )
-            for delta, end in _deltas(text)
+            written({**head, "choices": [{"index": index, "logprobs": None, **step}], **counted})
+            for index, choice in enumerate(choices)
+            for step in _steps(choice)
         ]
-        if usage:
-            stream.append(written({**head, "choices": [], "usage": _NOTHING}))
+        if usage and counts:
+            stream.append(written({**head, "choices": [], "usage": counts}))
         return b"".join([*stream, b"data: [DONE]\n\n"])
 
 
@@ -134,11 +137,19 @@ def tool_choice_bars(choice: object) -> Iterator[Bar]:
         yield Bar("it forces the call of a tool", ahead=False)
 
 
-def _deltas(text: str) -> Iterator[tuple[dict[str, object], str | None]]:
-    yield {"role": "assistant", "content": "", "refusal": None}, None
-    for piece in framing.pieces(text):
-        yield {"content": piece}, None
-    yield {}, "stop"
+def _steps(choice: dict[str, object]) -> Iterator[dict[str, object]]:
+    """Yield what the chunks of a choice say: its role, its words in pieces, all else in one, and its end."""
+    message = {name: value for name, value in fields.as_object(choice.get("message")).items() if value is not None}
+    yield {"delta": {"role": message.pop("role", "assistant"), "content": "", "refusal": None}}
+    said = message.pop("content", None)
+    for piece in framing.pieces(said) if isinstance(said, str) else ():
+        yield {"delta": {"content": piece}}
+    calls = map(fields.as_object, fields.as_list(message.pop("tool_calls", None)))
+    numbered = [{"index": index, **call} for index, call in enumerate(calls)]
+    rest = {name: value for name, value in {**message, "tool_calls": numbered}.items() if value not in ("", [])}
+    if rest or not isinstance(said, str | None):
+        yield {"delta": rest if isinstance(said, str | None) else {**rest, "content": said}}
+    yield {"delta": {}, "logprobs": choice.get("logprobs"), "finish_reason": choice.get("finish_reason")}
 
 
 def _bars(request: dict[str, object]) -> Iterator[Bar]:

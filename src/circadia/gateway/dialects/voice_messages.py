@@ -84,9 +84,12 @@ class MessagesVoice:
         content = [{"type": "text", "text": text}]
         return orjson.dumps(_message(id, model) | {"content": content, "stop_reason": _WHOLE})
 
-    def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:
+    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the events of a message; these tell their usage unasked."""
-        return b"".join([written({"type": kind, **more}, kind) for kind, more in _events(text, _message(id, model))])
+        message = framing.parsed(whole)
+        if message.get("type") != "message":
+            return None
+        return b"".join([written({"type": kind, **more}, kind) for kind, more in _events(message)])
 
 
 def _message(id: str, model: str) -> dict[str, object]:
@@ -102,14 +105,47 @@ def _message(id: str, model: str) -> dict[str, object]:
     }
 
 
-def _events(text: str, message: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
-    yield "message_start", {"message": message}
-    yield "content_block_start", {"index": 0, "content_block": {"type": "text", "text": ""}}
-    for piece in framing.pieces(text):
-        yield "content_block_delta", {"index": 0, "delta": {"type": "text_delta", "text": piece}}
-    yield "content_block_stop", {"index": 0}
-    yield "message_delta", {"delta": {"stop_reason": _WHOLE, "stop_sequence": None}, "usage": {"output_tokens": 0}}
+def _events(message: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    usage = fields.as_object(message.get("usage"))
+    begun: dict[str, object] = {
+        "content": [],
+        "stop_reason": None,
+        "stop_sequence": None,
+        "usage": usage | {"output_tokens": 0},
+    }
+    yield "message_start", {"message": message | begun}
+    for index, block in enumerate(map(fields.as_object, fields.as_list(message.get("content")))):
+        empty, deltas = _deltas(block)
+        yield "content_block_start", {"index": index, "content_block": empty}
+        for delta in deltas:
+            yield "content_block_delta", {"index": index, "delta": delta}
+        yield "content_block_stop", {"index": index}
+    stopped = {name: message.get(name) for name in ("stop_reason", "stop_sequence")}
+    yield "message_delta", {"delta": stopped, "usage": {"output_tokens": usage.get("output_tokens", 0)}}
     yield "message_stop", {}
+
+
+def _deltas(block: dict[str, object]) -> tuple[dict[str, object], list[dict[str, object]]]:
+    """Return how a block of content begins, and what its deltas say."""
+    begun = dict(block)
+    deltas: list[dict[str, object]] = []
+    if "input" in block:
+        begun["input"] = dict[str, object]()
+        deltas.append({"type": "input_json_delta", "partial_json": orjson.dumps(block["input"]).decode()})
+    elif block.get("type") == "text":
+        begun["text"] = ""
+        words = framing.pieces(str(block.get("text") or ""))
+        deltas.extend({"type": "text_delta", "text": piece} for piece in words)
+        if "citations" in block:
+            begun["citations"] = list[object]()
+            cited = fields.as_list(block["citations"])
+            deltas.extend({"type": "citations_delta", "citation": each} for each in cited)
+    elif block.get("type") == "thinking":
+        begun |= {"thinking": "", "signature": ""}
+        deltas.append({"type": "thinking_delta", "thinking": block.get("thinking")})
+        if block.get("signature"):
+            deltas.append({"type": "signature_delta", "signature": block["signature"]})
+    return begun, deltas
 
 
 def _bars(request: dict[str, object]) -> Iterator[Bar]:

@@ -38,6 +38,9 @@ _NOTHING: Final = {
     "output_tokens_details": {"reasoning_tokens": 0},
     "total_tokens": 0,
 }
+_ENDS: Final = ("completed", "incomplete", "failed")
+_WRITTEN: Final = {"arguments": "function_call_arguments", "input": "custom_tool_call_input"}
+"""Members of an item that are written piece by piece, with the events that do so."""
 _PROBABILITIES: Final = "message.output_text.logprobs"
 
 
@@ -79,9 +82,12 @@ class ResponsesVoice:
         """Return a response that the provider does not keep."""
         return orjson.dumps(_completed(text, id, model, int(at.timestamp())))
 
-    def events(self, text: str, *, id: str, model: str, at: datetime, usage: bool) -> bytes:
+    def events(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the events of a response; these tell their usage unasked."""
-        steps = enumerate(_events(text, id, model, int(at.timestamp())))
+        response = framing.parsed(whole)
+        if response.get("object") != "response":
+            return None
+        steps = enumerate(_events(response))
         return b"".join(
             [written({"type": kind, **more, "sequence_number": number}, kind) for number, (kind, more) in steps]
         )
@@ -163,20 +169,49 @@ def _completed(text: str, id: str, model: str, created: int) -> dict[str, object
     return _response(id, model, created) | done
 
 
-def _events(text: str, id: str, model: str, created: int) -> Iterator[tuple[str, dict[str, object]]]:
-    begun = _response(id, model, created)
+def _events(response: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    begun = {name: value for name, value in response.items() if name != "completed_at"}
+    begun |= {"status": "in_progress", "output": [], "usage": None, "error": None, "incomplete_details": None}
     yield "response.created", {"response": begun}
     yield "response.in_progress", {"response": begun}
-    item = _item(id, text)
-    yield "response.output_item.added", {"output_index": 0, "item": item | {"status": "in_progress", "content": []}}
-    where: dict[str, object] = {"item_id": item["id"], "output_index": 0, "content_index": 0}
-    yield "response.content_part.added", where | {"part": _part("")}
+    for index, item in enumerate(map(fields.as_object, fields.as_list(response.get("output")))):
+        empty: dict[str, object] = {name: [] for name in ("content", "summary") if item.get(name)}
+        empty |= {name: "" for name in _WRITTEN if name in item}
+        added = item | empty | ({"status": "in_progress"} if "status" in item else {})
+        yield "response.output_item.added", {"output_index": index, "item": added}
+        yield from _item_events(item, {"item_id": item.get("id"), "output_index": index})
+        yield "response.output_item.done", {"output_index": index, "item": item}
+    if response.get("status") in _ENDS:
+        yield f"response.{response['status']}", {"response": response}
+
+
+def _item_events(item: dict[str, object], where: dict[str, object]) -> Iterator[tuple[str, dict[str, object]]]:
+    """Yield what fills an item of the output: the words of its parts, or the arguments of its call."""
+    for name, count in (("summary", "summary_index"), ("content", "content_index")):
+        for index, part in enumerate(map(fields.as_object, fields.as_list(item.get(name)))):
+            place = where | {count: index}
+            yield from _part_events(part, place, "reasoning_summary_part" if name == "summary" else "content_part")
+    for name, event in _WRITTEN.items():
+        written_text = item.get(name)
+        if isinstance(written_text, str):
+            yield f"response.{event}.delta", where | {"delta": written_text}
+            yield f"response.{event}.done", where | {name: written_text}
+
+
+def _part_events(
+    part: dict[str, object], place: dict[str, object], kind: str
+) -> Iterator[tuple[str, dict[str, object]]]:
+    name = "refusal" if "refusal" in part else "text"
+    text = str(part.get(name) or "")
+    event = "reasoning_summary_text" if part.get("type") == "summary_text" else str(part.get("type"))
+    more: dict[str, object] = {"logprobs": []} if event == "output_text" else {}
+    begun: dict[str, object] = part | {name: ""}
+    begun |= {each: [] for each in ("annotations", "logprobs") if each in part}
+    yield f"response.{kind}.added", place | {"part": begun}
     for piece in framing.pieces(text):
-        yield "response.output_text.delta", where | {"delta": piece, "logprobs": []}
-    yield "response.output_text.done", where | {"text": text, "logprobs": []}
-    yield "response.content_part.done", where | {"part": _part(text)}
-    yield "response.output_item.done", {"output_index": 0, "item": item}
-    yield "response.completed", {"response": _completed(text, id, model, created)}
+        yield f"response.{event}.delta", place | {"delta": piece} | more
+    yield f"response.{event}.done", place | {name: text} | more
+    yield f"response.{kind}.done", place | {"part": part}
 
 
 def _bars(request: dict[str, object]) -> Iterator[Bar]:
