@@ -267,6 +267,29 @@ async def test_postgresql_is_asked_for_its_version_and_its_schema(home: Path, po
     assert checks["database"]["message"].endswith("the newest")
 
 
+@pytest.mark.parametrize(
+    ("ahead", "state", "told"),
+    [
+        (0, "ok", "agrees"),
+        (60, "warn", "s ahead of that of the database"),
+        (600, "fail", "s ahead of that of the database"),
+        (-600, "fail", "s behind that of the database"),
+    ],
+)
+async def test_the_clock_is_compared_with_that_of_the_database(
+    home: Path, postgres_url: str, monkeypatch: pytest.MonkeyPatch, ahead: int, state: str, told: str
+) -> None:
+    class Ahead(SystemClock):
+        def now(self) -> datetime:
+            return super().now() + timedelta(seconds=ahead)
+
+    monkeypatch.setattr("circadia.cli.doctor.command.SystemClock", Ahead)
+    written(home, server={"port": 0, "database_url": postgres_url})
+    _, checks = await examined()
+    assert checks["database clock"]["state"] == state
+    assert told in checks["database clock"]["message"]
+
+
 @pytest.mark.parametrize("url", ["postgresql://user:hunter2@127.0.0.1:1/db", "nonsense"])
 async def test_a_postgresql_that_cannot_be_reached_is_told_without_its_password(home: Path, url: str) -> None:
     written(home, server={"port": 0, "database_url": url})

@@ -81,6 +81,7 @@ class Watch:
         self._wall = clock.now()
         self._steady = clock.monotonic()
         self._skews: dict[str, float] = {}
+        self._ahead_of_database: float | None = None
 
     def now(self) -> datetime:
         """Return the wall clock's instant."""
@@ -98,9 +99,13 @@ class Watch:
             early, late = asked - theirs - timedelta(seconds=1), now - theirs
             self._skews[host] = max(0.0, early.total_seconds()) or min(0.0, late.total_seconds())
 
+    def database_says(self, theirs: datetime) -> None:
+        """Take what the database's clock says now."""
+        self._ahead_of_database = (self._clock.now() - theirs).total_seconds()
+
     def findings(self) -> list[Check]:
         """Return what the clocks say."""
-        return [*self._steadiness(), *judge_skews(self._skews)]
+        return [*self._steadiness(), *judge_skews(self._skews), *judge_database_clock(self._ahead_of_database)]
 
     def _steadiness(self) -> Sequence[Check]:
         steady = self._clock.monotonic() - self._steady
@@ -111,6 +116,20 @@ class Watch:
             told = f"the wall clock jumped by {drift:+.1f} s while the doctor looked"
             return [warn("clock", told, "let NTP slew the clock, not step it")]
         return []
+
+
+def judge_database_clock(ahead: float | None) -> list[Check]:
+    """Return what the difference to the clock of the database means, in seconds; none where there is no such clock.
+
+    All servers of a database must have its time: one that is ahead ends others' cooldowns early and misses schedules.
+    """
+    if ahead is None:
+        return []
+    if abs(ahead) <= SKEW_WARN_SECONDS:
+        return [ok("database clock", "this machine's clock agrees with it")]
+    told = f"this machine's clock is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} that of the database"
+    remedy = "set the clocks of all machines by NTP (`timedatectl set-ntp true`); cooldowns and schedules go by them"
+    return [(fail if abs(ahead) > SKEW_FAIL_SECONDS else warn)("database clock", told, remedy)]
 
 
 def judge_skews(skews: Mapping[str, float]) -> list[Check]:

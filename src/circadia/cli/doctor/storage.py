@@ -10,6 +10,7 @@ from pathlib import Path
 
 from circadia.cli.connection import TOKEN_FILE
 from circadia.cli.doctor.check import Check, fail, ok, warn
+from circadia.cli.doctor.machine import Watch
 from circadia.errors import StorageUnavailable
 
 LOW_BYTES = 2**30
@@ -66,22 +67,27 @@ def server_there(folder: Path) -> str | None:
     return None
 
 
-async def check_database(folder: Path, url: str | None) -> list[Check]:
-    """Tell whether the database opens and whether this version knows its schema."""
+async def check_database(folder: Path, url: str | None, watch: Watch) -> list[Check]:
+    """Tell whether the database opens and whether this version knows its schema; have its clock compared."""
     file = folder / DATABASE_FILE
     if url is None and not file.exists():
         return [ok("database", f"{str(file)!r} will be made")]
     # The database libraries take a while to load, which no other command should wait for.
     looks = importlib.import_module("circadia.stores.sql.revision")
-    found: tuple[str, str | None]
+    version: str
+    revision: str | None
     try:
-        found = await (looks.postgres_revision(url) if url else looks.sqlite_revision(file))
+        if url:
+            version, revision, theirs = await looks.postgres_revision(url)
+            watch.database_says(theirs)
+        else:
+            version, revision = await looks.sqlite_revision(file)
     except StorageUnavailable as error:
         remedy = "check server.database_url and that it runs" if url else "restore it, or move it away to begin anew"
         return [fail("database", error.message, remedy)]
     except ValueError:
         return [fail("database", "server.database_url is malformed", "write postgresql://user@host/database")]
-    return [judge_revision(*found, *looks.known_revisions())]
+    return [judge_revision(version, revision, *looks.known_revisions())]
 
 
 def judge_revision(version: str, revision: str | None, head: str, known: frozenset[str]) -> Check:

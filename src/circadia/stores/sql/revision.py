@@ -3,6 +3,7 @@
 import asyncio
 import sqlite3
 from contextlib import closing
+from datetime import datetime
 from pathlib import Path
 from typing import Final
 
@@ -47,8 +48,8 @@ async def sqlite_revision(path: Path) -> tuple[str, str | None]:
     return f"SQLite {sqlite3.sqlite_version}", await asyncio.to_thread(read)
 
 
-async def postgres_revision(url: str) -> tuple[str, str | None]:
-    """Return the version of the server and the revision of the database; none if it has no tables yet.
+async def postgres_revision(url: str) -> tuple[str, str | None, datetime]:
+    """Return the version of the server, the revision of the database (none if it has no tables yet), and its clock.
 
     Raises:
         StorageUnavailable: it cannot be reached. ValueError: the URL is malformed.
@@ -64,6 +65,7 @@ async def postgres_revision(url: str) -> tuple[str, str | None]:
                 version = await connection.scalar(text("SHOW server_version"))
                 has = await connection.scalar(text("SELECT to_regclass('alembic_version')::text"))
                 revision = await connection.scalar(text(_REVISION)) if has is not None else None
+                now: datetime = (await connection.execute(text("SELECT clock_timestamp()"))).scalar_one()
     except InvalidRequest as error:
         raise ValueError("the URL is malformed") from error
-    return f"PostgreSQL {version}", None if revision is None else str(revision)
+    return f"PostgreSQL {version}", None if revision is None else str(revision), now
