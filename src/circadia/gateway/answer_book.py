@@ -46,6 +46,8 @@ LONGEST_FRAME: Final = 262_144
 
 NO_WAY: Final = "none"
 """In the place of how an answer was found, where none was."""
+LOADING: Final = "loading"
+"""The same where the answers were still being loaded."""
 
 Saw = Callable[[str, str, float], None]
 """Counts a lookup: what the call got, by which way it was found, and how many seconds that took."""
@@ -107,7 +109,8 @@ class AnswerBook(Backlog[Noted]):
         """Have it written soon."""
         match, now = lookup.ready.match, self._clock.now()
         found = match is not None and lookup.outcome is not Outcome.MISS
-        self._saw(lookup.outcome.value, match.way.value if match is not None and found else NO_WAY, lookup.seconds)
+        way = match.way.value if match is not None and found else LOADING if lookup.ready.loading else NO_WAY
+        self._saw(lookup.outcome.value, way, lookup.seconds)
         if self._keeps_frames:  # whatever may be kept of what is said: nothing of that is in a frame
             self._see(lookup, now)
         kept = may_keep(lookup.bank, lookup.asked.call.agent)

@@ -103,11 +103,13 @@ class Injection:
         self._given: Latest[tuple[str, str, str | None], _Given] = Latest(REMEMBERED)
 
     async def into(
-        self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes, asked: Asked | None = None
-    ) -> Injected:
+        self, call: ModelCall, turn: Turn, prompt: Prompt, body: bytes, asked: Asked | None = None, *,
+        keeps: bool = False,
+    ) -> Injected:  # fmt: skip
         """Return the body with the context in it, if the policy wants one, or that there is an answer to what is asked.
 
-        While the model works on a turn with tools, what stands in it stays.
+        While the model works on a turn with tools, what stands in it stays. If what is said is kept (`keeps`), the bank
+        is made where it is not there: the first question of an end user counts, too.
         """
         key = (turn.agent.id, turn.conversation.id, turn.user)
         given = self._given.get(key)
@@ -131,6 +133,8 @@ class Injection:
             made = await self._memory.retrieval.glances.read(
                 self._store, whose, lambda tx: self._made(wanted, tx, None)
             )
+        if made is None and keeps and wanted.asked is not None:
+            made = await self._first(turn, wanted.asked)
         if made is None or made.context is None:
             return Injected(body=body, lookup=None if made is None else made.lookup)
         bank, context = made.bank, made.context
@@ -189,6 +193,14 @@ class Injection:
             known=wanted.known, first="\n".join(filter(None, (told, hint))),
         )  # fmt: skip
         return _Made(bank=bank, context=context, lookup=lookup if lookup is None or hint else not_shown(lookup))
+
+    async def _first(self, turn: Turn, asked: Asked) -> _Made | None:
+        """Make the bank and look for an answer, which it cannot have yet."""
+        async with self._store.write() as tx:
+            bank = await self._memory.banks.bound(tx, turn.agent.policy, turn.user, make=True)
+            if bank is None:
+                return None
+            return _Made(bank=bank, context=None, lookup=not_shown(await self._answering.found(tx, bank, asked)))
 
     def _keep(
         self, key: tuple[str, str, str | None], given: _Given | None, bank: Bank, question: str, context: Context

@@ -40,6 +40,9 @@ _logger = logging.getLogger(__name__)
 
 ANSWER: Final = b"x-circadia-answer"
 ANSWER_ID: Final = b"x-circadia-answer-id"
+ANSWER_REASON: Final = b"x-circadia-answer-reason"
+LOADING: Final = b"loading"
+"""Why it is a miss where the answers of the bank are still being loaded."""
 LONGEST: Final = 2_000
 """Characters of a question that is looked for; a longer one is never expected in these words."""
 REASONING: Final = 400
@@ -108,6 +111,8 @@ class Lookup:
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return what the caller is told of it."""
         told = [(ANSWER, self.outcome.value.encode())]
+        if self.ready.loading:
+            told.append((ANSWER_REASON, LOADING))
         if self.outcome is not Outcome.MISS and self.ready.answer is not None:
             told.append((ANSWER_ID, self.ready.answer.id.encode()))
         return told

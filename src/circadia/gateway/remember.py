@@ -152,7 +152,7 @@ class Remembering:
                 asked = replace(asked, serves=False)  # something was said that the bank does not know
             if injects or asked is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
-                    given = await self._injection.into(call, turn, prompt, body, asked)
+                    given = await self._injection.into(call, turn, prompt, body, asked, keeps=keeps)
             lookup = given.lookup
             if lookup is not None and lookup.unchecked:
                 lookup = await self._injection.checked(turn, lookup)

@@ -8,7 +8,7 @@ process wrote makes an answer stale (ANS-04), and an answer of another scope can
 import asyncio
 import logging
 from collections.abc import Callable, Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final, Protocol
 
 from circadia.clock import Clock
@@ -39,8 +39,8 @@ SHELF_BYTES: Final = 2_000
 """What a bank takes beside its answers."""
 FEW: Final = 32
 """Answers that are taken in within the event loop."""
-QUICK_SECONDS: Final = 0.05
-"""How long a call waits until more of them, or the word vectors, are loaded; it goes on without them."""
+QUICK_SECONDS: Final = 0.2
+"""How long a call waits in all until more of them, and the word vectors, are loaded; it goes on without them."""
 REST_SECONDS: Final = 60.0
 """So long nobody tries again to load word vectors that cannot be loaded."""
 ROWS: Final = 192
@@ -72,9 +72,12 @@ class Ready:
     """Whole, as the transaction shows it; none with a miss, unless a check may make it a hit."""
     match: Match | None = None
     """What was taken for the question; none where there is no answer."""
+    loading: bool = False
+    """Whether there may be one among answers that are still being loaded."""
 
 
 MISS: Final = Ready(outcome=Outcome.MISS)
+LOADING: Final = replace(MISS, loading=True)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -195,7 +198,7 @@ class Shelves:
     ) -> Ready:
         """Return what the question finds in a reading transaction, `bank` being read in it.
 
-        A call does not wait for what takes long to load; until then it is a miss.
+        A call does not wait for what takes long to load; until then it is a miss, which says so.
         """
         if not bank.answers or not question.strip() or len(question) > LONGEST:
             return MISS
@@ -203,6 +206,8 @@ class Shelves:
         for _ in range(TRIES):
             try:
                 ready = await self._filled(tx, bank, scope, QUICK_SECONDS)
+            except TimeoutError:
+                return LOADING
             except UpstreamFailed:
                 break
             found = None if ready is None else ready.find(question, conversation, without=without)
@@ -266,11 +271,13 @@ class Shelves:
         return answer, await (await self._tools()).standing.why_not(tx, bank, answer, most=most)
 
     async def _filled(self, tx: Tx, bank: Bank, scope: AnswerScope, seconds: float | None) -> ReadyAnswers | None:
-        """Return the scope's answers as the bank has them; none if it has none, or not within `seconds` at each wait.
+        """Return the scope's answers as the bank has them; none if it has none.
 
         Raises:
-            UpstreamFailed: the word vectors cannot be loaded.
+            UpstreamFailed: the word vectors cannot be loaded. TimeoutError: it takes more than `seconds` to load them.
         """
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
         shelf = self.loaded.get(bank.id) or _Shelf()
         self.loaded.put(bank.id, shelf, shelf.nbytes)
         if bank.answers > shelf.revision:
@@ -285,14 +292,14 @@ class Shelves:
                 held.gone.clear()
                 held.new.clear()
                 return held.ready
-            if (tools := await self._loaded(seconds)) is None:
-                return None
+            if (tools := await self._loaded(None if end is None else end - loop.time())) is None:
+                raise TimeoutError
             filling = held.filling
             if filling is None:
                 filling = held.filling = asyncio.create_task(_fill(held, self._empty(tools)))
-            await asyncio.wait((filling,), timeout=seconds)
+            await asyncio.wait((filling,), timeout=None if end is None else max(end - loop.time(), 0))
             if held.filling is not None:
-                return None
+                raise TimeoutError
         return None
 
     def _empty(self, tools: _Tools) -> ReadyAnswers:
@@ -305,7 +312,7 @@ class Shelves:
         ):
             self._loading = asyncio.ensure_future(self._load())
         if not self._loading.done():
-            await asyncio.wait((self._loading,), timeout=seconds)
+            await asyncio.wait((self._loading,), timeout=None if seconds is None else max(seconds, 0))
         return self._loading.result() if self._loading.done() else None
 
     async def _tools(self) -> _Tools:
