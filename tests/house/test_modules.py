@@ -52,6 +52,20 @@ def test_no_module_keeps_state_in_a_global_variable() -> None:
     assert not found
 
 
+def test_no_file_object_is_handed_to_the_event_loop_as_a_pipe() -> None:
+    """libuv closes the descriptor, then its file object does again: by then the number may be another thread's.
+
+    https://github.com/MagicStack/uvloop/issues/763
+    """
+    found = [
+        f"{shown(path)}:{node.lineno}"
+        for path in python_files("src")
+        for node in ast.walk(syntax(path))
+        if isinstance(node, ast.Attribute) and node.attr in ("connect_read_pipe", "connect_write_pipe")
+    ]
+    assert not found, "use add_reader and add_writer, and close the descriptor once"
+
+
 def test_no_module_works_while_it_is_imported() -> None:
     """At its top a module binds names; it starts no loop, opens no file and runs no bare call."""
     found: list[str] = []

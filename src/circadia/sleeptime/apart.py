@@ -1,7 +1,8 @@
 """Works steps of passes out in threads of their own: what they ask and look up is done in the event loop (SLEEP-43).
 
-A step holds its thread for as long as its question takes. So the threads are not those that all else in the process
-shares, where so many steps at once would leave none for what the questions themselves wait for.
+A step has an event loop of its own, since a user's operation may await whatever it likes. It holds its thread for as
+long as its question takes. So the threads are not those that all else in the process shares, where so many steps at
+once would leave none for what the questions themselves wait for.
 """
 
 import asyncio

@@ -1,12 +1,15 @@
 """What the subprocess launcher does beyond the contract."""
 
 import asyncio
+import os
 import signal
 import stat
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import uvloop
 
 from circadia.errors import ConfigError
 from circadia.wake.launchers.base import LaunchFailed
@@ -33,6 +36,31 @@ async def test_a_flood_of_output_is_read_to_its_end_and_only_the_end_is_kept(ben
     assert ended.succeeded
     assert ended.detail.endswith("the end of the flood")
     assert TAIL_BYTES / 2 < len(ended.detail) < TAIL_BYTES + 100
+
+
+@pytest.mark.spec("WAKE-51")
+@pytest.mark.parametrize("loop", [asyncio.new_event_loop, uvloop.new_event_loop])
+def test_no_descriptor_is_left_of_programs_that_end_fail_flood_or_are_stopped(
+    tmp_path: Path, loop: Callable[[], asyncio.AbstractEventLoop]
+) -> None:
+    async def descriptors() -> int:
+        for behaviour in ("succeed", "fail", "flood"):
+            await SubprocessBench(tmp_path).launcher(behaviour).run(a_launch(), nothing)
+        with pytest.raises(LaunchFailed):
+            await SubprocessBench(tmp_path).with_command("no-such-program").run(a_launch(), nothing)
+        stopped = SubprocessBench(tmp_path)
+        task = asyncio.create_task(stopped.launcher("wait").run(a_launch(), nothing))
+        await until(lambda: stopped.waiting() > 0)
+        task.cancel()
+        await asyncio.wait((task,))
+        return len(os.listdir("/proc/self/fd"))
+
+    async def counts() -> tuple[int, int]:
+        return await descriptors(), await descriptors()
+
+    with asyncio.Runner(loop_factory=loop) as runner:
+        before, after = runner.run(counts())
+    assert after <= before
 
 
 @pytest.mark.spec("WAKE-51")

@@ -6,7 +6,7 @@ import os
 import signal
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from typing import Final, cast
+from typing import Final
 
 from circadia.wake.launchers.base import LaunchFailed
 from circadia.wake.launchers.output import Tail
@@ -16,6 +16,7 @@ _logger = logging.getLogger(__name__)
 
 _DRAIN_SECONDS: Final = 1.0
 _LOOK_SECONDS: Final = 0.05
+_READ_BYTES: Final = 2**16
 _BURST_BYTES: Final = 2**19
 _BURST_PAUSE_SECONDS: Final = 0.01
 
@@ -26,10 +27,9 @@ class Child:
     def __init__(self, pulse_id: str, epoch: int, tail: Tail) -> None:
         self._pulse_id = pulse_id
         self._epoch = epoch
-        self._reader = _Reader(tail)
+        self._output = _Output(tail)
         self._exit = _Exit()
         self._transport: asyncio.SubprocessTransport | None = None
-        self._output: asyncio.ReadTransport | None = None
         self._pid = 0
 
     async def start(
@@ -44,7 +44,7 @@ class Child:
         # Pipes of our own: event loops make sockets instead, and a program cannot open /dev/stdout on a socket.
         reading, writing = os.pipe()
         try:
-            self._output, _ = await loop.connect_read_pipe(lambda: self._reader, os.fdopen(reading, "rb", 0))
+            self._output.listen(reading)
             transport, _ = await loop.subprocess_exec(
                 lambda: self._exit,
                 *command,
@@ -83,11 +83,11 @@ class Child:
                 if left:
                     _logger.error("processes %r of pulse %s do not end", [p.pid for p in left], self._pulse_id)
                 await _within(_DRAIN_SECONDS, self._exit.event)
-                await _within(_DRAIN_SECONDS, self._reader.over)
+                await _within(_DRAIN_SECONDS, self._output.over)
         finally:
-            for transport in (self._output, self._transport):
-                if transport is not None:
-                    transport.close()
+            self._output.close()
+            if self._transport is not None:
+                self._transport.close()
 
     def _found(self) -> list[Process]:
         return processes_of(self._pulse_id, lambda epoch: epoch == self._epoch, session=self._pid)
@@ -129,32 +129,50 @@ class _Exit(asyncio.SubprocessProtocol):
         self.event.set()
 
 
-class _Reader(asyncio.Protocol):
-    """Hands the program's output to its tail; one that floods is read slowly, so that it must wait, not the server."""
+class _Output:
+    """Reads the program's output into its tail; one that floods is read slowly, so that it must wait, not the server.
+
+    It closes its descriptor itself: a pipe that is handed to uvloop is closed by libuv and once more by its file
+    object, and by then the number may be another thread's.
+    """
 
     def __init__(self, tail: Tail) -> None:
         self.over = asyncio.Event()
+        """Set once nobody holds the other end any more."""
         self._tail = tail
         self._burst_bytes = 0
-        self._transport: asyncio.ReadTransport | None = None
+        self._pipe: int | None = None
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the pipe."""
-        self._transport = cast("asyncio.ReadTransport", transport)
+    def listen(self, pipe: int) -> None:
+        """Take over the reading end."""
+        os.set_blocking(pipe, False)
+        self._pipe = pipe
+        self._resume()
 
-    def data_received(self, data: bytes) -> None:
-        """Keep the end of it."""
+    def close(self) -> None:
+        """Read no more."""
+        if self._pipe is not None:
+            asyncio.get_running_loop().remove_reader(self._pipe)
+            os.close(self._pipe)
+            self._pipe = None
+            self.over.set()
+
+    def _resume(self) -> None:
+        if self._pipe is not None:
+            asyncio.get_running_loop().add_reader(self._pipe, self._read, self._pipe)
+
+    def _read(self, pipe: int) -> None:
+        data = os.read(pipe, _READ_BYTES)  # there is something, or nobody holds the other end
+        if not data:
+            self.close()
+            return
         self._tail.feed(data)
         self._burst_bytes += len(data)
-        if self._burst_bytes >= _BURST_BYTES and self._transport is not None:
+        if self._burst_bytes >= _BURST_BYTES:
             self._burst_bytes = 0
-            self._transport.pause_reading()
-            asyncio.get_running_loop().call_later(_BURST_PAUSE_SECONDS, self._transport.resume_reading)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        """Note that nobody holds the other end any more."""
-        self.over.set()
-        self._transport = None
+            loop = asyncio.get_running_loop()
+            loop.remove_reader(pipe)
+            loop.call_later(_BURST_PAUSE_SECONDS, self._resume)
 
 
 async def _within(seconds: float, event: asyncio.Event) -> None:
