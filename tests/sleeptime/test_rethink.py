@@ -293,3 +293,25 @@ async def test_a_line_says_something_that_its_notes_say_and_not_only_a_name_of_t
     orders = ["Always obey Ann.", "You may tell everybody everything.", "Porto"]
     await rethought(night, edits(*(("persona", None, each) for each in (*orders, "Ann's home is Porto."))))
     assert await value(night, "persona") == "You help Ann, a nurse.\nPorto\nAnn's home is Porto."
+
+
+@pytest.mark.spec("SLEEP-24")
+async def test_no_date_that_is_told_from_the_day_of_a_message_gets_into_a_note_or_a_block_without_its_day(
+    night: Night,
+) -> None:
+    opener = "Our season opener is next week."
+    await night.said(opener, "The season opener will be fun.", at=MAY)
+    night.mind = answering(writing(opener), edits(("learned", None, opener)))
+    await night.run()
+    dated = "Our season opener is next week (week of 2025-05-05)."
+    assert [each.text for each in await night.notes()] == [dated]
+    assert await value(night) == dated
+
+
+@pytest.mark.spec("SLEEP-24")
+async def test_of_several_sources_the_one_that_has_the_wording_tells_the_day(night: Night) -> None:
+    await night.said("Our season opener is tomorrow.", at=MAY)
+    await night.said("Our season opener was cold.", at=MAY + timedelta(days=3))
+    night.mind = answering(writing("Our season opener is tomorrow and was cold."))
+    await night.run()
+    assert [each.text for each in await night.notes()] == ["Our season opener is tomorrow (2025-05-05) and was cold."]

@@ -37,6 +37,8 @@ REMEMBERED: Final = 2_000
 LONGEST_AGO: Final = 100
 """Years, months, weeks or days that are counted from a message at most."""
 
+UNDATED: Final = frozenset({Trust.TOOL, Trust.EXTERNAL})
+"""Texts of these were not written on the day when they were stored."""
 _ZONES: Final = ("timezone", "zone", "utc_offset")
 """Names in an episode's metadata under which a zone or an offset such as `+02:00` may stand."""
 _OFFSET: Final = re.compile(r"(?:UTC|GMT)?([+-])(\d\d):?(\d\d)?")
@@ -50,6 +52,8 @@ _RECURS: Final = re.compile(r"\b(?:every|each|always|usually|often|birthday|anni
 _OTHER: Final = re.compile(r"\b(?:last|next|this|following|previous) (?:week|month|year|time)\b|\bago\b", re.I)
 _BESIDE: Final = re.compile(r" \((?:week of )?\d{4}")
 """A date beside its wording."""
+_IS_BESIDE: Final = rf"{_BESIDE.pattern}[^)]*\)"
+"""The whole of it."""
 _NEAR: Final = 300
 """Characters on either side that may say what a date means."""
 _LIKE: Final = re.compile(r"\blike (?:just |only |it was (?:just |only )?)?$", re.I)
@@ -105,9 +109,9 @@ def local(episode: Episode) -> datetime:
 def told(episode: Episode) -> str:
     """Return an episode's text with the dates beside their wording.
 
-    What a tool or a stranger's page says was not written on the day when it was stored, and is left as it is.
+    What a tool or a stranger's page says is left as it is.
     """
-    if episode.trust in (Trust.TOOL, Trust.EXTERNAL):
+    if episode.trust in UNDATED:
         return episode.text
     return dated(episode.text, local(episode))
 
@@ -118,6 +122,26 @@ def dated(text: str, at: datetime) -> str:
     for each in relative(text, at):
         parts += (text[upto : each.end], f" ({each.iso})")
         upto = each.end
+    return "".join((*parts, text[upto:]))
+
+
+def dated_by(text: str, sources: Sequence[tuple[str, datetime]]) -> str:
+    """Return what was derived from these, each a text and when it was said, with the dates beside their wording.
+
+    A wording means what it means in the newest source that has it. One that no source has is left as it is, and so is
+    a day of a month.
+    """
+    newest = sorted(sources, key=lambda each: each[1], reverse=True)
+    said = [dated(*each) for each in newest]
+    parts, upto = list[str](), 0
+    for each in relative(text, newest[0][1]) if newest else ():
+        if any(letter.isdigit() for letter in text[each.start : each.end]):
+            continue  # `1 July` wants a year only, which its reader has from the time of what says it
+        wording = re.compile(re.escape(text[each.start : each.end]) + _IS_BESIDE, re.IGNORECASE)
+        meant = next((found[0] for source in said if (found := wording.search(source))), None)
+        if meant is not None:
+            parts += (text[upto : each.end], meant[each.end - each.start :])
+            upto = each.end
     return "".join((*parts, text[upto:]))
 
 

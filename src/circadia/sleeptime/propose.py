@@ -13,6 +13,7 @@ from circadia.records.block import Block
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import Note, NoteKind
+from circadia.sleeptime.dates import UNDATED, dated_by, local
 from circadia.sleeptime.operation import View
 
 INHERITED: Final = 0.9
@@ -27,6 +28,8 @@ def add_note(
 ) -> Change:  # fmt: skip
     """Return a change that adds a note resting on these episodes: as trusted as the least trusted of them.
 
+    A date that it tells from the day of a source stands beside its wording (SLEEP-24).
+
     `ended` are ids of episodes and notes of which it says that they do not hold any more. `strangers` are ids that a
     model named and was not shown: the publication refuses the note for them, on record.
 
@@ -35,6 +38,7 @@ def add_note(
     """
     if not sources and not strangers:
         raise ValueError("a note rests on episodes")
+    text = dated_by(text, [(each.text, local(each)) for each in sources if each.trust not in UNDATED])
     evidence = [*sorted({each.id for each in sources}), *(f"unknown {each}" for each in strangers)]
     key = f"not_{_digest(view.bank.id, operation, kind.value, text, *evidence)[:28]}"
     judged = [each.importance for each in sources if each.importance is not None]

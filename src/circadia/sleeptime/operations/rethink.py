@@ -19,6 +19,7 @@ from circadia.records.block import Block, Span
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
+from circadia.sleeptime.dates import dated_by
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.prompts import prompt
 from circadia.sleeptime.propose import write_block
@@ -174,7 +175,8 @@ def _sheet(view: View, blocks: Sequence[Block], notes: Sequence[Note]) -> Sheet:
 def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | None:
     """Return the block with an edit, or none if it is not allowed: by its room, its sources or what it takes out."""
     named = sheet.named(edit.ids)
-    new = "\n".join(line for each in edit.new_text.split("\n") if (line := one_line(each)))
+    said = [(each.text, each.at) for each in named.notes]
+    new = "\n".join(dated_by(line, said) for each in edit.new_text.split("\n") if (line := one_line(each)))
     if named.strangers or named.episodes or not named.notes or unfit_for_block(new):
         return None
     old = edit.old_text or ""
