@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, settings
 
 from circadia.cli.loading import quick_imports
 
-pytest_plugins = ["tests.fixtures.leap", "tests.fixtures.postgres", "tests.fixtures.stores"]
+pytest_plugins = ["tests.fixtures.ahead", "tests.fixtures.leap", "tests.fixtures.postgres", "tests.fixtures.stores"]
 
 TESTS = Path(__file__).parent
 SLOW_TIMEOUT_SECONDS = 30 * 60

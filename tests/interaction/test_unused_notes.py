@@ -1,7 +1,7 @@
 """From a call through the whole server to a note that a pass retires, since no call was given it (SLEEP-20)."""
 
 import asyncio
-from datetime import datetime, timedelta
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -13,6 +13,7 @@ from circadia.memory.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime.operations.collect import FEWEST_FOUND
+from tests.fixtures.ahead import Ahead
 from tests.gateway.bound_agent import Bound, bound, chat, fenced
 
 BY_HAND: dict[str, Any] = {
@@ -22,22 +23,11 @@ TREES = [f"{begin}{end}" for begin in ("Bram", "Cox", "Dun", "Egre") for end in 
 FORGOTTEN = "Zwilling"
 
 
-class Ahead(SystemClock):
-    """The machine's clock, which a test sets forward."""
-
-    by: timedelta
-
-    def now(self) -> datetime:
-        return super().now() + self.by
-
-
 @pytest.fixture
-def clock(monkeypatch: pytest.MonkeyPatch) -> type[Ahead]:
+def clock(ahead: type[Ahead], monkeypatch: pytest.MonkeyPatch) -> type[Ahead]:
     """Return the clock of the test's servers, which mark at once what calls were given."""
-    monkeypatch.setattr(Ahead, "by", timedelta(), raising=False)
-    monkeypatch.setattr("circadia.server.wiring.SystemClock", Ahead)
     monkeypatch.setattr("circadia.sleeptime.savings.EVERY_SECONDS", 0.05)
-    return Ahead
+    return ahead
 
 
 async def noted(ann: Bound, name: str) -> None:

@@ -1,11 +1,10 @@
 """What of an exchange becomes an episode, and that it does so once."""
 
-from datetime import timedelta
 from typing import Any
 
 import pytest
 
-from circadia.memory.capture import RETRY, Capturing, Exchange, Utterance
+from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.memory.context import fenced
 from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.agent import AgentPolicy
@@ -37,7 +36,7 @@ async def test_a_conversation_that_begins_with_the_same_words_is_a_retry_for_an_
 ) -> None:
     first = said(world, "What is the plan?")
     await kept(world, first, session="one")
-    world.clock.advance(RETRY / timedelta(seconds=1) - 1)
+    world.clock.advance(3_599)
     assert len(await kept(world, said(world, "What is the plan?"), session="two")) == 1
     world.clock.advance(2)
     assert len(await kept(world, said(world, "What is the plan?"), session="three")) == 2
@@ -178,7 +177,7 @@ async def test_exchanges_that_are_written_together_are_kept_once_each_in_order_a
     assert found == {"bob": [plan.text, dog.text, "Bees sting."], "cid": [plan.text]}
     found["bob"].append(plan.text)  # he has said something else since: he says it again, and once
     assert await written(*first) == found
-    world.clock.advance(RETRY / timedelta(seconds=1) + 1)
+    world.clock.advance(3_601)
     again = await written(*first)
     assert again == {"bob": [*found["bob"], plan.text], "cid": [plan.text, plan.text]}
     async with world.store.read() as tx:

@@ -31,7 +31,7 @@ from circadia.ids import AgentId
 from circadia.latest import Latest
 from circadia.memory.answers.lookup import Outcome
 from circadia.memory.attribution import Attribution
-from circadia.memory.banks import USER
+from circadia.memory.banks import USER, is_stranger
 from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.memory.uses import Uses
 from circadia.records.agent import AgentPolicy
@@ -123,8 +123,6 @@ class Remembering:
         """Conversation and end user of answers that are made in the background."""
         self.calls = 0
         self.turns = 0
-        self.strangers = 0
-        """Calls that were neither given anything nor kept since nobody knows for whom they are."""
 
     async def before(self, call: ModelCall, turn: Turn, body: bytes, *, held: bool = False) -> Prepared:
         """Return the body with what the agent's bank says to it, the same if that is nothing; or the answer."""
@@ -132,8 +130,7 @@ class Remembering:
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps(policy)
         if policy.bank is None or not (injects or keeps or wanted(policy)):
             return Prepared(body=body)
-        if turn.user is None and (policy.multi_user or USER in policy.bank):
-            self.strangers += 1
+        if is_stranger(policy, turn.user):
             return Prepared(body=body)
         if call.route.dialect != "count_tokens":
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})

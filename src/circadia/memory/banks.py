@@ -87,7 +87,7 @@ class Banks:
         has the wanted name only since the person is called so is not meant, and gets another name.
         """
         user = user or None
-        if policy.bank is None or (user is None and (policy.multi_user or USER in policy.bank)):
+        if policy.bank is None or is_stranger(policy, user):
             return None
         if USER in policy.bank and user is not None:
             return await self._of_user(tx, policy.bank, user, make=make)
@@ -204,6 +204,11 @@ class Banks:
     async def _record(self, tx: Tx, kind: EventType, bank: Bank, by: str, data: dict[str, object]) -> None:
         event = Event(type=kind, at=self._clock.now(), data={"bank": bank.name, "by": by, **data})
         await tx.events.add([event])
+
+
+def is_stranger(policy: AgentPolicy, user: str | None) -> bool:
+    """Return whether nobody knows for whom a call is, where that must be known (MEM-12)."""
+    return user is None and policy.bank is not None and (policy.multi_user or USER in policy.bank)
 
 
 def _hashed(template: str, user: str) -> str:
