@@ -19,6 +19,11 @@ OPEN = [
     ("POST", "/responses", "responses", True),
     ("POST", "/messages", "messages", True),
     ("POST", "/messages/count_tokens", "count_tokens", False),
+    ("POST", "/responses/compact", "compacted_response", True),
+    ("POST", "/responses/input_tokens", "input_tokens", False),
+    ("POST", "/models/gemini-2.5-pro:generateContent", "generate_content", True),
+    ("POST", "/models/gemini-2.5-pro:streamGenerateContent", "generate_content", True),
+    ("POST", "/models/gemini-2.5-pro:countTokens", "count_content_tokens", False),
     ("GET", "/models", "plain", False),
     ("GET", "/models/gpt-4.1", "plain", False),
     ("GET", "/responses/resp_1", "stored_response", False),
@@ -84,6 +89,11 @@ def test_what_is_not_listed_is_forbidden_and_the_message_tells_the_operator_what
     [
         ("GET", "/v1/chat/completions", ("POST",)),
         ("POST", "/v1/models", ("GET",)),
+        ("POST", "/v1/models/gpt-4o", ("GET",)),
+        ("GET", "/v1/responses/compact", ("POST",)),
+        ("DELETE", "/v1/responses/input_tokens", ("POST",)),
+        ("GET", "/v1beta/models/gemini-2.5-pro:generateContent", ("POST",)),
+        ("PUT", "/v1beta/models/gemini-2.5-pro:countTokens", ("POST",)),
         ("DELETE", "/v1/models/gpt-4o", ("GET",)),
         ("PUT", "/v1/responses/resp_1", ("DELETE", "GET")),
         ("post", "/v1/messages", ("POST",)),
@@ -292,3 +302,23 @@ def test_any_other_post_of_the_operators_is_held_while_asleep() -> None:
 def test_a_rule_that_is_none_is_a_config_error_that_quotes_it(line: str) -> None:
     with pytest.raises(ConfigError, match=re.escape(repr(line))):
         parse_rules([line])
+
+
+@pytest.mark.parametrize("verb", ["embedContent", "batchEmbedContents", "predict"])
+def test_a_method_of_googles_that_is_not_listed_is_closed_until_the_operator_lists_it(verb: str) -> None:
+    path = f"/v1beta/models/gemini-2.5-pro:{verb}"
+    refusal = refused("POST", path)
+    assert isinstance(refusal.error, Forbidden)
+    route = opened("POST", path, parse_rules([f"POST /v1beta/models/{{model}}:{verb}"]))
+    assert (route.dialect, route.generates, route.model) == ("plain", True, "gemini-2.5-pro")
+
+
+@pytest.mark.parametrize("verb", ["generateContent", "streamGenerateContent", "countTokens"])
+def test_googles_method_is_no_part_of_the_models_name(verb: str) -> None:
+    listed = opened("POST", f"/v1beta/models/gemini-2.5-pro:{verb}")
+    rules = parse_rules([f"POST /v1/projects/p/locations/{{id}}/publishers/google/models/{{model}}:{verb}"])
+    own = opened("POST", f"/v1/projects/p/locations/l/publishers/google/models/gemini-2.5-pro:{verb}", rules)
+    for route in (listed, own):
+        assert (route.model, route.streams, route.generates) == (
+            "gemini-2.5-pro", verb == "streamGenerateContent", verb != "countTokens",
+        )  # fmt: skip

@@ -176,4 +176,4 @@ def test_a_bank_or_template_may_be_called_so(file: Path, name: str) -> None:
 
 def test_a_value_that_is_long_is_not_shown(file: Path) -> None:
     said = refusal(file, f"upstreams: {{here: {{base_url: http://a, api: {'x' * 200}}}}}")
-    assert said == "upstreams.here.api: Input should be 'openai' or 'anthropic'"
+    assert said == "upstreams.here.api: Input should be 'openai', 'anthropic' or 'gemini'"

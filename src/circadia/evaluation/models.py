@@ -82,6 +82,6 @@ def _at(chosen: Chosen, name: str, settings: Settings, environment: Mapping[str,
     if upstream.key_env is not None and not key:
         raise ConfigError(f"upstreams.{name}: the environment variable {upstream.key_env} is not set")
     return MindAt(
-        upstream=name, base_url=upstream.base_url, api=upstream.api, key=key, model=model,
+        upstream=name, base_url=upstream.base_url, api=upstream.chat_api, key=key, model=model,
         key_header=upstream.key_header, connect_timeout_seconds=upstream.connect_timeout_seconds,
     )  # fmt: skip

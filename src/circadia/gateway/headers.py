@@ -12,8 +12,8 @@ HOP_BY_HOP: Final = frozenset(
     }
 )  # fmt: skip
 """Headers of one connection, not of the message (RFC 9110, 7.6.1)."""
-CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key"})
-"""Where a token comes: as OpenAI's SDKs send theirs, as Anthropic's, and as those for Azure."""
+CREDENTIALS: Final = frozenset({b"authorization", b"x-api-key", b"api-key", b"x-goog-api-key"})
+"""Where a token comes: as OpenAI's SDKs send theirs, as Anthropic's, as those for Azure and as Google's."""
 _NOT_UPSTREAM: Final = HOP_BY_HOP | CREDENTIALS | {
     b"host", b"content-length", b"accept-encoding", b"cookie", b"expect",
     b"forwarded", b"x-forwarded-for", b"x-forwarded-host", b"x-forwarded-proto", b"x-real-ip",
@@ -43,7 +43,7 @@ def to_upstream(headers: Iterable[tuple[bytes, bytes]]) -> list[tuple[bytes, byt
 def without_token(
     headers: Sequence[tuple[bytes, bytes]], dropped: frozenset[bytes] = CREDENTIALS
 ) -> list[tuple[bytes, bytes]]:
-    """Return a caller's headers but for these, and for any other that holds its token (`x-goog-api-key`)."""
+    """Return a caller's headers but for these, and for any other that holds its token (`ocp-apim-subscription-key`)."""
     token = bearer(headers)
     own = token.encode("latin-1") if token else b"\0"  # which stands in no header
     return [header for header in headers if header[0] not in dropped and own not in header[1]]
@@ -108,8 +108,8 @@ def seconds_in(text: str | None) -> float | None:
 
 
 def bearer(headers: Iterable[tuple[bytes, bytes]]) -> str | None:
-    """Return the token that came as `Authorization: Bearer`, else as `x-api-key`, else as `api-key`."""
+    """Return the token that came as `Authorization: Bearer`, else as `x-api-key`, `api-key` or `x-goog-api-key`."""
     given = one(headers, b"authorization")
     if given and given[:7].lower() == "bearer ":
         return given[7:].strip() or None
-    return one(headers, b"x-api-key") or one(headers, b"api-key")
+    return one(headers, b"x-api-key") or one(headers, b"api-key") or one(headers, b"x-goog-api-key")

@@ -109,6 +109,8 @@ class ModelDoor:
         if route.model is not None:
             besides = () if request.model is None else (request.model,)
             request = replace(request, model=route.model, instead=(*besides, *request.instead))
+        if route.streams and b"alt=sse" in scope["query_string"].split(b"&"):
+            request = replace(request, streamed=True)
         reply.voice = ModelVoice(dialect, streamed=request.streamed)
         require_model(agent, request, route)
         await self._owners.require(agent, name, (*route.owned_ids, *request.foreign_ids))

@@ -17,8 +17,8 @@ class ModelVoice:
         self.opening = OPENED_STREAM if streamed else OPENED_JSON
 
     def sign_of_life(self) -> bytes:
-        """Return an SSE comment, or a space before the JSON."""
-        return b": keep-alive\n\n" if self._streamed else b" "
+        """Return what an SSE parser drops, or a space before the JSON."""
+        return self._dialect.sign_of_life if self._streamed else b" "
 
     def refusal(self, error: CircadiaError) -> tuple[int, list[tuple[bytes, bytes]], bytes]:
         """Return the error in the provider's shape, with what its SDKs need to know about trying again."""

@@ -7,7 +7,7 @@ from urllib.parse import unquote_to_bytes
 
 from circadia.errors import CallerError, ConfigError, Forbidden, InvalidRequest, MethodNotAllowed
 
-_PREFIX = r"(?:/api)?(?:/openai)?(?:/v\d{1,2}(?:beta\d?)?)?(?:/openai)?"
+_PREFIX = r"(?:/api)?(?:/openai)?(?:/v\d{1,2}(?:(?:alpha|beta)\d?)?)?(?:/openai)?"
 """What providers put before the endpoint: `/v1`, `/openai/v1`, `/api/v1`, `/v1beta/openai`, or nothing."""
 _SEGMENT = re.compile(r"[A-Za-z0-9_~@][A-Za-z0-9_.:@+~-]{0,511}")
 """What an id in a path may look like once it is decoded."""
@@ -20,6 +20,8 @@ _PLACES = frozenset({"{id}", "{own}", "{model}", "{name}"})
 _NAMED = re.compile(f"({_PREFIX}/models/)([^/]+)".encode())
 """Where SDKs send names such as `meta/llama-3`, with the slash encoded."""
 _SLASH = re.compile(rb"%2f", re.IGNORECASE)
+_PLACE = re.compile(r"\{(?:id|own|model)\}(?::[A-Za-z]+)?")
+"""What an operator may write for an id, with a method behind it as Google has them (`{model}:embedContent`)."""
 _LITERAL = re.compile(r"[A-Za-z0-9_.:@+~-]+")
 _ODD = re.compile(rb"[^!-~]|[\\?#]")
 _ENCODED_TRICK = re.compile(rb"%(?:2e|2f|5c|25|[01][0-9a-f]|7f)", re.IGNORECASE)
@@ -38,6 +40,8 @@ class Route:
     """Provider-side ids in the path, which must belong to the caller."""
     model: str | None = None
     """The model, where the path names it: then the path decides, as it does at the provider."""
+    streams: bool = False
+    """Whether the path asks for a stream, which comes as events if the query says `alt=sse`."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -64,8 +68,11 @@ class Rule:
     """Key of the dialect."""
     generates: bool = False
     """Whether it is held."""
+    exact: bool = False
+    """Whether it is meant wherever its path is, although an id or a name could be in the place of its last word."""
 
 
+_STREAMING = "streamGenerateContent"
 _GENERATING = {
     "/chat/completions": "chat_completions",
     "/completions": "completions",
@@ -73,6 +80,11 @@ _GENERATING = {
     "/responses": "responses",
     "/messages": "messages",
 }
+_RESPONSES = (("compact", "compacted_response", True), ("input_tokens", "input_tokens", False))
+"""What stands behind `/responses/` and is no id: dialect, and whether it generates."""
+_VERBS = {"generateContent": "generate_content", _STREAMING: "generate_content", "countTokens": "count_content_tokens"}
+"""Google's methods of a model, with their dialects."""
+_COUNTING = frozenset({"count_tokens", "input_tokens", "count_content_tokens"})
 _DEPLOYED = ("/chat/completions", "/completions", "/embeddings")
 """What Azure has below `/openai/deployments/{model}`."""
 _PASSING = (
@@ -96,7 +108,23 @@ def _listed() -> tuple[Rule, ...]:
     counting = Rule(method="POST", pattern=re.compile(_PREFIX + "/messages/count_tokens"), dialect="count_tokens")
     fetching = _compile("GET", "/responses/{own}", prefix=_PREFIX, generates=False, dialect="stored_response")
     passing = [_compile(*rule.split(" "), prefix=_PREFIX, generates=False) for rule in _PASSING]
-    return (*generating, *deployed, counting, fetching, *passing)
+    responses = [
+        Rule(
+            method="POST",
+            pattern=re.compile(f"{_PREFIX}/responses/{name}"),
+            dialect=dialect,
+            generates=held,
+            exact=True,
+        )
+        for name, dialect, held in _RESPONSES
+    ]
+    verbs = [
+        _compile(
+            "POST", f"/models/{{model}}:{verb}", prefix=_PREFIX, generates=dialect not in _COUNTING, dialect=dialect
+        )
+        for verb, dialect in _VERBS.items()
+    ]
+    return (*generating, *deployed, counting, *responses, *verbs, fetching, *passing)
 
 
 def _compile(method: str, path: str, *, prefix: str = "", generates: bool, dialect: str = "plain") -> Rule:
@@ -104,13 +132,17 @@ def _compile(method: str, path: str, *, prefix: str = "", generates: bool, diale
     groups: list[str] = []
     before = ""
     for segment in path.split("/")[1:]:
-        if segment in _PLACES:
-            pattern += "/([^/]+)"
-            groups.append("{model}" if segment == "{id}" and generates and before in _OF_MODELS else segment)
+        place, _, verb = segment.partition(":")
+        if place in _PLACES:
+            pattern += "/([^/]+)" + (re.escape(f":{verb}") if verb else "")
+            groups.append("{model}" if place == "{id}" and generates and before in _OF_MODELS else place)
         else:
             pattern += "/" + re.escape(segment)
         before = segment
-    return Rule(method=method, pattern=re.compile(pattern), groups=tuple(groups), dialect=dialect, generates=generates)
+    return Rule(
+        method=method, pattern=re.compile(pattern), groups=tuple(groups), dialect=dialect, generates=generates,
+        exact=path.endswith(tuple(f"}}:{verb}" for verb in _VERBS)),
+    )  # fmt: skip
 
 
 _LISTED = _listed()
@@ -135,16 +167,12 @@ def resolve(method: str, raw_path: bytes, rules: Sequence[Rule] = ()) -> Route |
         shown = raw_path[:200].decode("ascii", "backslashreplace")
         return Refusal(error=InvalidRequest(f"the path {shown!r} {wrong}; send the plain path of an endpoint"))
     path = raw_path.decode("ascii")
-    allow: list[str] = []
-    for rule in (*_LISTED, *rules):
-        match = rule.pattern.fullmatch(path)
-        if match is None:
-            continue
-        if rule.method != method:
-            allow.append(rule.method)
-            continue
-        return _route(rule, match)
-    return _refuse(method, path, tuple(sorted(set(allow))))
+    found = [(rule, match) for rule in (*_LISTED, *rules) if (match := rule.pattern.fullmatch(path)) is not None]
+    meant = [each for each in found if each[0].exact] or found
+    for rule, match in meant:
+        if rule.method == method:
+            return _route(rule, match)
+    return _refuse(method, path, tuple(sorted({rule.method for rule, _ in meant})))
 
 
 def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
@@ -158,11 +186,12 @@ def _route(rule: Rule, match: re.Match[str]) -> Route | Refusal:
             owned.append(name)
         elif place == "{model}":
             model = name
-    return Route(dialect=rule.dialect, generates=rule.generates, owned_ids=tuple(owned), model=model)
+    streams = match.string.endswith(f":{_STREAMING}")
+    return Route(dialect=rule.dialect, generates=rule.generates, owned_ids=tuple(owned), model=model, streams=streams)
 
 
 def _refuse(method: str, path: str, allow: tuple[str, ...]) -> Refusal:
-    if allow:
+    if allow and not (method == "POST" and ":" in path.rpartition("/")[2]):  # Google's methods stand behind a colon
         message = f"{method} is not possible on {path!r}; use {' or '.join(allow)}"
         return Refusal(error=MethodNotAllowed(message), allow=allow)
     if "realtime" in path.split("/"):
@@ -203,13 +232,15 @@ def _parse(line: str) -> Rule:
     method, path = match["method"], match["path"]
     for segment in path.split("/")[1:]:
         literal = _LITERAL.fullmatch(segment) is not None and segment not in (".", "..")
-        if not literal and segment not in ("{id}", "{own}", "{model}"):
+        if not literal and _PLACE.fullmatch(segment) is None:
             raise ConfigError(
                 f"`paths` has {line!r}; {segment!r} is no segment: use a plain word, {{id}}, {{own}} or {{model}}"
             )
     if method != "POST":
         return _compile(method, path, generates=False)
-    if path.endswith("/messages/count_tokens"):
-        return _compile(method, path, generates=False, dialect="count_tokens")
-    known = (dialect for ending, dialect in _GENERATING.items() if path.endswith(ending))
-    return _compile(method, path, generates=not path.endswith("/cancel"), dialect=next(known, "plain"))
+    endings = {"/messages/count_tokens": "count_tokens", **_GENERATING}
+    endings |= {f"/responses/{name}": dialect for name, dialect, _ in _RESPONSES}
+    endings |= {f":{verb}": dialect for verb, dialect in _VERBS.items()}
+    dialect = next((dialect for ending, dialect in endings.items() if path.endswith(ending)), "plain")
+    generates = dialect not in _COUNTING and not path.endswith("/cancel")
+    return _compile(method, path, generates=generates, dialect=dialect)

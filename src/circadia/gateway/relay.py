@@ -81,7 +81,7 @@ class Relay:
 
         Tokens are counted of what would be sent. An answer that was made in the background is told when it is fetched.
         """
-        if call.route.dialect == "count_tokens":
+        if call.dialect.counts_tokens:
             turn = await self._turns.begin(call.agent, call.request, call.headers)
             body = (await self._tier.before(call, turn, body)).body
         meter = _UNREAD

@@ -132,7 +132,7 @@ class Remembering:
             return Prepared(body=body)
         if is_stranger(policy, turn.user):
             return Prepared(body=body)
-        if call.route.dialect != "count_tokens":
+        if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         told = lookup = None
         given = Injected(body=body)

@@ -46,7 +46,7 @@ class PriceList:
     tier, tokens alone: no searches, no audio, no discounts.
     """
 
-    def __init__(self, *, base_url: str, api: Literal["openai", "anthropic"]) -> None:
+    def __init__(self, *, base_url: str, api: Literal["openai", "anthropic", "gemini"]) -> None:
         self._snapshot = get_snapshot()
         try:
             self._provider = self._snapshot.find_provider(None, None, base_url)

@@ -149,7 +149,9 @@ def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
         return None
     if wanted is None:
         found = (
-            (name, cheap_model(each.base_url, each.api)) for name, each in settings.upstreams.items() if each.key_env
+            (name, cheap_model(each.base_url, each.chat_api))
+            for name, each in settings.upstreams.items()
+            if each.key_env
         )
         first = next(((name, model) for name, model in found if model is not None), None)
         if first is None:
@@ -159,14 +161,14 @@ def _mind_at(settings: Settings, secret: Secret) -> MindAt | None:
     if upstream is None:
         hint = did_you_mean(wanted.upstream, list(settings.upstreams))
         raise ConfigError(f"sleeptime.model.upstream: there is no upstream {wanted.upstream!r}{hint}")
-    model = wanted.name or cheap_model(upstream.base_url, upstream.api)
+    model = wanted.name or cheap_model(upstream.base_url, upstream.chat_api)
     if model is None:
         raise ConfigError(
             f"sleeptime.model.name: the cheap model of {upstream.base_url} is not known; name one, or write "
             "`sleeptime: {model: none}`"
         )
     return MindAt(
-        upstream=wanted.upstream, base_url=upstream.base_url, api=upstream.api,
+        upstream=wanted.upstream, base_url=upstream.base_url, api=upstream.chat_api,
         key=secret(f"upstreams.{wanted.upstream}", upstream.key_env), key_header=upstream.key_header, model=model,
         timeout_seconds=wanted.timeout_seconds, connect_timeout_seconds=upstream.connect_timeout_seconds,
         reasoning=wanted.reasoning,

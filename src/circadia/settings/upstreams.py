@@ -1,18 +1,29 @@
 """Sections `upstreams` and `mcp_servers`: what stands behind the gateway. Only this file defines them, never REST."""
 
-from typing import Literal
+import re
+from collections.abc import Mapping
+from typing import Final, Literal
 
 from pydantic import Field, field_validator, model_validator
 
 from circadia.settings.section import USER_DESCRIPTION, OsUserName, Section
 
-KeyHeader = Literal["authorization", "x-api-key", "api-key"]
+Api = Literal["openai", "anthropic", "gemini"]
+KeyHeader = Literal["authorization", "x-api-key", "api-key", "x-goog-api-key"]
 """Where a provider takes its key; what an agent sends in any of them goes no further."""
 
 
-def key_sent(key: str, *, api: Literal["openai", "anthropic"], header: KeyHeader | None) -> tuple[KeyHeader, str]:
+_KEY_HEADERS: Final[Mapping[Api, KeyHeader]] = {
+    "openai": "authorization",
+    "anthropic": "x-api-key",
+    "gemini": "x-goog-api-key",
+}
+_VERSION: Final = re.compile(r"/v\d+[a-z0-9]*$")
+
+
+def key_sent(key: str, *, api: Api, header: KeyHeader | None) -> tuple[KeyHeader, str]:
     """Return the header that carries the key, and what it says."""
-    header = header or ("x-api-key" if api == "anthropic" else "authorization")
+    header = header or _KEY_HEADERS[api]
     return header, f"Bearer {key}" if header == "authorization" else key
 
 
@@ -21,9 +32,9 @@ class UpstreamSettings(Section):
 
     base_url: str = Field(
         description="What `/llm/{upstream}` stands for: `/llm/openai/v1/models` goes to `{base_url}/v1/models`, and to "
-        "`{base_url}/models` where it ends in `/v1`."
+        "`{base_url}/models` where it ends in `/v1`; so with other versions, such as `/v1beta`."
     )
-    api: Literal["openai", "anthropic"] = Field(
+    api: Api = Field(
         "openai", description="How the key is sent and what an error looks like on paths of no known shape."
     )
     key_env: str | None = Field(
@@ -65,7 +76,13 @@ class UpstreamSettings(Section):
 
     def target(self, path: str) -> str:
         """Return what an agent's path is behind `base_url`: with one `/v1` where both have it."""
-        return path.removeprefix("/v1") if self.base_url.endswith("/v1") and path.startswith("/v1/") else path
+        version = _VERSION.search(self.base_url)
+        return path.removeprefix(version[0]) if version is not None and path.startswith(f"{version[0]}/") else path
+
+    @property
+    def chat_api(self) -> Literal["openai", "anthropic"]:
+        """How a model there is asked by this server itself: Google speaks OpenAI's API, too."""
+        return "anthropic" if self.api == "anthropic" else "openai"
 
 
 class McpServerSettings(Section):

@@ -238,7 +238,7 @@ class MockUpstream:
 
     def _has_key(self, seen: SeenRequest) -> bool:
         bearer = (seen.header("authorization") or "").partition(" ")[2]
-        return self._key in (seen.header("x-api-key"), seen.header("api-key"), bearer)
+        return self._key in (bearer, *(seen.header(name) for name in ("x-api-key", "api-key", "x-goog-api-key")))
 
     def _text(self, asked: dict[str, Any], script: Script) -> str:
         if script.text is not None:

@@ -14,7 +14,7 @@ from circadia.gateway import splice
 from circadia.gateway.dialects import chain, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, CountedTokens, StreamedMeter
 from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import Message, Prompt, Side, end_inside, end_of, prompt_of, said_by, texts
@@ -76,6 +76,7 @@ class CountTokens(Messages):
     """`POST …/messages/count_tokens`: the same request, which generates nothing; memory's part of it counts too."""
 
     endpoint = "count_tokens"
+    counts_tokens = True
     voice: Voice | None = None
 
     def read(self, body: bytes) -> ModelRequest:
@@ -89,14 +90,6 @@ class CountTokens(Messages):
     def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
         """Return a watcher that finds no usage: counting uses no tokens."""
         return CountedTokens(())
-
-
-class CountedTokens(BufferedMeter):
-    """Reads an answer of `count_tokens`."""
-
-    def answer(self, answer: dict[str, object]) -> None:
-        """Note that it is whole."""
-        self.complete = "input_tokens" in answer
 
 
 class BufferedMessage(BufferedMeter):

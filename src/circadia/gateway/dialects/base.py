@@ -89,6 +89,10 @@ class Dialect(Protocol):
     """One endpoint of a provider's API."""
 
     endpoint: str
+    counts_tokens: bool
+    """Whether it only counts the tokens of a call, as they would be with what memory adds."""
+    sign_of_life: bytes
+    """What keeps an opened stream alive and says nothing to the provider's SDKs."""
     voice: Voice | None
     """Answers in the provider's place; none where nobody asks in words."""
 

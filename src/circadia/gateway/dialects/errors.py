@@ -1,8 +1,8 @@
 """Error bodies and in-band error events in the shapes that the providers send and their SDKs raise."""
 
 import re
-from collections.abc import Mapping
-from typing import Final, cast
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple, cast
 
 import orjson
 
@@ -17,6 +17,16 @@ _ANTHROPIC_TYPES = {
     503: "overloaded_error",
     504: "timeout_error",
     529: "overloaded_error",
+}
+_GRPC_STATUSES = {
+    401: "UNAUTHENTICATED",
+    403: "PERMISSION_DENIED",
+    404: "NOT_FOUND",
+    409: "ABORTED",
+    429: "RESOURCE_EXHAUSTED",
+    502: "UNAVAILABLE",
+    503: "UNAVAILABLE",
+    504: "DEADLINE_EXCEEDED",
 }
 _TOO_LONG_CODES: Final = ("context_length_exceeded", "request_too_large")
 _TOO_LONG: Final = re.compile(r"prompt is too long|context (?:window|length|limit|size)", re.IGNORECASE)
@@ -63,6 +73,17 @@ def anthropic_error_event(status: int, code: str, message: str) -> bytes:
     return b"event: error\ndata: %b\n\n" % anthropic_error(status, code, message)
 
 
+def gemini_error(status: int, code: str, message: str) -> bytes:
+    """Return Google's error body, which has a status of gRPC in the place of a code."""
+    kind = _GRPC_STATUSES.get(status, "INTERNAL" if status >= 500 else "INVALID_ARGUMENT")
+    return orjson.dumps({"error": {"code": status, "message": message, "status": kind}})
+
+
+def gemini_error_event(status: int, code: str, message: str) -> bytes:
+    """Return the event that Google's SDKs raise in the middle of a stream: data with a member `error`."""
+    return b"data: %b\n\n" % gemini_error(status, code, message)
+
+
 def openai_event_of(body: bytes) -> bytes | None:
     """Return the error of a provider's answer as an event of a chat completion; none if there is no error in it."""
     error = _error_in(body)
@@ -100,3 +121,22 @@ def _responses_event(error: Mapping[str, object]) -> bytes:
 def _openai_detail(status: int, code: str, message: str) -> dict[str, str | None]:
     default = "server_error" if status >= 500 else "invalid_request_error"
     return {"message": message, "type": _OPENAI_TYPES.get(status, default), "param": None, "code": code}
+
+
+class ErrorShape(NamedTuple):
+    """How an API tells of errors."""
+
+    body: Callable[[int, str, str], bytes]
+    """Makes an error body of status, code and message."""
+    event: Callable[[int, str, str], bytes]
+    """Makes an error event for the middle of a stream."""
+    event_of: Callable[[bytes], bytes | None]
+    """Makes an error event of the body of a provider's error."""
+
+
+SHAPES: Final[Mapping[str, ErrorShape]] = {
+    "openai": ErrorShape(openai_error, openai_error_event, openai_event_of),
+    "anthropic": ErrorShape(anthropic_error, anthropic_error_event, anthropic_event_of),
+    "gemini": ErrorShape(gemini_error, gemini_error_event, openai_event_of),
+}
+"""By the value of an upstream's `api`."""

@@ -77,6 +77,14 @@ class BufferedMeter(Watched, ABC):
         """Take from the whole answer what is to be known."""
 
 
+class CountedTokens(BufferedMeter):
+    """Reads an answer that counts the tokens of a request."""
+
+    def answer(self, answer: dict[str, object]) -> None:
+        """Note that it is whole."""
+        self.complete = "input_tokens" in answer
+
+
 class StreamedMeter(Watched, ABC):
     """Sees each event of a stream, and takes out those that the caller did not ask for if told so."""
 

@@ -1,6 +1,7 @@
 """OpenAI's responses."""
 
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from typing import cast
 
@@ -10,7 +11,7 @@ from circadia.gateway.dialects import chain as hashes
 from circadia.gateway.dialects import errors, fields
 from circadia.gateway.dialects.base import Meter, ModelRequest, Said
 from circadia.gateway.dialects.halves import joined
-from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, CountedTokens, StreamedMeter, Watched
 from circadia.gateway.dialects.outputs import output_tools
 from circadia.gateway.dialects.plain import Plain
 from circadia.gateway.dialects.prompt import BETWEEN, Message, Prompt, Side, end_inside, prompt_of, said_by, texts
@@ -76,6 +77,49 @@ class Responses(Plain):
         return _StreamedResponse(chain, words=words) if streamed else _BufferedResponse(chain)
 
 
+class CompactedResponse(Responses):
+    """`POST …/responses/compact`: a model writes down a conversation in short, for later requests to go on with."""
+
+    endpoint = "compacted_response"
+    voice: Voice | None = None
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says; nobody has said anything new, and there is no stream of it."""
+        return replace(super().read(body), streamed=False, turn=False)
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body: the last turn is not answered here."""
+        return body
+
+    def prompt(self, body: bytes) -> Prompt | None:
+        """Return none: memory has no place in what stands for the conversation."""
+        return None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
+        """Return a watcher for the answer."""
+        return _CompactedMeter(())
+
+
+class InputTokens(Responses):
+    """`POST …/responses/input_tokens`: the same request, which generates nothing; memory's part of it counts too."""
+
+    endpoint = "input_tokens"
+    counts_tokens = True
+    voice: Voice | None = None
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says; it writes nothing and is no turn."""
+        return replace(super().read(body), streamed=False, output_limit=0, turn=False)
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body: nothing that is counted was written before a sleep."""
+        return body
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
+        """Return a watcher that finds no usage: counting uses no tokens."""
+        return CountedTokens(())
+
+
 class StoredResponse(Plain):
     """`GET …/responses/{id}`: an answer again, or one that was made in the background."""
 
@@ -136,6 +180,12 @@ class _BufferedResponse(BufferedMeter, _Response):
         self.take(answer)
         # One in the background is answered before it is done; its usage comes with no call of its own.
         self.complete = self.complete or answer.get("status") in ("queued", "in_progress")
+
+
+class _CompactedMeter(BufferedMeter, _Response):
+    def answer(self, answer: dict[str, object]) -> None:
+        self.take(answer)
+        self.complete = bool(answer.get("output"))
 
 
 class _StreamedResponse(StreamedMeter, _Response):

@@ -18,8 +18,12 @@ class Plain:
     endpoint = "plain"
     voice: Voice | None = None
 
-    def __init__(self, api: Literal["openai", "anthropic"] = "openai") -> None:
-        self._anthropic = api == "anthropic"
+    counts_tokens = False
+    sign_of_life = b": keep-alive\n\n"
+
+    def __init__(self, api: Literal["openai", "anthropic", "gemini"] = "openai") -> None:
+        self._shape = errors.SHAPES[api]
+        self._done = b"data: [DONE]\n\n" if api == "openai" else b""
 
     def read(self, body: bytes) -> ModelRequest:
         """Return the model and whether a stream is asked for, if the body says so; it may be anything, even no JSON."""
@@ -32,24 +36,22 @@ class Plain:
 
     def error(self, status: int, code: str, message: str) -> bytes:
         """Return an error body of the provider's API."""
-        make = errors.anthropic_error if self._anthropic else errors.openai_error
-        return make(status, code, message)
+        return self._shape.body(status, code, message)
 
     def error_event(self, status: int, code: str, message: str) -> bytes:
         """Return an error event of the provider's API."""
-        make = errors.anthropic_error_event if self._anthropic else errors.openai_error_event
-        return make(status, code, message)
+        return self._shape.event(status, code, message)
 
     def event_of_error(self, body: bytes) -> bytes | None:
         """Return an error event of the provider's API with this error in it."""
-        return errors.anthropic_event_of(body) if self._anthropic else errors.openai_event_of(body)
+        return self._shape.event_of(body)
 
     def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
         """Return the answer as the provider would stream it; where nobody knows how, as the one event of a stream."""
         if self.voice is not None:
             return self.voice.events(whole, usage=usage)
         answer = _object(whole.strip())
-        return events.written(answer) + (b"" if self._anthropic else b"data: [DONE]\n\n") if answer else None
+        return events.written(answer) + self._done if answer else None
 
     def with_line(self, body: bytes, line: str) -> bytes:
         """Return the body: it has no user turn, or nobody knows where."""

@@ -1,18 +1,19 @@
 """Which dialect reads which endpoint."""
 
 from collections.abc import Mapping
-from typing import Literal
 
 from circadia.gateway.dialects.anthropic_messages import CountTokens, Messages
 from circadia.gateway.dialects.base import Dialect
+from circadia.gateway.dialects.gemini import CountContentTokens, GenerateContent
 from circadia.gateway.dialects.openai_chat import ChatCompletions
 from circadia.gateway.dialects.openai_completions import Completions
 from circadia.gateway.dialects.openai_embeddings import Embeddings
-from circadia.gateway.dialects.openai_responses import Responses, StoredResponse
+from circadia.gateway.dialects.openai_responses import CompactedResponse, InputTokens, Responses, StoredResponse
 from circadia.gateway.dialects.plain import Plain
+from circadia.settings.upstreams import Api
 
 
-def dialects(api: Literal["openai", "anthropic"]) -> Mapping[str, Dialect]:
+def dialects(api: Api) -> Mapping[str, Dialect]:
     """Return the dialects of an upstream by the key that a Route names."""
     known: tuple[Dialect, ...] = (
         ChatCompletions(),
@@ -20,8 +21,12 @@ def dialects(api: Literal["openai", "anthropic"]) -> Mapping[str, Dialect]:
         Embeddings(),
         Responses(),
         StoredResponse(),
+        CompactedResponse(),
+        InputTokens(),
         Messages(),
         CountTokens(),
+        GenerateContent(),
+        CountContentTokens(),
         Plain(api),
     )
     return {dialect.endpoint: dialect for dialect in known}

@@ -70,3 +70,21 @@ def messages_usage(value: object) -> Usage | None:
         cache_write_1h_tokens=as_count(as_object(fields.get("cache_creation")).get("ephemeral_1h_input_tokens")),
         reasoning_tokens=as_count(as_object(fields.get("output_tokens_details")).get("thinking_tokens")),
     )
+
+
+def contents_usage(value: object) -> Usage | None:
+    """Return the usage of Gemini's `generateContent`; none if there is none.
+
+    Google counts thoughts beside the candidates, and what tools have read beside the prompt; here both are in it.
+    """
+    fields = as_object(value)
+    if not fields:
+        return None
+    read, tools = as_count(fields.get("promptTokenCount")), as_count(fields.get("toolUsePromptTokenCount"))
+    written, thoughts = as_count(fields.get("candidatesTokenCount")), as_count(fields.get("thoughtsTokenCount"))
+    return Usage(
+        input_tokens=None if read is None else read + (tools or 0),
+        output_tokens=None if written is None and thoughts is None else (written or 0) + (thoughts or 0),
+        cached_tokens=as_count(fields.get("cachedContentTokenCount")),
+        reasoning_tokens=thoughts,
+    )

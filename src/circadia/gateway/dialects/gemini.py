@@ -1,0 +1,206 @@
+"""Google's own API for Gemini: the model stands in the path, and so does whether the answer is a stream."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+
+import orjson
+
+from circadia.gateway import splice
+from circadia.gateway.dialects import chain as hashes
+from circadia.gateway.dialects import fields
+from circadia.gateway.dialects.base import Meter, ModelRequest
+from circadia.gateway.dialects.events import written
+from circadia.gateway.dialects.halves import joined
+from circadia.gateway.dialects.meters import MAX_TEXT_CHARS, BufferedMeter, StreamedMeter, Watched
+from circadia.gateway.dialects.plain import Plain
+from circadia.gateway.dialects.usage import contents_usage
+
+_FILES = "/files/"
+
+
+class GenerateContent(Plain):
+    """`POST …/models/{model}:generateContent` and `:streamGenerateContent`."""
+
+    endpoint = "generate_content"
+    sign_of_life = b"\n"  # Google's SDK for Python takes a comment for JSON
+
+    def __init__(self) -> None:
+        super().__init__("gemini")
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says; the path says which model, and whether it is a stream."""
+        request = fields.load(body)
+        contents = fields.objects(request, "contents")
+        settings = fields.as_object(_either(request, "generationConfig"))
+        limit = fields.as_count(_either(settings, "maxOutputTokens"))
+        return ModelRequest(
+            model=_model(request),
+            input_estimate=fields.input_estimate(body),
+            output_limit=fields.product(limit, fields.as_count(_either(settings, "candidateCount"))),
+            turn=bool(contents) and _is_turn(contents[-1]),
+            foreign_ids=tuple(_foreign_ids(request, contents)),
+            chain=hashes.steps("", map(_normal, contents)),
+        )
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body with `line` as a part more of the last content of role user."""
+        try:
+            return _add_line(body.decode(), line).encode()
+        except ValueError:
+            return body
+
+    def as_stream(self, whole: bytes, *, usage: bool) -> bytes | None:
+        """Return the answer as the one event of a stream, or each of a list as one."""
+        answers = _answers(whole)
+        return b"".join(map(written, answers)) if answers else None
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
+        """Return a watcher for the answer; there is never an event to take out."""
+        return _StreamedContent(chain) if streamed else _BufferedContent(chain)
+
+
+class CountContentTokens(GenerateContent):
+    """`POST …/models/{model}:countTokens`, of contents or of a whole request."""
+
+    endpoint = "count_content_tokens"
+    counts_tokens = True
+
+    def read(self, body: bytes) -> ModelRequest:
+        """Return what the body says; it writes nothing and is no turn."""
+        request = fields.load(body)
+        inner = fields.as_object(_either(request, "generateContentRequest"))
+        counted = super().read(orjson.dumps(inner) if inner else body)
+        return replace(counted, output_limit=0, turn=False)
+
+    def with_line(self, body: bytes, line: str) -> bytes:
+        """Return the body: nothing that is counted was written before a sleep."""
+        return body
+
+    def meter(self, *, streamed: bool, take_usage_out: bool, chain: Sequence[str], words: bool = False) -> Meter:
+        """Return a watcher that finds no usage: counting uses no tokens."""
+        return _CountedContent(())
+
+
+class _Content(Watched):
+    """What the answers of one call tell, one after the other."""
+
+    def __init__(self, head: Sequence[str]) -> None:
+        super().__init__(head)
+        self._text: list[str] = []
+        self._calls: list[object] = []
+        self._chars_left = MAX_TEXT_CHARS
+
+    def take(self, answer: dict[str, object]) -> None:
+        """Take model, usage, and what the first candidate says."""
+        self.model = fields.as_text(answer.get("modelVersion")) or self.model
+        self.usage = contents_usage(answer.get("usageMetadata")) or self.usage
+        candidates = [fields.as_object(each) for each in fields.as_list(answer.get("candidates"))]
+        blocked = fields.as_object(answer.get("promptFeedback")).get("blockReason")
+        self.complete = self.complete or bool(blocked) or any(each.get("finishReason") for each in candidates)
+        for part in _parts(fields.as_object(candidates[0].get("content"))) if candidates else ():
+            text = part.get("text")
+            if isinstance(text, str) and not part.get("thought"):
+                self._chars_left -= len(text)
+                self._text += [text] if self._chars_left >= 0 else []
+            elif "functionCall" in part:
+                self._calls.append(_call(part["functionCall"]))
+
+    def hash_answer(self) -> None:
+        """Note the hash of the conversation with this answer."""
+        if self.complete and self._chars_left >= 0:
+            self._continue_chain(("model", joined(self._text), self._calls))
+
+
+class _BufferedContent(BufferedMeter, _Content):
+    def end(self) -> bytes:
+        for answer in _answers(b"".join(self._kept)):
+            self.take(answer)
+        self.hash_answer()
+        self._kept.clear()
+        return b""
+
+    def answer(self, answer: dict[str, object]) -> None:
+        self.take(answer)
+
+
+class _StreamedContent(StreamedMeter, _Content):
+    def frame(self, frame: dict[str, object]) -> bool:
+        self.take(frame)
+        return False
+
+    def finish(self) -> None:
+        self.hash_answer()
+
+
+class _CountedContent(BufferedMeter):
+    def answer(self, answer: dict[str, object]) -> None:
+        self.complete = "totalTokens" in answer
+
+
+def _answers(whole: bytes) -> list[dict[str, object]]:
+    """Return the answers of a body: one, or the list that a stream without `alt=sse` is."""
+    try:
+        said: object = orjson.loads(whole)
+    except orjson.JSONDecodeError:
+        return []
+    return [answer for each in (said, *fields.as_list(said)) if (answer := fields.as_object(each))]
+
+
+def _either(request: dict[str, object], name: str) -> object:
+    """Return a member by its JSON name, or by that of the proto, which Google's API takes as well."""
+    snake = "".join(f"_{letter.lower()}" if letter.isupper() else letter for letter in name)
+    return request.get(name, request.get(snake))
+
+
+def _model(request: dict[str, object]) -> str | None:
+    named = fields.text(request, "model")
+    return named and named.removeprefix("models/")
+
+
+def _parts(content: dict[str, object]) -> list[dict[str, object]]:
+    return [fields.as_object(part) for part in fields.as_list(content.get("parts"))]
+
+
+def _is_turn(content: dict[str, object]) -> bool:
+    results = any(_either(part, "functionResponse") is not None for part in _parts(content))
+    return content.get("role") in (None, "user") and not results
+
+
+def _foreign_ids(request: dict[str, object], contents: Sequence[dict[str, object]]) -> Iterator[str]:
+    """Yield the cache and the files that the provider keeps and the body refers to."""
+    cache = fields.as_text(_either(request, "cachedContent"))
+    if cache:
+        yield cache
+    for part in (part for content in contents for part in _parts(content)):
+        place = fields.as_text(_either(fields.as_object(_either(part, "fileData")), "fileUri")) or ""
+        if _FILES in f"/{place}":
+            yield "files/" + f"/{place}".rpartition(_FILES)[2]
+
+
+def _normal(content: dict[str, object]) -> object:
+    """Return what of a content counts for the chain, the same for an answer and for what is sent back of it."""
+    said: list[str] = []
+    rest: list[object] = []
+    for part in _parts(content):
+        text, call = part.get("text"), _either(part, "functionCall")
+        if isinstance(text, str):
+            said += () if part.get("thought") else (text,)
+        else:
+            rest.append(part if call is None else _call(call))
+    return (content.get("role") or "user", joined(said), rest)
+
+
+def _call(call: object) -> object:
+    return ("call", fields.as_object(call).get("name"), fields.as_object(call).get("args"))
+
+
+def _add_line(text: str, line: str) -> str:
+    contents = splice.member(text, splice.root(text).start, "contents")
+    last = None
+    for place in splice.elements(text, contents.start) if contents is not None else ():
+        if fields.as_object(place.value).get("role") in (None, "user"):
+            last = place
+    parts = None if last is None else splice.member(text, last.start, "parts")
+    if parts is None or not isinstance(parts.value, list):
+        return text
+    return splice.append_element(text, parts, {"text": line})
