@@ -39,7 +39,7 @@ async def test_a_resident_agent_handles_only_what_it_acknowledges_and_a_look_by_
 ) -> None:
     ann, bob = await team.agent("ann"), await team.agent("bob")
     first = await team.send(ann, bob, "one")
-    await team.send(ann, bob, "two", wake=None)
+    second = await team.send(ann, bob, "two", wake=None)
     assert first.wake is not None
     assert (await team.pulse(first.wake.pulse_id)).status is PulseStatus.RUNNING
     assert first.wake.charge is Charge.CHARGED
@@ -47,7 +47,7 @@ async def test_a_resident_agent_handles_only_what_it_acknowledges_and_a_look_by_
         await tx.deliveries.inbox(bob.id)
     assert (await team.delivery(bob, first.message.id)).seen_at is None
     async with team.store.write() as tx:
-        await team.tier.inbox.read(tx, bob, limit=10)
+        await tx.deliveries.see(bob.id, [first.message.id, second.message.id], team.clock.now())
         await team.tier.inbox.ack(tx, bob, [first.message.id])
     await team.sleep(bob)
     assert (await team.pulse(first.wake.pulse_id)).status is PulseStatus.SUCCEEDED

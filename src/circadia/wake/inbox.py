@@ -144,14 +144,6 @@ class Inbox:
         await self._tell(tx, agent, "snoozed", snoozed)
         return until
 
-    async def read(
-        self, tx: Tx, agent: Agent, *, limit: int, after: MessageId | None = None, words: str | None = None
-    ) -> Sequence[Delivery]:
-        """Return unread ones, urgent first, as their agent reads them: from now on they count as seen."""
-        found = await tx.deliveries.inbox(agent.id, words=words, urgent_first=True, after=after, limit=limit)
-        await tx.deliveries.see(agent.id, [each.message.id for each in found], self._clock.now())
-        return found
-
     def _require_sendable(self, letter: Letter) -> None:
         if not letter.content.strip():
             raise InvalidRequest("a message needs content")
