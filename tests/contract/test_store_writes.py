@@ -131,6 +131,32 @@ async def test_an_act_that_raises_is_logged_and_hinders_no_other(
     await put(store, 2)
 
 
+@pytest.mark.parametrize("flaw", ["raises", "cannot be stored", "sent nothing"])
+async def test_acts_of_a_failure_run_once_where_a_block_fails_and_never_where_it_is_durable(
+    store: Store, flaw: str
+) -> None:
+    told: list[str] = []
+    await stored(store, session())
+    async with store.write() as tx:
+        await tx.wakes.add(wake("same", agent()))
+        tx.after_rollback(lambda: told.append("durable"))
+
+    async def fails() -> None:
+        async with store.write() as tx:
+            tx.after_commit(lambda: told.append("durable"))
+            tx.after_rollback(lambda: told.append("failed"))
+            if flaw != "sent nothing":
+                await sent(tx, 1)
+            if flaw == "cannot be stored":
+                await tx.wakes.add(wake("same", agent()))
+            else:
+                raise ValueError(flaw)
+
+    with pytest.raises((ValueError, Conflict)):
+        await fails()
+    assert told == ["failed"]
+
+
 async def test_a_block_cancelled_inside_is_undone_alone(store: Store) -> None:
     inside = asyncio.Event()
 

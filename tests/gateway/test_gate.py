@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections.abc import AsyncGenerator
 from contextlib import asynccontextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -48,6 +48,7 @@ class Bench:
     signals: LocalSignals
     ticker: Ticker
     lines: list[object]
+    journal: Journal
     asleep: dict[str, bool] = field(default_factory=dict[str, bool])
     generation: dict[str, int] = field(default_factory=dict[str, int])
 
@@ -94,7 +95,7 @@ async def bench(folder: Path, store: Store, agents: list[Agent], **limits: int) 
     ticker = Ticker(CLOCK)
     journal = Journal(CLOCK, store, signals, lines.append)
     gate = Gate(CLOCK, RandomIds(system_milliseconds), presence, journal, ticker, parking, settings)
-    made = Bench(gate, presence, parking, signals, ticker, lines)
+    made = Bench(gate, presence, parking, signals, ticker, lines, journal)
     for agent in agents:
         cell = presence.make_cell(agent.id)
         cell.generation = 0
@@ -299,3 +300,33 @@ async def test_a_stopping_server_ends_held_calls_and_those_that_come(tmp_path: P
             assert isinstance(result, Ended)
         with pytest.raises(Ended, match="stopping"):
             await made.hold(agent)
+
+
+@pytest.mark.spec("GATE-42", "GATE-80")
+async def test_a_sleep_that_fails_to_be_stored_lets_calls_pass_again_and_loses_no_event(
+    tmp_path: Path, sqlite_store: Store
+) -> None:
+    ann = agent_named("ann")
+    async with bench(tmp_path, sqlite_store, [ann]) as made:
+        made.set(ann, True)
+        first = asyncio.create_task(made.hold(ann))
+        await settled()
+        made.set(ann, False)
+        await first
+        held: list[asyncio.Task[tuple[bytes, Passage]]] = []
+
+        async def fall_asleep() -> None:
+            async with sqlite_store.write() as tx:
+                await made.gate.shut(tx, replace(ann, asleep=True, generation=9))
+                held.append(asyncio.create_task(made.hold(ann)))
+                await settled()
+                assert not held[0].done(), "nothing passes while its agent falls asleep"
+                raise ValueError("the disk is full")
+
+        with pytest.raises(ValueError, match="the disk is full"):
+            await fall_asleep()
+        await asyncio.wait_for(held[0], 60)
+        await made.journal.flush()
+    async with sqlite_store.read() as tx:
+        kinds = [event.type for event in await tx.events.after(0)]
+    assert kinds == [EventType.HELD, EventType.ADMITTED, EventType.HELD, EventType.ADMITTED]

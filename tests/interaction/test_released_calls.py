@@ -144,3 +144,27 @@ async def released(at: Live, token: str, calls: Sequence[object], *, server: str
         await at.sleeping(False)
         async with asyncio.timeout(60):
             return await asyncio.gather(*tasks)
+
+
+@pytest.mark.spec("GATE-80", "GATE-42")
+async def test_who_is_admitted_is_written_between_the_wake_and_the_next_sleep(tmp_path: Path) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(True)
+        async with crowd(at, token, 100) as calls:
+            for turns in (1, 4, 16, 64):
+                await at.sleeping(False)
+                for _ in range(turns):
+                    await asyncio.sleep(0)
+                await at.sleeping(True)
+            await at.sleeping(False)
+            assert set(await asyncio.gather(*calls)) == {200}
+        await at.server.journal.flush()
+        told = (await at.rest("GET", "/events?after=0&limit=1000"))[1]["events"]
+        assert [each["type"] for each in told].count("admitted") == 100
+        generation, asleep = 0, False
+        for each in told:
+            if each["type"] in ("sleep_start", "sleep_stop"):
+                generation, asleep = each["data"]["generation"], each["type"] == "sleep_start"
+            elif each["type"] == "admitted":
+                assert (asleep, each["data"]["generation"]) == (False, generation)

@@ -11,25 +11,42 @@ from collections.abc import Callable, Mapping
 from circadia.errors import CircadiaError, Ended
 from circadia.ids import AgentId
 from circadia.records.agent import Agent
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 
 
 class Cell:
     """What one process knows of one agent's sleep."""
 
-    __slots__ = ("actor", "agent_id", "asleep", "ended", "generation", "slept_seconds", "streams", "waiters")
+    __slots__ = (
+        "actor",
+        "agent_id",
+        "asleep",
+        "ended",
+        "falling_asleep",
+        "generation",
+        "slept_seconds",
+        "streams",
+        "waiters",
+    )
 
     def __init__(self, agent_id: AgentId) -> None:
         self.agent_id = agent_id
         self.asleep = False
         self.generation = -1
+        self.falling_asleep: int | None = None
+        """The generation in which it will be asleep, once that is in the database."""
         self.actor = ""
         self.slept_seconds = 0.0
         self.ended: str | None = None
         self.waiters: dict[object, asyncio.Future[None]] = {}
         self.streams: set[asyncio.Future[None]] = set()
         """Done when the agent falls asleep, for those whose policy aborts streams."""
+
+    @property
+    def closed(self) -> bool:
+        """Whether nothing passes: it is asleep or about to be, or gone."""
+        return self.asleep or self.falling_asleep is not None or self.ended is not None
 
     def admit_all(self) -> None:
         """Let all who wait look again, in order of arrival."""
@@ -91,7 +108,7 @@ class Presence:
             Ended: the agent or its session is gone, or the server is stopping.
         """
         try:
-            while cell.asleep or cell.ended or self._stopped:
+            while cell.closed or self._stopped:
                 reason = cell.ended or self._stopped
                 if reason:
                     raise Ended(reason)
@@ -106,6 +123,22 @@ class Presence:
         future = cell.waiters.get(waiter)
         if future is not None and not future.done():
             future.set_exception(error)
+
+    def shut(self, tx: Tx, moved: Agent) -> None:
+        """Let nothing of an agent pass that falls asleep in this transaction; `moved` is its row behind it."""
+        cell = self._cells.get(moved.id)
+        if cell is not None:
+            cell.falling_asleep = moved.generation
+            tx.after_commit(lambda: self._shut(cell, moved, failed=False))
+            tx.after_rollback(lambda: self._shut(cell, moved, failed=True))
+
+    def _shut(self, cell: Cell, moved: Agent, *, failed: bool) -> None:
+        if not failed:
+            self._apply(cell, moved.asleep, moved.generation, moved.actor, 0.0)
+        if cell.falling_asleep == moved.generation:
+            cell.falling_asleep = None
+            if not cell.asleep:
+                cell.admit_all()
 
     @property
     def stopping(self) -> bool:

@@ -1,5 +1,6 @@
 """The sleep state: its only writer, and the rules by which events move it."""
 
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Protocol
 
@@ -36,6 +37,9 @@ class SleepState:
         self._signals = signals
         self._times_awake = times_awake
         self._draining = False
+        self.shut: Callable[[Tx, Agent], Awaitable[None]] | None = None
+        """Lets no call of an agent pass that falls asleep, and writes down those that it let pass before; its own row
+        is given as it will be."""
 
     def drain(self) -> None:
         """Open no gate any more but for a pulse that has begun: the server is stopping (WAKE-55)."""
@@ -65,6 +69,8 @@ class SleepState:
         moved = replace(current, asleep=asleep, generation=current.generation + 1, since=now, cause=cause, actor=actor)
         if not await tx.agents.move(moved, from_generation=current.generation):
             raise Conflict(f"the sleep of {current.reference!r} changed at the same moment; try again")
+        if asleep and self.shut is not None:
+            await self.shut(tx, moved)
         lasted = max(0.0, (now - current.since).total_seconds())
         await tx.events.add([self._event(moved, lasted)])
         await self._times_awake.moved(tx, moved)

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, Generic, TypeVar
 
 from circadia.clock import Clock
@@ -41,7 +41,9 @@ class Backlog(ABC, Generic[T]):
         self._pause_seconds = pause_seconds
         self._pausing: asyncio.Future[None] | None = None
         self._stopping = False
-        self._flying = 0
+        self._batch_now: list[T] = []
+        self._begun = False
+        """Whether the batch is being written, not only waiting for its turn; a `write` says so that lets `take_out`."""
         self.dropped = 0
         self.taken = 0
         """Entries that there ever were."""
@@ -55,6 +57,20 @@ class Backlog(ABC, Generic[T]):
         self.taken += 1
         self._some.set()
 
+    def take_out(self, wanted: Callable[[T], bool]) -> list[T]:
+        """Return entries whose turn to be written has not come, in order; who takes them writes them."""
+        batch = [] if self._begun else self._batch_now
+        taken = [entry for entry in (*batch, *self._entries) if wanted(entry)]
+        if taken:
+            batch[:] = [entry for entry in batch if not wanted(entry)]
+            self._entries = deque(entry for entry in self._entries if not wanted(entry))
+        return taken
+
+    def put_back(self, entries: Sequence[T]) -> None:
+        """Have entries written after all that were taken out."""
+        self._entries.extendleft(reversed(entries))
+        self._some.set()
+
     @property
     def waiting(self) -> int:
         """Return how many entries are not written yet."""
@@ -63,7 +79,7 @@ class Backlog(ABC, Generic[T]):
     @property
     def done(self) -> int:
         """Return how many entries of all that there ever were are written, or lost."""
-        return self.taken - len(self._entries) - self._flying
+        return self.taken - len(self._entries) - len(self._batch_now)
 
     def stop(self) -> None:
         """Let `run` end after what it is writing now; a cancellation could leave a batch written and queued again."""
@@ -102,7 +118,7 @@ class Backlog(ABC, Generic[T]):
             while due > 0 and self._entries:
                 batch = [self._entries.popleft() for _ in range(min(due, len(self._entries), self._batch))]
                 due -= len(batch)
-                self._flying = len(batch)
+                self._batch_now, self._begun = batch, False
                 try:
                     await self.write(batch)
                 except StorageUnavailable:
@@ -110,9 +126,10 @@ class Backlog(ABC, Generic[T]):
                     raise
                 except Exception:  # an entry that the database cannot hold must cost neither the others nor the queue
                     _logger.exception("%d %s cannot be written together", len(batch), self._what)
+                    self._begun = True
                     await self._write_one_by_one(batch)
                 finally:
-                    self._flying = 0
+                    self._batch_now = []
             if not self._entries:
                 self._some.clear()
 

@@ -20,6 +20,7 @@ from circadia.ids import AgentId, HoldId, IdSource
 from circadia.records.agent import Agent
 from circadia.records.event import EventType
 from circadia.settings import LimitsSettings
+from circadia.stores.base import Tx
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -138,7 +139,7 @@ class GateCall:
         """
         presence = self._gate.presence
         self._cell = cell = presence.known(self.agent.id) or await presence.cell(self.agent.id)
-        if cell.asleep or cell.ended:
+        if cell.closed:
             return await self._held(cell), self._passage
         if self._gate.has_line(self.agent.id):
             self._gate.join(self)
@@ -157,7 +158,7 @@ class GateCall:
         self._release_pace()
         await self._gate.turn(self)
         assert self._cell is not None
-        if self._cell.asleep or self._cell.ended:
+        if self._cell.closed:
             raise AsleepAgain
         if self.listed:
             self._gate.unlist(self, EventType.ADMITTED, generation=self._cell.generation)
@@ -230,6 +231,11 @@ class Gate:
         self._lines: dict[AgentId, OrderedDict[GateCall, None]] = {}
         self.admitted = 0
         self.dropped = 0
+
+    async def shut(self, tx: Tx, moved: Agent) -> None:
+        """Let no call pass of an agent that falls asleep in this transaction, and write who was admitted before it."""
+        self.presence.shut(tx, moved)
+        await self._journal.bring(tx, moved)
 
     def waited(self, call: GateCall) -> float:
         """Return for how many seconds a held call has waited."""

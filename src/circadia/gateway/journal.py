@@ -5,10 +5,11 @@ from typing import Final
 
 from circadia.clock import Clock
 from circadia.gateway.backlog import Backlog
+from circadia.records.agent import Agent
 from circadia.records.call import Call
 from circadia.records.conversation import Conversation
 from circadia.records.event import Event, EventType
-from circadia.stores.base import Store
+from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 
 BOUND: Final = 200_000
@@ -36,12 +37,24 @@ class Journal(Backlog[Line]):
         """Have an event of now written soon."""
         self.put(Event(type=kind, at=self._clock.now(), session=session, agent=agent, data=data))
 
+    async def bring(self, tx: Tx, agent: Agent) -> None:
+        """Write the events of an agent that wait in this transaction, and so before those that it writes itself."""
+
+        def of_agent(line: Line) -> bool:
+            return isinstance(line, Event) and (line.session, line.agent) == (agent.session, agent.name)
+
+        events = [line for line in self.take_out(of_agent) if isinstance(line, Event)]
+        if events:
+            await tx.events.add(events)
+            tx.after_rollback(lambda: self.put_back(events))
+
     async def write(self, batch: Sequence[Line]) -> None:
         """Write lines in one transaction."""
-        events = [line for line in batch if isinstance(line, Event)]
-        calls = [line for line in batch if isinstance(line, Call)]
-        talks = {(line.agent_id, line.id): line for line in batch if isinstance(line, Conversation)}
         async with self._store.write() as tx:
+            self._begun = True  # what `bring` wrote before is not in the batch any more
+            events = [line for line in batch if isinstance(line, Event)]
+            calls = [line for line in batch if isinstance(line, Call)]
+            talks = {(line.agent_id, line.id): line for line in batch if isinstance(line, Conversation)}
             if events:
                 await tx.events.add(events)
             if calls:

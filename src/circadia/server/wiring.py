@@ -177,7 +177,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     parking.clear()
     gate = Gate(clock, basis.ids, presence, journal, ticker, parking, settings.limits)
     memory, embedding = memory_parts(settings, partial(_secret, basis), basis.session, clock, basis.ids, store, signals)
-    registry.bind = partial(memory.banks.bound, user=None, make=True)
+    registry.bind, tier.sleep.shut = partial(memory.banks.bound, user=None, make=True), gate.shut
     dreams = sleep_tier(settings, clock, basis.ids, signals, memory)
     await _prepare(basis, sessions, registry, waits, tier, memory)
     own = McpServer(McpParts(

@@ -348,6 +348,10 @@ class Tx(Protocol):
         """Run `act` in the event loop once the transaction is durable, in order; never if it fails."""
         ...
 
+    def after_rollback(self, act: Callable[[], None]) -> None:
+        """Run `act` in the event loop once the transaction has failed, or may not be durable."""
+        ...
+
 
 class MoreThanAGlance(Exception):
     """A block of `Store.glance` was asked for more than one statement."""

@@ -68,6 +68,7 @@ from circadia.stores.sql.views import SqlViews
 from circadia.stores.sql.wakes import SqlWakes
 from circadia.stores.sql.write_probe import LARGE_BYTES, SMALL_BYTES, fill
 
+_Keep = Callable[[Callable[[], None]], None]
 _PROVED_SECONDS: Final = 5.0
 """How long a write of `ping` that has passed shows that writes pass; others may have changed no row."""
 
@@ -75,7 +76,7 @@ _PROVED_SECONDS: Final = 5.0
 class SqlTx:
     """One transaction over all nouns."""
 
-    def __init__(self, runner: Runner, after_commit: Callable[[Callable[[], None]], None]) -> None:
+    def __init__(self, runner: Runner, after_commit: _Keep, after_rollback: _Keep) -> None:
         self.sessions: Sessions = SqlSessions(runner)
         self.agents: Agents = SqlAgents(runner)
         self.threads: Threads = SqlThreads(runner)
@@ -103,10 +104,15 @@ class SqlTx:
         self.benefits: Benefits = SqlBenefits(runner)
         self.open_turns: OpenTurns = SqlOpenTurns(runner)
         self._after_commit = after_commit
+        self._after_rollback = after_rollback
 
     def after_commit(self, act: Callable[[], None]) -> None:
         """Run `act` once the transaction is durable. Raises RuntimeError in a read block."""
         self._after_commit(act)
+
+    def after_rollback(self, act: Callable[[], None]) -> None:
+        """Run `act` once the transaction has failed. Raises RuntimeError in a read block."""
+        self._after_rollback(act)
 
 
 class SqlStore:
@@ -122,19 +128,19 @@ class SqlStore:
     async def write(self) -> AsyncGenerator[Tx]:
         """Open a write block, as `Store.write` tells."""
         async with Block(self.writer) as block:
-            yield SqlTx(block, block.after_commit)
+            yield SqlTx(block, block.after_commit, block.after_rollback)
 
     @asynccontextmanager
     async def read(self) -> AsyncGenerator[Tx]:
         """Open a read block, as `Store.read` tells."""
         async with ReadBlock(self.readers) as block:
-            yield SqlTx(block, _refuse)
+            yield SqlTx(block, _refuse, _refuse)
 
     @asynccontextmanager
     async def glance(self) -> AsyncGenerator[Tx]:
         """Open a read block for one statement, as `Store.glance` tells."""
         async with Glance(self.readers) as block:
-            yield SqlTx(block, _refuse)
+            yield SqlTx(block, _refuse, _refuse)
 
     async def ping(self) -> None:
         """Return if the database answers and takes writes. Raises StorageUnavailable.

@@ -201,6 +201,7 @@ class Writer:
 
     async def undo(self, block: "Block") -> None:
         """Take back what the block did, and pass the turn on."""
+        block.give_up()
         group = block.group
         try:
             if block.begun and group.blocks:
@@ -236,8 +237,19 @@ class Writer:
 def _settle(blocks: Sequence["Block"], failure: StorageUnavailable | None) -> None:
     """Let the blocks return: they are durable, or failed."""
     for block in blocks:
+        if failure is not None:
+            block.give_up()
         if not block.settled.done():  # it is when its caller was cancelled
             block.settled.set_result(failure)
+
+
+def _do(acts: Sequence[Callable[[], None]]) -> None:
+    """Do what was kept; an act that raises is logged and hinders no other."""
+    for act in acts:
+        try:
+            act()
+        except Exception:
+            _logger.exception("an act after a transaction failed")
 
 
 def _failed(what: str, error: CircadiaError) -> StorageUnavailable:
@@ -252,6 +264,7 @@ class Block:
     def __init__(self, writer: Writer) -> None:
         self._writer = writer
         self._acts: list[Callable[[], None]] = []
+        self._acts_of_failure: list[Callable[[], None]] = []
         self._kept: dict[Statement, dict[object, Sequence[object]]] = {}
         self._failure: Exception | None = None
         self._ended = False
@@ -314,14 +327,19 @@ class Block:
         """Keep `act` for when the block is durable."""
         self._acts.append(act)
 
+    def after_rollback(self, act: Callable[[], None]) -> None:
+        """Keep `act` for when the block has failed."""
+        self._acts_of_failure.append(act)
+
     def act(self) -> None:
-        """Do what was kept; an act that raises is logged and hinders no other."""
+        """Do what was kept for a durable block."""
         acts, self._acts = self._acts, []
-        for act in acts:
-            try:
-                act()
-            except Exception:
-                _logger.exception("an act after a commit failed")
+        _do(acts)
+
+    def give_up(self) -> None:
+        """Do what was kept for a block that has failed."""
+        acts, self._acts_of_failure = self._acts_of_failure, []
+        _do(acts)
 
     async def __aenter__(self) -> "Block":
         self.group = await self._writer.turn()
