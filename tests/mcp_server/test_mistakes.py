@@ -134,7 +134,6 @@ def test_each_tool_tells_a_model_what_it_does_and_what_each_argument_means() -> 
         assert listed.input_schema["additionalProperties"] is False
         for name, part in listed.input_schema["properties"].items():
             assert part.get("description"), f"{tool.name}.{name}"
-        assert listed.output_schema is not None
         assert "title" not in str(listed.input_schema)
 
 

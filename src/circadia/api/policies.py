@@ -10,6 +10,7 @@ from circadia.errors import InvalidRequest
 from circadia.records.agent import AgentPolicy, OnWake
 from circadia.records.answer import AnswerMode
 from circadia.settings import PolicySettings
+from circadia.settings.agents import ToolGroup
 
 Reach = Annotated[tuple[Name, ...], FirstMistake()]
 """Names that a policy grants, or `*`."""
@@ -30,6 +31,7 @@ class PolicyKeys(BaseModel):
 
     upstreams: Reach = Field(("*",), description=_said("upstreams"), examples=[["openai"]])
     mcp_servers: Reach = Field(("*",), description=_said("mcp_servers"), examples=[["*"]])
+    tools: Annotated[tuple[ToolGroup, ...], FirstMistake()] = Field(("*",), description=_said("tools"))
     sessions: Reach = Field((), description=_said("sessions"))
     may_wake: Reach = Field((), description=_said("may_wake"), examples=[["writer"]])
     may_sleep: Reach = Field((), description=_said("may_sleep"))

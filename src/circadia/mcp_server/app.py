@@ -46,7 +46,7 @@ from circadia.mcp_server.refusals import (
     unforeseen_tool_error,
 )
 from circadia.mcp_server.resources import Resources, instruction_text
-from circadia.mcp_server.tools import RETHINK_TOOLS, TOOLS, Tool
+from circadia.mcp_server.tools import GROUPS, RETHINK_TOOLS, TOOLS, Tool
 from circadia.suggestions import did_you_mean
 
 __all__ = ["McpParts", "McpServer"]
@@ -107,8 +107,13 @@ class McpServer:
         await self._sdk({**scope, HANDOVER: handover}, receive, send)
 
     def _tools_of(self, context: Context) -> Mapping[str, Tool]:
-        own = caller_of(context, self._parts).principal.agent
-        return self._tools | self._more if own is not None and own.policy.sleeptime else self._tools
+        agent = caller_of(context, self._parts).principal.agent
+        if agent is None:
+            return self._tools
+        groups, tools = agent.policy.tools, self._tools
+        if "*" not in groups:
+            tools = {tool.name: tool for group in GROUPS if group in groups for tool in GROUPS[group]}
+        return tools | self._more if agent.policy.sleeptime else tools
 
     async def _list_tools(self, context: Context, _: PaginatedRequestParams | None) -> ListToolsResult:
         known = self._tools_of(context)

@@ -8,7 +8,7 @@ import orjson
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from circadia.errors import InvalidRequest
-from circadia.llm.schemas import bare
+from circadia.llm.schemas import bare, of_answer
 from circadia.stores.keepable import NUL, holds_nul
 from circadia.suggestions import closest
 
@@ -103,8 +103,17 @@ def _told(line: Any, model: type[Arguments]) -> str:
 
 
 def input_schema(model: type[Arguments]) -> dict[str, Any]:
-    """Return the JSON Schema of a tool's arguments."""
-    return bare(model.model_json_schema())
+    """Return the JSON Schema of a tool's arguments, as short as it can be: each agent pays for it with each call.
+
+    Null stands for what is left out, and is not spoken of.
+    """
+    schema = of_answer(model)
+    for name, part in schema["properties"].items():
+        kinds = [each for each in part.get("anyOf", ()) if each != {"type": "null"}]
+        if len(kinds) == 1:
+            rest = {key: value for key, value in part.items() if key != "anyOf" and (key, value) != ("default", None)}
+            schema["properties"][name] = {**kinds[0], **rest}
+    return schema
 
 
 def output_schema(model: type[Answer]) -> dict[str, Any]:

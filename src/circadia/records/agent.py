@@ -57,6 +57,8 @@ class AgentPolicy:
     """Model providers that it may call."""
     mcp_servers: tuple[str, ...] = ("*",)
     """Proxied MCP servers that it may call."""
+    tools: tuple[str, ...] = ("*",)
+    """Groups of Circadia's own tools that it is shown and may call: `threads`, `waits`, `inbox`, `memory`, `sleep`."""
     sessions: tuple[str, ...] = ()
     """Other sessions whose agents it may reach (GATE-07)."""
     may_wake: tuple[str, ...] = ()

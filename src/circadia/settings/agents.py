@@ -1,6 +1,6 @@
 """Section `agents`, and the policy that `defaults` and each agent share."""
 
-from typing import Any
+from typing import Any, Literal
 
 from pydantic import Field, TypeAdapter
 
@@ -11,12 +11,20 @@ from circadia.settings.coordination import CoordinationSettings
 from circadia.settings.schedule import ScheduleSettings
 from circadia.settings.section import Section
 
+ToolGroup = Literal["*", "threads", "waits", "inbox", "memory", "sleep"]
+"""What `tools` may name."""
+
 
 class PolicySettings(Section):
     """What an agent may reach and spend, and what becomes of its held prompts."""
 
     upstreams: tuple[str, ...] = Field(("*",), description="Model providers that the agent may call; `*` is all.")
     mcp_servers: tuple[str, ...] = Field(("*",), description="Proxied MCP servers that it may call; `*` is all.")
+    tools: tuple[ToolGroup, ...] = Field(
+        ("*",),
+        description="Groups of Circadia's own MCP tools that it is shown and may call: `threads`, `waits`, `inbox`, "
+        "`memory`, `sleep`; `*` is all. Its model reads what each tool is for with each call.",
+    )
     sessions: tuple[str, ...] = Field((), description="Other sessions whose agents it may reach.")
     may_wake: tuple[str, ...] = Field((), description="Agents that it may wake by `set_sleeping` or REST.")
     may_sleep: tuple[str, ...] = Field((), description="Agents that it may put to sleep.")

@@ -1,5 +1,6 @@
 """The tools, a file per noun."""
 
+from collections.abc import Mapping
 from typing import Final
 
 from circadia.mcp_server.tools.agents import AGENT_TOOLS
@@ -13,16 +14,15 @@ from circadia.mcp_server.tools.tool import Tool
 from circadia.mcp_server.tools.waits import WAIT_TOOLS
 from circadia.mcp_server.tools.wakes import WAKE_TOOLS
 
-TOOLS: Final[tuple[Tool, ...]] = (
-    *AGENT_TOOLS,
-    *THREAD_TOOLS,
-    *MESSAGE_TOOLS,
-    *WAIT_TOOLS,
-    *WAKE_TOOLS,
-    *INBOX_TOOLS,
-    *MEMORY_TOOLS,
-    *SLEEP_TOOLS,
-)
-"""The tools of every agent, in the order of `tools/list`; sleep-time agents have `RETHINK_TOOLS` too."""
+GROUPS: Final[Mapping[str, tuple[Tool, ...]]] = {
+    "threads": (*AGENT_TOOLS, *THREAD_TOOLS, *MESSAGE_TOOLS),
+    "waits": WAIT_TOOLS,
+    "inbox": (*WAKE_TOOLS, *INBOX_TOOLS),
+    "memory": MEMORY_TOOLS,
+    "sleep": SLEEP_TOOLS,
+}
+"""The tools of every agent whose policy names their group in `tools`, in the order of `tools/list`."""
+TOOLS: Final[tuple[Tool, ...]] = tuple(tool for group in GROUPS.values() for tool in group)
+"""All of them; sleep-time agents have `RETHINK_TOOLS` too."""
 
-__all__ = ["RETHINK_TOOLS", "TOOLS", "Tool"]
+__all__ = ["GROUPS", "RETHINK_TOOLS", "TOOLS", "Tool"]

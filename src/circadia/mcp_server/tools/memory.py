@@ -47,17 +47,17 @@ Instant = Annotated[datetime | None, BeforeValidator(_instant)]
 BankName = Annotated[
     str | None,
     BeforeValidator(as_text),
-    Field(max_length=200, description="A bank that your policy names; by default the one that you are bound to."),
+    Field(max_length=200, description="A bank of your policy; by default your own."),
 ]
 User = Annotated[
     str | None,
     BeforeValidator(as_text),
-    Field(max_length=1000, description="The end user, if your bank is one for each, such as support-{user}."),
+    Field(max_length=1000, description="The end user, where each has a bank."),
     AfterValidator(bounded),
 ]
 Label = Annotated[str, BeforeValidator(as_text), Field(max_length=200, description="Name of the block.")]
 Expected = Annotated[
-    int | None, Field(ge=0, description="The version that you have read; if it is another now, nothing is changed.")
+    int | None, Field(ge=0, description="The version that you read; at another one nothing is changed.")
 ]
 
 

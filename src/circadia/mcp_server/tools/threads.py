@@ -111,8 +111,7 @@ THREAD_TOOLS: Final = (
         name="add_participant",
         description=(
             "Add an agent to an open thread that you take part in; this can wake it. It gets the messages that are "
-            "sent from now on, so tell it what it needs to know with send_message. Adding one who takes part already "
-            "is an error."
+            "sent from now on, so tell it what it needs to know with send_message."
         ),
         arguments=OneParticipant,
         answer=ThreadAnswer,

@@ -7,7 +7,7 @@ from typing import Any
 from mcp_types import Tool as Listed
 from mcp_types import ToolAnnotations
 
-from circadia.mcp_server.arguments import Answer, input_schema, output_schema
+from circadia.mcp_server.arguments import Answer, input_schema
 from circadia.mcp_server.caller import Caller
 
 
@@ -29,11 +29,11 @@ class Tool:
     """Whether it changes nothing."""
 
     def listed(self) -> Listed:
-        """Return the tool as `tools/list` shows it."""
+        """Return the tool as `tools/list` shows it: without the schema of its answer, which no model needs."""
+        effect = {"read_only_hint": True} if self.reads_only else {"destructive_hint": False}
         return Listed(
             name=self.name,
             description=self.description,
             input_schema=input_schema(self.arguments),
-            output_schema=output_schema(self.answer),
-            annotations=ToolAnnotations(read_only_hint=self.reads_only, destructive_hint=False, open_world_hint=False),
+            annotations=ToolAnnotations(**effect),
         )

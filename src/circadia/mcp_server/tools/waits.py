@@ -24,10 +24,7 @@ Seconds = Annotated[
     Field(
         ge=0,
         le=MOST_SECONDS,
-        description=(
-            f"How long to wait at most; 0 only looks. The default of {DEFAULT_SECONDS:g} suits clients that give up "
-            "after 60 seconds; wait longer only if yours bears it."
-        ),
+        description=("Longest wait; 0 only looks. Most clients give up after 60; wait longer only if yours does not."),
     ),
 ]
 
@@ -89,8 +86,8 @@ async def _for_agent(caller: Caller, given: WaitForAgent) -> Answer:
 
 
 _SHARED = (
-    " Returns at once what you have not handled yet, else waits until something comes or the time is over, which is a "
-    "plain answer with `timed_out` true: just call again. Waiting costs no tokens. Each message is returned once."
+    " Returns at once what you have not handled yet, else waits, which costs no tokens; with `timed_out` true just "
+    "call again. Each message is returned once."
 )
 
 WAIT_TOOLS: Final = (

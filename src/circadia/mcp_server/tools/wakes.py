@@ -19,8 +19,7 @@ Key = Annotated[
     str | None,
     Field(
         max_length=MAX_KEY_CHARACTERS,
-        description="Your own key for this message: a call that you repeat with it does nothing twice. Take a new "
-        "key for other words.",
+        description="Your own key: a call that you repeat with it does nothing twice. Take a new one for other words.",
     ),
 ]
 
@@ -51,8 +50,7 @@ class MessageAgent(Arguments):
     message: str = Field(description="The text. Say all that its reader needs.")
     priority: Urgency = Field(
         default=Priority.NORMAL,
-        description="How soon it wants to be read. `high` and `urgent` ask for a wake, within the same limits as "
-        "wake_agent; `low` and `normal` never do.",
+        description="How soon it wants to be read; `high` and `urgent` ask for a wake, with the limits of wake_agent.",
     )
     type: Purpose = Field(default=MessageType.INFO, description="What it is for.")
     key: Key = None

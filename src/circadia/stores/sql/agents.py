@@ -62,7 +62,7 @@ _REMEMBERED: Final = 4096
 """Policies and settings that are kept as they were read: to make them anew costs more than to read the row."""
 _POLICY_FIELDS: Final = frozenset(field.name for field in fields(AgentPolicy))
 _POLICY_TUPLES: Final = (
-    "upstreams", "mcp_servers", "sessions", "may_wake", "may_sleep", "models", "banks", "read_banks",
+    "upstreams", "mcp_servers", "tools", "sessions", "may_wake", "may_sleep", "models", "banks", "read_banks",
 )  # fmt: skip
 _NAMES = NamesNear(
     select(agents).where(agents.c.session_id == bindparam("session_id"), agents.c.deleted_at.is_(None)),
