@@ -6,6 +6,8 @@ from typing import Final
 
 MOST: Final = 200_000
 """Characters of a text that are looked at; one character may stand for eighteen."""
+_AT_ONCE: Final = 10_000
+"""Characters that are put into the composed form at once: of those that stand for many, most are left out."""
 _MARKS: Final = re.compile(
     "[\u0300-\u036f\u0591-\u05bd\u05bf\u05c1\u05c2\u05c4\u05c5\u05c7\u0610-\u061a\u064b-\u065f\u0670]"
 )
@@ -17,8 +19,20 @@ _MANY_MARKS: Final = re.compile(r"([^\w\s\x00-\x7f]{30})[^\w\s\x00-\x7f]+")
 def folded(text: str) -> str:
     """Return a text in lower case, without accents, in Unicode's compatible composed form (NFKC)."""
     if not text.isascii():
-        text = unicodedata.normalize("NFKC", _MANY_MARKS.sub(r"\1", text))[:MOST]
+        text = _compatible(_MANY_MARKS.sub(r"\1", text))
     text = text.casefold()
     if not text.isascii():
         text = unicodedata.normalize("NFKC", _MARKS.sub("", unicodedata.normalize("NFKD", text)))
     return text
+
+
+def _compatible(text: str) -> str:
+    """Return the first `MOST` characters of the composed form; what a cut parts is composed again at the end."""
+    parts: list[str] = []
+    room = MOST
+    for start in range(0, len(text), _AT_ONCE):
+        parts.append(unicodedata.normalize("NFKC", text[start : start + _AT_ONCE])[:room])
+        room -= len(parts[-1])
+        if not room:
+            break
+    return "".join(parts)

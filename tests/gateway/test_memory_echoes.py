@@ -1,9 +1,13 @@
 """What a model or a tool has said and a program passes on in a user's turn, as frameworks with several agents do."""
 
+import html
 import json
+import unicodedata
 from collections.abc import Callable
 from pathlib import Path
+from textwrap import wrap
 from typing import Any
+from urllib.parse import quote
 
 import pytest
 
@@ -134,6 +138,14 @@ def nested(text: str) -> str:
     return json.dumps({"input": json.dumps({"result": text})})
 
 
+def without_accents(text: str) -> str:
+    return "".join(each for each in unicodedata.normalize("NFD", text) if not unicodedata.combining(each))
+
+
+def in_full_width(text: str) -> str:
+    return "".join(chr(ord(each) + 0xFEE0) if "!" <= each <= "~" else each for each in text)
+
+
 FORMS: dict[str, Callable[[str], str]] = {
     "after a few words": lambda text: f"The previous agent said: {text}",
     "quoted": lambda text: f"«{text}»",
@@ -141,6 +153,14 @@ FORMS: dict[str, Callable[[str], str]] = {
     "in JSON": lambda text: json.dumps({"content": text}),
     "in JSON in JSON": nested,
     "in capitals": str.upper,
+    "in HTML": lambda text: (
+        html.escape(f"«{text}»").encode("ascii", "xmlcharrefreplace").decode().replace(" ", "&nbsp;")
+    ),
+    "in an address": quote,
+    "in a program's string": lambda text: text.encode("unicode_escape").decode(),
+    "without accents": without_accents,
+    "with accents apart": lambda text: unicodedata.normalize("NFD", text),
+    "in full width": in_full_width,
     "with another word": lambda text: text.replace(text.split()[1], "otherwise", 1),
     "with more spaces": lambda text: text.replace(" ", "  \n"),
 }
@@ -265,3 +285,48 @@ async def test_what_a_framework_says_of_an_answer_in_a_wrong_form_is_no_persons_
         assert await ann.texts() == [
             ("user", "Which boat goes to Lund?"), ("ann", '{"boat": 7}'), ("ann", '{"boat": "Nora"}'),
         ]  # fmt: skip
+
+
+@pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("policy", [{}, {"bank": "memory", "capture": False}, {"bank": "each-{user}"}], ids=repr)
+async def test_what_an_agent_says_or_is_told_by_tools_is_no_persons_word_though_no_bank_takes_it(
+    tmp_path: Path, policy: dict[str, object]
+) -> None:
+    async with bound(tmp_path, others={"bob": policy}, inject=False) as ann:
+        call = calling("look_up", name="Hedwig")["choices"][0]["message"]
+        result = {"role": "tool", "tool_call_id": "call_1", "content": LOOKED_UP}
+        ann.at.upstream.next(text=DRAFT)
+        history = [{"role": "user", "content": "Write of Hedwig"}, call, result]
+        await ann.say({"model": "mock-1", "messages": history}, token=token_of("bob"))
+        assert await ann.texts() == []
+        for said in (DRAFT, LOOKED_UP):
+            ann.at.upstream.next(text="Noted.")
+            await ann.say(chat(f"He says: {said}"))
+        kept = [(each.speaker, each.trust) for each in await ann.episodes() if "He says" in each.text]
+    assert kept == [("bob", Trust.AGENT), ("tool", Trust.TOOL)]
+
+
+@pytest.mark.spec("MEM-14")
+async def test_what_a_model_said_is_no_persons_word_in_pieces_but_what_a_person_adds_to_them_is(tmp_path: Path) -> None:
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text=DRAFT)
+        await ann.say(chat("Write of aunt Hedwig"))
+        pieces = [*wrap(DRAFT, 20), "No, not on Friday"]
+        ann.at.upstream.next(text="Noted.")
+        await ann.say({"model": "mock-1", "messages": [{"role": "user", "content": each} for each in pieces]})
+        people = [each.text for each in await ann.episodes() if each.trust is Trust.PERSON]
+    assert people == ["Write of aunt Hedwig", "No, not on Friday"]
+
+
+@pytest.mark.spec("MEM-14")
+async def test_a_transcript_of_what_a_person_and_a_model_said_is_no_persons_word(tmp_path: Path) -> None:
+    asked = (
+        "Who of us turns eighty this year, on which day of the week, and what would all of our guests like to do then?"
+    )
+    async with bound(tmp_path, inject=False) as ann:
+        ann.at.upstream.next(text=DRAFT)
+        await ann.say(chat(asked))
+        ann.at.upstream.next(text="Noted.")
+        await ann.say(chat(f"User: {asked}\nAssistant: {DRAFT}\nGo on."))
+        people = [each.text for each in await ann.episodes() if each.trust is Trust.PERSON]
+    assert people == [asked]

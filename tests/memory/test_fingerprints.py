@@ -44,6 +44,15 @@ def test_a_turn_is_compared_with_all_that_was_said_without_keeping_the_loop_busy
 
 
 @pytest.mark.spec("MEM-14")
+@pytest.mark.parametrize("text", ["\ufdfa" * 200_000, "Die Straße " * 18_000, "&amp;%C3%A4" * 18_000], ids=len)
+def test_a_turn_in_letters_that_stand_for_many_does_not_keep_the_loop_busy_either(text: str) -> None:
+    fingerprints("Straße")
+    began = time.thread_time()
+    fingerprints(text)
+    assert time.thread_time() - began < LONGEST_STEP_SECONDS
+
+
+@pytest.mark.spec("MEM-14")
 def test_of_many_texts_the_newest_are_known_for_their_time() -> None:
     texts = Texts()
     said = [fingerprints(words(12, seed)) for seed in range(3_000)]

@@ -303,10 +303,10 @@ class Relay:
         if outcome.too_long:
             noted = replace(noted, used=None, lookup=None)  # none of it stood in what was answered
         self._turns.end(turn, call.request, answer=meter.answer_hashes, handle=meter.handle, answered=whole)
-        said = None if noted.told is None else meter.said()
         share = filled(call, meter, outcome) if call.agent.policy.bank is not None else 0.0
-        hashes = meter.answer_hashes
-        self._tier.after(call, turn, answered=whole, noted=noted, said=said, hashes=hashes, filled=share)
+        self._tier.after(
+            call, turn, answered=whole, noted=noted, said=meter.said(), hashes=meter.answer_hashes, filled=share
+        )
 
 
 def _asks_for_stream(call: ModelCall) -> bool:

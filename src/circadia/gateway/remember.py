@@ -21,12 +21,12 @@ from circadia.gateway.backlog import Backlog
 from circadia.gateway.bodies import off_loop
 from circadia.gateway.dialects.base import Said
 from circadia.gateway.dialects.outputs import answer_in
-from circadia.gateway.dialects.prompt import Heard
+from circadia.gateway.dialects.prompt import Heard, Prompt
 from circadia.gateway.headers import one
 from circadia.gateway.inject import Injected, Injection
 from circadia.gateway.model_call import ModelCall
 from circadia.gateway.ready import Answering, Lookup, wanted
-from circadia.gateway.turns import Noted, Prepared, Told, Turn
+from circadia.gateway.turns import NOTHING, Noted, Prepared, Told, Turn
 from circadia.ids import AgentId
 from circadia.latest import Latest
 from circadia.memory.answers.lookup import Outcome
@@ -71,6 +71,8 @@ class Exchanges(Backlog[Exchange]):
         self._clock = clock
         self._last: dict[tuple[str | None, str | None], int] = {}
         """Which entry was the last one of a bank's or template's end user, or of those whom nobody has named."""
+        self.has_banks = True
+        """Whether there is a bank, as far as is known: without one nobody asks whose word anything is."""
 
     def put(self, entry: Exchange) -> None:
         """Have the exchange written soon."""
@@ -95,8 +97,11 @@ class Exchanges(Backlog[Exchange]):
         """Write exchanges in one transaction."""
         try:
             async with self._store.read() as tx:
+                self.has_banks = any(each.kept for each in batch) or bool(await tx.banks.every(limit=1))
+                if not self.has_banks:
+                    return
                 exchanges, new = await self._attribution.attribute(tx, batch)
-            exchanges = await self._capturing.clean(exchanges)
+            exchanges = await self._capturing.clean([each for each in exchanges if each.kept])
             async with self._store.write() as tx:
                 await tx.provenances.add(new, self._clock.now())
                 await self._capturing.keep(tx, exchanges)
@@ -128,10 +133,8 @@ class Remembering:
         """Return the body with what the agent's bank says to it, the same if that is nothing; or the answer."""
         policy = call.agent.policy
         injects, keeps = bool(policy.inject and (policy.stable_tokens or policy.fitting_tokens)), _keeps(policy)
-        if policy.bank is None or not (injects or keeps or wanted(policy)):
-            return Prepared(body=body)
-        if is_stranger(policy, turn.user):
-            return Prepared(body=body)
+        if policy.bank is None or not (injects or keeps or wanted(policy)) or is_stranger(policy, turn.user):
+            return Prepared(body=body, noted=await self._unkept(call, body))
         if not call.dialect.counts_tokens:
             self._signals.publish(TURN, policy.bank, {"user": turn.user, "turn": id(turn)})
         told = lookup = None
@@ -140,8 +143,7 @@ class Remembering:
             prompt = await off_loop(body, partial(call.dialect.prompt, body))
             if prompt is None:
                 return Prepared(body=body)
-            if keeps:
-                told = Told(heard=prompt.heard, continues=prompt.continues, at=self._clock.now(), chore=prompt.chore)
+            told = self._told(prompt, kept=keeps)
             if prompt.chore:
                 return Prepared(body=body, noted=Noted(told=told))
             asked = await off_loop(body, partial(self._answering.asked, call, turn.user, body, held=held))
@@ -185,8 +187,9 @@ class Remembering:
             self._over(call.agent.policy.bank, turn, filled)
         self.calls += 1
         self.turns += int(answered and turn.counted)
-        if told is None or not (answered or said):
+        if not (answered or said):
             return
+        told = told or Told(heard=(), continues=False, at=self._clock.now(), kept=False)
         if said is not None and said.handle is not None:
             self._awaited[call.agent.id, said.handle] = turn.conversation.id, turn.user
         behind = said.handle if answered and said is not None else None
@@ -196,7 +199,23 @@ class Remembering:
         exchanged = chain(_asked(call, turn, told), answer)
         if lookup is not None:
             exchanged = (replace(each, ready=lookup.repeats(each.text)) for each in exchanged)
-        self._keep(call, turn.conversation.id, turn.user, exchanged, chore=told.chore)
+        self._keep(call, turn.conversation.id, turn.user, exchanged, chore=told.chore, kept=told.kept)
+
+    async def _unkept(self, call: ModelCall, body: bytes) -> Noted:
+        """Return what a call says that no bank takes: a program may hand it on to an agent whose bank takes turns."""
+        if not (self._exchanges.has_banks and call.route.generates):
+            return NOTHING
+        try:
+            prompt = await off_loop(body, partial(call.dialect.prompt, body))
+        except Exception:  # as above
+            _logger.exception("a call of %r is not read", call.agent.reference)
+            return NOTHING
+        return NOTHING if prompt is None else Noted(told=self._told(prompt, kept=False))
+
+    def _told(self, prompt: Prompt, *, kept: bool) -> Told:
+        return Told(
+            heard=prompt.heard, continues=prompt.continues, at=self._clock.now(), chore=prompt.chore, kept=kept,
+        )  # fmt: skip
 
     def unsent(self, call: ModelCall, turn: Turn) -> None:
         """Tell the sleep tier that nobody waits for an answer any more."""
@@ -229,8 +248,9 @@ class Remembering:
             self._answering.histories.add(lookup.asked.scope.agent_id, lookup.asked.user, hashes)
 
     def _keep(
-        self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance], *, chore: bool = False
-    ) -> None:
+        self, call: ModelCall, session: str, user: str | None, said: Iterator[Utterance], *, chore: bool = False,
+        kept: bool = True,
+    ) -> None:  # fmt: skip
         try:
             utterances = list(said)
         except Exception:  # as above
@@ -240,7 +260,7 @@ class Remembering:
             policy = call.agent.policy
             exchange = Exchange(
                 policy=policy, user=user, session=session, agent_session=call.agent.session, said=utterances,
-                chore=chore,
+                chore=chore, kept=kept,
             )  # fmt: skip
             self._exchanges.put(exchange)
 

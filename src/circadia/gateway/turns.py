@@ -56,6 +56,8 @@ class Told:
     """When it came."""
     chore: bool = False
     """Whether a program asks it about the conversation."""
+    kept: bool = True
+    """Whether the agent's bank takes it; else it is only known whose word it is, should it be handed on to others."""
 
 
 @per_call

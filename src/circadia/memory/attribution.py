@@ -116,6 +116,31 @@ class Texts:
         return self.rows[row] if shares[row] >= PROMPT_SHARE and self.rows[row].expires_at > now else None
 
 
+class Pieces:
+    """Turns of one speaker that are too short to be recognised alone, and follow each other in one request."""
+
+    def __init__(self, said: Sequence[Utterance]) -> None:
+        self._texts: dict[str, list[str]] = {}
+        for each in said:
+            if each.turn and not each.vouched:
+                self._texts.setdefault(each.speaker, []).append(each.text)
+
+    def attributed(self, said: Utterance, prints: Fingerprints, texts: Texts, now: datetime) -> Utterance:
+        """Return a short turn as the word of whose all of them are together, if it is a part of that."""
+        pieces = self._texts.get(said.speaker, ())
+        if prints.length >= SHORTEST or len(pieces) < 2 or not said.turn or said.vouched:
+            return said
+        whole = fingerprints("\n".join(pieces))
+        origin = _origin(whole, texts, now)
+        if origin is None:
+            return said
+        start = fingerprints("\n".join(pieces[: pieces.index(said.text)])).length
+        there = whole.inside(texts.owners(whole) >= 0)[start : start + prints.length]
+        if there.sum() < SHARE * prints.length:
+            return said
+        return replace(said, speaker=origin.speaker, trust=origin.trust)
+
+
 class Attribution:
     """Finds whose word the turns of exchanges are. What is known is in rows, so that all servers on them know it."""
 
@@ -140,11 +165,13 @@ class Attribution:
                     read[scope] = await self._texts(tx, scope, now)
             texts, prompts = read[own], read[prompts_scope]
             said: list[Utterance] = []
+            pieces = Pieces(exchange.said)
             for each in exchange.said:
                 prints = fingerprints(each.text)
                 rest = await _without_prompts(tx, each, prints, prompts, now) if each.turn else None
                 parts = [(each, prints)] if rest is None else [(part, fingerprints(part.text)) for part in rest]
                 for part, part_prints in parts:
+                    part = pieces.attributed(part, part_prints, texts, now)
                     kept, row = _attributed(part, part_prints, exchange, texts, now)
                     said += () if kept is None else (kept,)
                     new += () if row is None else (row,)
@@ -223,7 +250,7 @@ def _attributed(
     """Return it as the word of whose it is, none if that is kept already; with its row if it is new."""
     if prints.length < SHORTEST:
         return said, None
-    bank = None if exchange.chore else exchange.policy.bank
+    bank = exchange.policy.bank if exchange.kept and not exchange.chore else None
     origin = _origin(prints, texts, now) if said.turn and not said.vouched else None
     if origin is not None:
         tool = origin.whole and origin.trust is Trust.TOOL
@@ -258,7 +285,10 @@ def _origin(prints: Fingerprints, texts: Texts, now: datetime) -> Origin | None:
         for row in np.flatnonzero(letters >= least).tolist()
         if texts.rows[row].trust is not Trust.PERSON and texts.rows[row].expires_at > now
     ]
-    if not sources or sum(number for _, number in sources) < SHARE * prints.length:
+    own = prints.length - sum(letters[row] for row in np.flatnonzero(letters) if texts.rows[row].trust is Trust.PERSON)
+    if (
+        not sources or sum(number for _, number in sources) < SHARE * own
+    ):  # what is repeated of a person counts for none
         return None
     most = max(sources, key=lambda each: each[1])[0]
     least_trusted = max((row.trust or Trust.PERSON for row, _ in sources), key=lambda each: each.rank)

@@ -81,6 +81,8 @@ class Exchange:
     """In order."""
     chore: bool = False
     """Whether a program asked it about the conversation: none of it is kept."""
+    kept: bool = True
+    """Whether its agent keeps anything; else it is only known whose word it is."""
 
 
 @dataclass(kw_only=True, slots=True)

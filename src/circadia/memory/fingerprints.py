@@ -1,4 +1,4 @@
-"""Fingerprints of the passages of a text, the same however it is quoted, wrapped or written in capitals.
+"""Fingerprints of the passages of a text, the same however it is quoted, wrapped, encoded or written in capitals.
 
 Winnowing: of each few neighbouring hashes the lowest is kept, so that whoever copies a passage of a certain length
 copies a fingerprint (Schleimer, Wilkerson and Aiken: Winnowing, SIGMOD 2003). Only letters and digits count.
@@ -8,10 +8,14 @@ import re
 from dataclasses import dataclass
 from functools import lru_cache
 from hashlib import blake2b
+from html import unescape
 from typing import Any, Final
+from urllib.parse import unquote
 
 import numpy as np
 from numpy.typing import NDArray
+
+from circadia.folding import folded
 
 PASSAGE: Final = 10
 """Letters of a passage that has a hash. Of 430 turns in talks none was taken for another text's, with 2 MB of them."""
@@ -19,8 +23,10 @@ NEIGHBOURS: Final = 4
 """Hashes of which the lowest is a fingerprint."""
 READ: Final = 200_000
 """Characters that are read of a text, from its beginning and its end: 3 ms."""
-_ESCAPE: Final = re.compile(r"(?<!\\)\\{1,16}(?:u([\da-fA-F]{4})|([nrtbf]))")
-"""How JSON, also within JSON, writes a letter or a line's end."""
+_ESCAPE: Final = re.compile(r"(?<!\\)\\{1,16}(?:(?:u([\da-fA-F]{4})|x([\da-fA-F]{2}))|([nrtbf]))")
+"""How JSON, also within JSON, and programs write a letter or a line's end."""
+_PERCENT: Final = re.compile(r"%[\da-fA-F]{2}")
+"""How an address of the web writes a byte."""
 _WIDE: Final = 0x2E80
 """From here on a character stands for a syllable or a word, and counts twice: Chinese, Japanese, Korean (Unicode)."""
 _EMOJI: Final = (0x1F000, 0x20000)
@@ -46,6 +52,13 @@ class Fingerprints:
         """Return for each of the passages that are `found` how many letters it has before the next one of them."""
         return np.minimum(np.diff(self.places[found], append=self.length), PASSAGE)
 
+    def inside(self, found: Flags) -> Flags:
+        """Return for each letter whether it stands in one of the passages that are `found`."""
+        marks = np.zeros(self.length + PASSAGE + 1, np.int32)
+        np.add.at(marks, self.places[found], 1)
+        np.add.at(marks, self.places[found] + PASSAGE, -1)
+        return marks.cumsum()[: self.length] > 0
+
 
 def fingerprints(text: str) -> Fingerprints:
     """Return the fingerprints of a text."""
@@ -67,11 +80,7 @@ def without(text: str, known: Units) -> str:
     text = _unescaped(_read(text))
     letters, line_of = _letters(text)
     prints = _of_letters(letters)
-    starts = prints.places[np.isin(prints.hashes, known)]
-    marks = np.zeros(len(letters) + PASSAGE + 1, np.int32)
-    np.add.at(marks, starts, 1)
-    np.add.at(marks, starts + PASSAGE, -1)
-    covered = marks.cumsum()[: len(letters)] > 0
+    covered = prints.inside(np.isin(prints.hashes, known))
     lines = text.split("\n")
     sizes, there = (np.bincount(each, minlength=len(lines)) for each in (line_of, line_of[covered]))
     kept: list[str] = []
@@ -88,15 +97,27 @@ def _read(text: str) -> str:
 
 
 def _unescaped(text: str) -> str:
+    """Return a text as it was before it was put into JSON, HTML or an address."""
+    if _PERCENT.search(text):
+        text = unquote(text)
+    if "&" in text:
+        text = unescape(text)
     if "\\" not in text:
         return text
-    text = _ESCAPE.sub(lambda match: chr(int(match[1], 16)) if match[1] else "\n" if match[2] == "n" else " ", text)
+    text = _ESCAPE.sub(_letter, text)
     return text if text.isascii() else text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
 
 
+def _letter(escape: re.Match[str]) -> str:
+    code = escape[1] or escape[2]
+    if code:
+        return chr(int(code, 16))
+    return "\n" if escape[3] == "n" else " "
+
+
 def _letters(text: str) -> tuple[Units, NDArray[np.intp]]:
-    """Return the letters and digits of a text as code points in lower case, and the line of each."""
-    points = np.frombuffer(text.casefold().encode("utf-32-le", "replace"), "<u4")
+    """Return the letters and digits of a text, folded, as code points, and the line of each."""
+    points = np.frombuffer(folded(text).encode("utf-32-le", "replace"), "<u4")
     astral = points >= 0x10000
     kept = _alphanumeric()[np.where(astral, 0, points)]
     kept |= astral & ((points < _EMOJI[0]) | (points >= _EMOJI[1]))
