@@ -1,0 +1,53 @@
+"""A fleet that works for long takes no more memory, descriptors or open rows than one that has warmed up."""
+
+from pathlib import Path
+
+import pytest
+
+from circadia.clock import SystemClock
+from tests.soak.load import Fleet, fleet
+
+HOUR_SECONDS = 3600
+MEBIBYTE = 2**20
+CONNECTIONS = 50
+"""Descriptors by which it may differ how many connections of agents and to the provider are kept alive."""
+
+
+async def well(work: Fleet) -> None:
+    """See that nothing is left open and nothing went wrong."""
+    assert set(await work.settled()) == {"succeeded"}
+    for word in ("Traceback", "Bad file descriptor", " ERROR "):
+        assert word not in work.server.log, work.server.log[-4000:]
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.spec("SLEEP-10", "WAKE-51", "GATE-42")
+async def test_fifty_agents_with_pulses_passes_and_holds_leave_nothing_open(tmp_path: Path) -> None:
+    async with fleet(tmp_path) as work:
+        await work.round(0)
+        await well(work)
+        _, before = work.usage()
+        for number in range(1, 6):
+            await work.round(number)
+        await well(work)
+        _, after = work.usage()
+        assert after <= before + CONNECTIONS, "each of 125 pulses, 250 calls or 50 passes would leave more"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3 * HOUR_SECONDS)
+@pytest.mark.spec("SLEEP-10", "WAKE-51", "GATE-42")
+async def test_in_an_hour_of_fifty_agents_the_memory_stays_as_it_was_after_ten_minutes(tmp_path: Path) -> None:
+    clock = SystemClock()
+    used: list[tuple[int, int]] = []
+    async with fleet(tmp_path) as work:
+        begun, number = clock.monotonic(), 0
+        for until in range(HOUR_SECONDS // 6, HOUR_SECONDS + 1, HOUR_SECONDS // 6):
+            while clock.monotonic() - begun < until:
+                await work.round(number)
+                number += 1
+            await well(work)
+            used.append(work.usage())
+    memory, descriptors = zip(*used, strict=True)
+    assert max(memory) - memory[0] < 32 * MEBIBYTE, used
+    assert max(descriptors) <= descriptors[0] + CONNECTIONS, used
