@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from circadia.clock import Clock
 from circadia.gateway.upstream import sendable
 from circadia.server.app import Listener, bound_to
 from circadia.server.wiring import Server, wired
@@ -119,6 +120,7 @@ async def live(
     environment: Mapping[str, str] | None = None,
     upstream: Mapping[str, object] | None = None,
     traces: Traces | None = None,
+    clock: Clock | None = None,
     provider: MockUpstream | None = None,
     **sections: Any,
 ) -> AsyncGenerator[Live]:
@@ -138,7 +140,7 @@ async def live(
         }
         secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
         with bound_to("127.0.0.1", 0) as bound:
-            async with wired(settings_from(given), folder, secrets, ADMIN, traces=traces) as server:
+            async with wired(settings_from(given), folder, secrets, ADMIN, traces=traces, clock=clock) as server:
                 listener = PromptListener(server, bound, shutdown_seconds=2)
                 serving = asyncio.create_task(listener.serve(sockets=[bound]))
                 await listener.ready.wait()

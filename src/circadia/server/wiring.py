@@ -131,13 +131,14 @@ async def wired(
     address: tuple[str, int] | None = None,
     config: ConfigFile | None = None,
     traces: Traces | None = None,
+    clock: Clock | None = None,
 ) -> AsyncGenerator[Server]:
     """Build a server; on exit end its tasks, write what is left, and close the database.
 
     Raises:
         ConfigError: a variable that the settings name is not set. StartError: the database cannot be opened.
     """
-    clock = SystemClock()
+    clock = clock or SystemClock()
     url = settings.server.database_url
     store = await (open_postgres(url) if url else open_sqlite(data / "circadia.db"))
     async with AsyncExitStack() as stack:
