@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from circadia.testing.mcp_upstream import MockMcpServer
+from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import answering, peer
 from tests.interaction.live import Live, live
 
@@ -224,6 +225,30 @@ async def test_own_wait_tools_can_answer_nothing_yet_and_no_other_tool_does(tmp_
         assert not pending.done()
         await at.sleeping(False)
         await pending
+
+
+@pytest.mark.spec("GATE-48")
+@pytest.mark.parametrize("asleep", [True, False])
+@pytest.mark.parametrize("program", ["node", "undici", "Bun/1.2", "Deno/2.1"])
+async def test_a_wait_of_a_javascript_client_is_answered_before_it_gives_up_at_60_seconds(
+    tmp_path: Path, leap: Leap, program: str, asleep: bool
+) -> None:
+    async with live(tmp_path) as at:
+        token = await at.agent()
+        await at.sleeping(asleep)
+        wait = call("wait_for_mention", timeout_seconds=70)
+        plain = at.tool(token, wait, headers={"mcp-protocol-version": VERSION, "user-agent": program})
+        other = at.tool(token, {**wait, "id": 9}, headers={"mcp-protocol-version": VERSION})
+        async with plain as first, other as second:  # both have begun to wait, and get signs of life
+            reading = [asyncio.create_task(each.text()) for each in (first, second)]
+            leap(54)
+            await at.rest("GET", "/holds")
+            assert not any(each.done() for each in reading)
+            leap(1.5)
+            result = messages(await reading[0])[-1]["result"]
+            assert result["structuredContent"] == {"messages": [], "timed_out": True}
+            assert not reading[1].done(), "who bears it waits for as long as it asked"
+            reading[1].cancel()
 
 
 @pytest.mark.spec("GATE-46")

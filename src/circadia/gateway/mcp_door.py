@@ -8,6 +8,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
+from typing import Final
 
 from starlette.types import ASGIApp, Receive, Scope, Send
 
@@ -44,6 +45,12 @@ SESSION = b"mcp-session-id"
 
 Sent = Callable[[bool], Awaitable[None]]
 Key = tuple[str, str, str, object]
+
+
+JAVASCRIPT_SECONDS: Final = 55.0
+"""Below the 60 s after which the MCP SDK for TypeScript gives a request up, unless it asks for progress."""
+_JAVASCRIPT: Final = ("node", "undici", "bun/", "deno/")
+"""How the names begin that fetch sends for itself in Node, Bun and Deno."""
 
 
 class McpDoor:
@@ -142,7 +149,7 @@ class McpDoor:
         waits = call.server == OWN and message.method == "tools/call" and message.target in WAIT_TOOLS
         agent = call.principal.agent
         try:
-            async with asyncio.timeout(self._defaults.mcp_wait_answer_seconds if waits else None):
+            async with asyncio.timeout(self._wait_seconds(call, message) if waits else None):
                 if agent is None or not message.held(lists=agent.policy.hold_lists):
                     await self._answered(call, message, parcel.take(), reply)
                     return
@@ -157,6 +164,14 @@ class McpDoor:
             if reply.phase >= Phase.ANSWERING:
                 raise
             await self._nothing_yet(call, message, reply)
+
+    def _wait_seconds(self, call: "McpCall", message: McpMessage) -> float | None:
+        """Return after how long a wait is answered with nothing; none is never."""
+        if self._defaults.mcp_wait_answer_seconds is not None:
+            return self._defaults.mcp_wait_answer_seconds
+        program = (one(call.scope["headers"], b"user-agent") or "").lower()
+        gives_up = program.startswith(_JAVASCRIPT) and message.progress_token is None
+        return JAVASCRIPT_SECONDS if gives_up else None
 
     async def _admitted(self, call: "McpCall", agent: Agent, at_gate: GateCall, *, keeps_place: bool) -> bytes:
         """Return the body once it is to go to the server behind, at once; a call that waits lets others pass."""

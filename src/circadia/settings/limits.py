@@ -30,7 +30,7 @@ class DefaultsSettings(PolicySettings):
         None,
         gt=0,
         description='After so long, Circadia\'s own wait tools answer "nothing yet, call again"; for clients that '
-        "give up at 60 s. Off by default.",
+        "give up at 60 s. By default after 55 s for MCP clients in JavaScript that ask for no progress, else never.",
     )
     stall_seconds: float = Field(
         300.0, gt=0, description="`session_stalled` is told when all agents of a session slept for so long."

@@ -30,10 +30,10 @@ class Tool:
 
     def listed(self) -> Listed:
         """Return the tool as `tools/list` shows it: without the schema of its answer, which no model needs."""
-        effect = {"read_only_hint": True} if self.reads_only else {"destructive_hint": False}
+        reads = ToolAnnotations(read_only_hint=True)
         return Listed(
             name=self.name,
             description=self.description,
             input_schema=input_schema(self.arguments),
-            annotations=ToolAnnotations(**effect),
+            annotations=reads if self.reads_only else ToolAnnotations(destructive_hint=False),
         )
