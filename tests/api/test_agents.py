@@ -1,10 +1,18 @@
 """Agents over REST."""
 
+import asyncio
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from circadia.agents.identity import Identity
+from circadia.errors import Unauthenticated
+from circadia.ids import hash_token
+from circadia.stores.base import Tx
 from tests.api.service import ADMIN, Service
+from tests.watched_store import Watched
 
 AGENTS = "/sessions/default/agents"
 
@@ -186,3 +194,35 @@ async def test_a_name_that_no_bank_may_have_is_refused_so_that_no_misspelt_templ
         assert (answer.status, answer.code) == (422, "invalid_request")
         assert repr(name) in answer.body["detail"]
     assert [each["policy"]["bank"] for each in (await service.ok("GET", AGENTS))["agents"]] == ["team-{user}"]
+
+
+class Held(Watched):
+    """A store whose reads see what is there, and end when the test lets them."""
+
+    def __init__(self, service: Service) -> None:
+        super().__init__(service.parts.store)
+        self.seen = asyncio.Event()
+        self.free = asyncio.Event()
+
+    @asynccontextmanager
+    async def read(self) -> AsyncGenerator[Tx]:
+        async with super().read() as tx:
+            yield tx
+            self.seen.set()
+            await self.free.wait()
+
+
+@pytest.mark.spec("GATE-07")
+async def test_a_token_that_is_revoked_while_its_owner_is_looked_up_opens_nothing_from_then_on(
+    service: Service,
+) -> None:
+    token = await service.agent("ann")
+    store = Held(service)
+    identity = Identity(store, service.parts.signals, admin_token_hash=hash_token(ADMIN))
+    looking = asyncio.create_task(identity.of(token))
+    await store.seen.wait()
+    await service.ok("POST", f"{AGENTS}/ann/token")
+    store.free.set()
+    assert (await looking).agent is not None, "it was valid when it was read"
+    with pytest.raises(Unauthenticated):
+        await identity.of(token)

@@ -292,3 +292,16 @@ async def test_the_record_survives_a_restart(tmp_path: Path) -> None:
 async def test_a_wrong_last_event_id_is_told(service: Service, last: str) -> None:
     answer = await service.call("GET", "/events/stream", headers={"Last-Event-ID": last})
     assert (answer.status, "Last-Event-ID" in answer.body["detail"]) == (422, True)
+
+
+@pytest.mark.spec("GATE-80")
+async def test_who_reads_slowly_misses_nothing_however_far_the_others_are_ahead(service: Service) -> None:
+    """His stream stands still, full of what he has not read, while others are told of 8,000 events (40 MB) more."""
+    text = "x" * 5_000
+    async with stream(service) as slow, stream(service) as quick:
+        told: list[int] = []
+        for _ in range(16):
+            await happen(service, 500, agent=text)
+            told += await quick.numbers(500)
+        assert told == list(range(told[0], told[0] + 8_000))
+        assert await slow.numbers(8_000) == told

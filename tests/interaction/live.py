@@ -121,12 +121,13 @@ async def live(
     upstream: Mapping[str, object] | None = None,
     traces: Traces | None = None,
     clock: Clock | None = None,
+    timings: Mapping[str, object] = FAST,
     provider: MockUpstream | None = None,
     **sections: Any,
 ) -> AsyncGenerator[Live]:
     """Run a server with the mock provider as `openai` and `anthropic`, with short timings.
 
-    A `provider` that runs already is what several starts share.
+    Without a `clock` time passes by itself. A `provider` that runs already is what several starts share.
     """
     folder.mkdir(exist_ok=True)
     put_database(folder)
@@ -135,7 +136,7 @@ async def live(
         base = {"base_url": mock.base_url, "key_env": "KEY", **(upstream or {})}
         given = {
             "upstreams": {"openai": base, "anthropic": {**base, "api": "anthropic"}},
-            "defaults": {**FAST, **(defaults or {})},
+            "defaults": {**timings, **(defaults or {})},
             **sections,
         }
         secrets = {"KEY": KEY, "PATH": "/usr/bin:/bin", **(environment or {})}
