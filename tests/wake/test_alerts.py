@@ -12,14 +12,17 @@ from circadia.clock import system_milliseconds
 from circadia.ids import RandomIds
 from circadia.records.agent import Agent
 from circadia.records.event import Event, EventType
+from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
+from circadia.records.wake import Decision
 from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import settings_from
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import ManualClock
 from circadia.wake.alerts import Alerts
-from tests.wake.fleet import LAUNCHED, NO_LIMITS, fleet
+from circadia.wake.launchers.base import Ended
+from tests.wake.fleet import FREE, LAUNCHED, NO_LIMITS, Fleet, fleet
 
 HOUR = 3600.0
 IDS = RandomIds(system_milliseconds)
@@ -234,3 +237,117 @@ async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(
     assert [(alert["cause"], alert["detail"]) for alert in posted] == [
         ("budget", {"wakes_today": 2, "max_wakes_per_day": 2})
     ]
+
+
+@dataclass
+class Watched:
+    """The alerts of a fleet, as the webhook gets them."""
+
+    team: Fleet
+    alerts: Alerts
+    posted: list[Mapping[str, object]] = field(default_factory=list[Mapping[str, object]])
+
+    async def told(self) -> list[tuple[object, object, object]]:
+        """Let the alerts look, and return agent, cause and detail of what they have posted since the last time."""
+        await self.alerts.step()
+        await self.alerts.settled()
+        told = [(each["agent"], each["cause"], each["detail"]) for each in self.posted]
+        self.posted.clear()
+        return told
+
+
+@pytest.fixture
+async def watched(team: Fleet) -> Watched:
+    posted: list[Mapping[str, object]] = []
+
+    async def post(alert: Mapping[str, object]) -> None:
+        posted.append(alert)
+
+    await team.home()
+    found = Watched(team, Alerts(team.clock, IDS, team.store, post), posted)
+    assert await found.told() == []
+    return found
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_three_failures_in_a_row_are_told_and_five_open_the_circuit_but_a_success_begins_anew(
+    watched: Watched,
+) -> None:
+    team = watched.team
+    ann, bob = await team.agent("ann", FREE), await team.agent("bob", LAUNCHED, FREE)
+
+    async def pulse_ends(*, succeeded: bool) -> list[tuple[object, object, object]]:
+        wake = await team.ask(ann, bob)
+        await team.worker.step()
+        await team.until(wake.pulse_id, PulseStatus.RUNNING)
+        assert wake.pulse_id is not None
+        team.launcher.end(wake.pulse_id, Ended(succeeded=succeeded, detail="no disk"))
+        await team.until(wake.pulse_id)
+        team.clock.advance(1)
+        return await watched.told()
+
+    assert [await pulse_ends(succeeded=each) for each in (False, False, True, False, False)] == [[]] * 5
+    assert await pulse_ends(succeeded=False) == [("bob", "failure_streak", {"failures": 3, "last": "no disk"})]
+    assert await pulse_ends(succeeded=False) == []
+    assert await pulse_ends(succeeded=False) == [("bob", "circuit_open", {"failures": 5, "last": "no disk"})]
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_eight_of_ten_wakes_of_a_day_are_told_and_seven_are_not(watched: Watched) -> None:
+    team = watched.team
+    cap = {"wake_guardrails": {**NO_LIMITS, "max_wakes_per_day": 10}}
+    bob = await team.agent("bob", LAUNCHED, cap)
+    told: list[list[tuple[object, object, object]]] = []
+    for _ in range(8):
+        await team.run((await team.ask(None, bob)).pulse_id)
+        told.append(await watched.told())
+    assert told[:7] == [[]] * 7
+    assert told[7] == [("bob", "budget", {"wakes_today": 8, "max_wakes_per_day": 10})]
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_a_deferred_wake_is_told_once_it_has_waited_an_hour(watched: Watched) -> None:
+    team = watched.team
+    cooling = {"wake_guardrails": {**NO_LIMITS, "cooldown_seconds": 7200}, "on_cooldown": "defer"}
+    ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, cooling)
+    await team.run((await team.ask(ann, bob)).pulse_id)
+    began = team.clock.now()
+    waiting = [await team.ask(ann, bob, each) for each in ("one", "two")]
+    assert {each.decision for each in waiting} == {Decision.DEFERRED}
+    team.clock.advance(HOUR - 1)
+    assert await watched.told() == []
+    team.clock.advance(60)  # it looks once a minute
+    detail = {"waiting": 2, "oldest": waiting[0].id, "since": began.isoformat()}
+    assert await watched.told() == [("bob", "backlog", detail)]
+
+
+@pytest.mark.spec("WAKE-76", "WAKE-23")
+async def test_messages_that_a_fourth_interruption_leaves_dead_are_told(watched: Watched) -> None:
+    team = watched.team
+    ann, bob = await team.agent("ann"), await team.agent("bob", LAUNCHED, FREE)
+    sent = await team.send(ann, bob)
+    assert sent.wake is not None
+    told: list[tuple[object, object, object]] = []
+    for pause in (5, 10, 20, 0):
+        assert told == []
+        await team.worker.step()
+        await team.until(sent.wake.pulse_id, PulseStatus.RUNNING)
+        team.crash()
+        await team.worker.step()
+        team.clock.advance(pause)
+        told = await watched.told()
+    ((agent, cause, detail),) = told
+    assert (agent, cause) == ("bob", "dead_letter")
+    assert isinstance(detail, Mapping)
+    assert (detail["pulse"], detail["messages"]) == (sent.wake.pulse_id, [sent.message.id])
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_a_session_whose_agents_all_sleep_is_told_once_nobody_has_acted_for_so_long(watched: Watched) -> None:
+    team = watched.team
+    await team.agent("ann")
+    for seconds, stalled in ((299, []), (1, [(None, "stalled_session")])):
+        team.clock.advance(seconds)
+        async with team.store.write() as tx:
+            await team.sessions.tell_stalls(tx, 300)
+        assert [(agent, cause) for agent, cause, _ in await watched.told()] == stalled

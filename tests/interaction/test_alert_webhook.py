@@ -1,0 +1,104 @@
+"""What a program hears at the URL that a server's settings name for alerts."""
+
+import asyncio
+import json
+from collections.abc import AsyncGenerator
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import web
+
+from tests.interaction.live import Live, live
+from tests.interaction.test_wakes import away, until
+from tests.wake.launchers.webhook_bench import serving
+
+
+@dataclass
+class Pager:
+    """Takes alerts at its URL, and refuses each pulse that is sent there."""
+
+    alerts: list[dict[str, Any]] = field(default_factory=list[dict[str, Any]])
+    changed: asyncio.Event = field(default_factory=asyncio.Event)
+
+    async def handle(self, request: web.Request) -> web.Response:
+        body = json.loads(await request.read())
+        if body["type"] != "alert":
+            return web.Response(status=422, text="no")
+        self.alerts.append(body)
+        self.changed.set()
+        return web.Response(status=204)
+
+    async def heard(self, cause: str) -> dict[str, Any]:
+        """Return the first alert with this cause, once it is there."""
+        async with asyncio.timeout(60):
+            while True:
+                self.changed.clear()
+                for each in self.alerts:
+                    if each["cause"] == cause:
+                        return each
+                await self.changed.wait()
+
+
+@asynccontextmanager
+async def paged(folder: Path, **defaults: object) -> AsyncGenerator[tuple[Live, Pager]]:
+    """Run a server whose settings name a pager for alerts."""
+    pager = Pager()
+    async with (
+        serving(pager.handle) as url,
+        live(folder, defaults=defaults, fleet={"alert_webhook_url": url}, **away(url)) as server,
+    ):
+        yield server, pager
+
+
+async def wake_bob(server: Live) -> str:
+    """Ask as the operator for a wake of bob, and return the pulse."""
+    status, told = await server.rest("POST", "/wakes", {"to": "bob", "message": "go", "reason": "user_request"})
+    assert (status, told["decision"]) == (201, "admitted"), told
+    return told["pulse"]
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_a_streak_of_failures_an_open_circuit_and_most_wakes_of_a_day_reach_the_configured_webhook(
+    tmp_path: Path,
+) -> None:
+    async with paged(tmp_path) as (server, pager):
+        await server.agent("bob")
+        await server.sleeping(True, "bob")
+        for change in ({"launcher": "away"}, {"wake_guardrails": {"cooldown_seconds": 0, "max_wakes_per_day": None}}):
+            assert (await server.rest("PATCH", "/agents/bob/coordination", change))[0] == 200
+        for _ in range(3):
+            await until(server, await wake_bob(server), "failed")
+        streak = await pager.heard("failure_streak")
+        assert {**streak, "id": "", "at": ""} == {
+            "type": "alert", "id": "", "cause": "failure_streak", "session": "default", "agent": "bob", "at": "",
+            "detail": {"failures": 3, "last": streak["detail"]["last"]},
+        }  # fmt: skip
+        assert "422" in streak["detail"]["last"]
+        assert streak["id"].startswith("alr_")
+        assert datetime.fromisoformat(streak["at"]).tzinfo is not None
+        for _ in range(2):
+            await until(server, await wake_bob(server), "failed")
+        assert (await pager.heard("circuit_open"))["detail"]["failures"] == 5
+
+        change = {"launcher": "resident", "wake_guardrails": {"cooldown_seconds": 0, "max_wakes_per_day": 5}}
+        assert (await server.rest("PATCH", "/agents/bob/coordination", change))[0] == 200
+        for _ in range(4):
+            await wake_bob(server)
+            await server.sleeping(True, "bob")
+        assert (await pager.heard("budget"))["detail"] == {"wakes_today": 4, "max_wakes_per_day": 5}
+        assert len(pager.alerts) == 3
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_a_session_that_has_stalled_for_as_long_as_the_settings_say_reaches_the_configured_webhook(
+    tmp_path: Path,
+) -> None:
+    async with paged(tmp_path, stall_seconds=0.1) as (server, pager):
+        await server.agent("bob")
+        await server.sleeping(True, "bob")
+        alert = await pager.heard("stalled_session")
+        assert (alert["session"], alert["agent"], list(alert["detail"])) == ("default", None, ["since"])
