@@ -315,3 +315,32 @@ async def test_of_several_sources_the_one_that_has_the_wording_tells_the_day(nig
     night.mind = answering(writing("Our season opener is tomorrow and was cold."))
     await night.run()
     assert [each.text for each in await night.notes()] == ["Our season opener is tomorrow (2025-05-05) and was cold."]
+
+
+@pytest.mark.spec("SLEEP-24")
+@pytest.mark.parametrize(
+    ("opener", "again", "written", "dated"),
+    [
+        ("Unser Saisonauftakt ist nächste Woche.", "Auf den Saisonauftakt freuen wir uns.", "", "2025-05-05"),
+        (
+            "Unser Saisonauftakt ist nächste Woche.", "Der Saisonauftakt wird schön.",
+            "Unser Saisonauftakt ist ab 2025-05-05.", "ab 2025-05-05.",
+        ),
+        (
+            "El estreno de la temporada es mañana.", "El estreno me gusta.", "El estreno es el 2025-05-05.",
+            "es el 2025-05-05.",
+        ),
+        ("Le premier match est la semaine prochaine.", "Le premier match sera beau.", "", "2025-05-05"),
+        ("El estreno de la temporada es el próximo mes.", "El estreno me gusta.", "", "2025-06"),
+        ("赛季揭幕战是下周", "我喜欢赛季揭幕战", "", "2025-05-05"),
+        ("Our season opener was 3 days ago.", "The season opener was fun.", "", "2025-05-01"),
+    ],
+)  # fmt: skip
+async def test_it_is_the_same_in_other_languages_whether_a_model_repeats_the_wording_or_writes_the_date(
+    night: Night, opener: str, again: str, written: str, dated: str
+) -> None:
+    await night.said(opener, again, at=MAY)
+    night.mind = answering(writing(written or opener), edits(("learned", None, written or opener)))
+    await night.run()
+    assert [dated in each.text for each in await night.notes()] == [True]
+    assert dated in await value(night)

@@ -79,7 +79,8 @@ class Exchanges(Backlog[Exchange]):
         if self.done == self.taken:
             self._last.clear()
         super().put(entry)
-        self._last[entry.policy.bank, entry.user] = self.taken
+        if entry.kept:
+            self._last[entry.policy.bank, entry.user] = self.taken
 
     def settled(self, policy: AgentPolicy, user: str | None) -> bool:
         """Return whether all that this person, or anybody without a name, has said to the bank is written, or lost."""

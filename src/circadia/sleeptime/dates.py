@@ -1,6 +1,7 @@
 """Dates that are told from the day of a message, such as `yesterday`, as days of the calendar (SLEEP-24).
 
-English. What can be meant in two ways is left as it is: a guess would be remembered as if it had been said.
+What can be meant in two ways is left as it is: a guess would be remembered as if it had been said. The rules here are
+for English; other languages have the wordings of `date_phrases`.
 """
 
 import re
@@ -14,6 +15,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from circadia.records.bank import Trust
 from circadia.records.episode import Episode
+from circadia.sleeptime.date_phrases import phrases
 from circadia.sleeptime.tense import Tense, tense
 
 MONTHS: Final[tuple[str, ...]] = (
@@ -135,7 +137,7 @@ def dated_by(text: str, sources: Sequence[tuple[str, datetime]]) -> str:
     said = [dated(*each) for each in newest]
     parts, upto = list[str](), 0
     for each in relative(text, newest[0][1]) if newest else ():
-        if any(letter.isdigit() for letter in text[each.start : each.end]):
+        if any(month in text[each.start : each.end] for month in MONTHS):
             continue  # `1 July` wants a year only, which its reader has from the time of what says it
         wording = re.compile(re.escape(text[each.start : each.end]) + _IS_BESIDE, re.IGNORECASE)
         meant = next((found[0] for source in said if (found := wording.search(source))), None)
@@ -169,6 +171,10 @@ def _relative(text: str, today: date) -> Sequence[Told]:
                 continue
             if days is not None:
                 found.append(Told(start=match.start(), end=match.end(), first=days[0], last=days[1]))
+    for match, unit, number in phrases(text):
+        days = None if _quoted(text, match) or _BESIDE.match(text, match.end()) else _meant(unit, number, today)
+        if days is not None:
+            found.append(Told(start=match.start(), end=match.end(), first=days[0], last=days[1]))
     return tuple(_apart(found))
 
 
@@ -272,6 +278,16 @@ def _day_of_month(text: str, match: re.Match[str], today: date) -> Days:
     else:
         return None
     return _only(found)
+
+
+def _meant(unit: str, number: int, today: date) -> Days:
+    """Resolve a wording of another language; a day of last week where it is the last one of its name, too."""
+    if (unit, number) == ("day", 1):
+        return None  # in some languages it is the morning, too
+    if unit in _SHORT_WEEKDAYS:
+        day = _monday(today) - _WEEK + _SHORT_WEEKDAYS.index(unit) * _DAY
+        return _only(day) if today - day <= _WEEK else None
+    return _shifted(today, unit, number) if abs(number) <= LONGEST_AGO else None
 
 
 def _only(day: date) -> tuple[date, date]:

@@ -3,10 +3,11 @@
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from datetime import date, datetime
+from datetime import date, datetime, timedelta
 from itertools import islice
 from typing import Final
 
+from circadia.sleeptime.date_phrases import phrases
 from circadia.sleeptime.dates import MONTHS, MOST, WEEKDAYS, relative
 from circadia.sleeptime.tense import Tense, tense
 
@@ -88,6 +89,8 @@ def meant(text: str, at: datetime) -> Iterator[Day]:
     for each in relative(text, at):
         yield day_of(each.first)
         yield day_of(each.last)
+    if any((each.unit, each.number) == ("day", 1) for each in phrases(text)):
+        yield day_of(at.date() + timedelta(days=1))
     for each in written(text):
         for reading in each.readings:
             yield from (reading,) if reading.year is not None else _with_years(reading, tense(text, each.start), at)

@@ -1,0 +1,75 @@
+"""Wordings that tell a date from the day of a message, such as `nächste Woche` or `来週`, in the languages of a text.
+
+They are those of Unicode's CLDR, in `date_phrases.json`; `tests/sleeptime/cldr_phrases.py` makes it.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from functools import cache
+from importlib import resources
+from itertools import islice
+from typing import Any, Final, NamedTuple
+
+import orjson
+
+from circadia.memory.languages import languages
+
+MOST: Final = 200
+"""Wordings of one language in a text that are looked at."""
+UNSPACED: Final = ("ja", "ko", "zh")
+"""Languages that their letters tell, and in which other words stand beside a wording without a space."""
+_FOREIGN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
+"""Their letters."""
+_NUMBER: Final = re.compile(r"\d+")
+
+
+class Phrase(NamedTuple):
+    """A wording in a text."""
+
+    match: re.Match[str]
+    unit: str
+    """`day`, `week`, `month`, `year`, or a day of the week in three letters."""
+    number: int
+    """How many of them it is from the day of the message."""
+
+
+class _Language(NamedTuple):
+    pattern: re.Pattern[str]
+    meanings: Mapping[str, tuple[str, int]]
+
+
+def phrases(text: str) -> Iterator[Phrase]:
+    """Yield the wordings in a text that its languages have for dates, but for those of English."""
+    likely = UNSPACED if _FOREIGN.search(text) else languages(text)
+    for code in likely:
+        language = _language(code)
+        if language is None:
+            continue
+        for match in islice(language.pattern.finditer(text), MOST):
+            meaning = language.meanings.get(_key(_NUMBER.sub("{0}", match[0])))
+            counted = _NUMBER.search(match[0])
+            if meaning is not None:
+                yield Phrase(match, meaning[0], -int(counted[0]) if counted else meaning[1])
+
+
+@cache
+def _language(code: str) -> _Language | None:
+    rows = _rows().get(code)
+    if not rows:
+        return None
+    wordings = sorted((row[2] for row in rows), key=len, reverse=True)  # the longest of those that begin alike
+    space, edge = (r"\s?", "") if code in UNSPACED else (r"\s+", r"\b")
+    parts = (re.escape(each).replace(r"\ ", space).replace(r"\{0\}", r"(?<![\d–~-])\d{1,3}") for each in wordings)
+    return _Language(
+        re.compile(f"{edge}(?:{'|'.join(parts)}){edge}", re.IGNORECASE),
+        {_key(wording): (unit, number) for unit, number, wording in rows},
+    )
+
+
+@cache
+def _rows() -> dict[str, Any]:
+    return orjson.loads(resources.files("circadia.sleeptime").joinpath("date_phrases.json").read_bytes())
+
+
+def _key(wording: str) -> str:
+    return "".join(wording.lower().split())
