@@ -33,7 +33,6 @@ class Figure:
 
 
 _CPU, _MS, _PROMPT = "CPU ms a request", "p50 ms", "prompt tokens a turn"
-_AT: Final = ("45 %*",)
 
 FIGURES: Final = (
     Figure(
@@ -67,11 +66,6 @@ FIGURES: Final = (
     Figure(
         what="a ready answer among 10,000, found by meaning", benchmark="answers_lookup", unit=" ms",
         ours=(("10,000, Circadia, by meaning",), _MS), others=[("GPTCache", (("10,000, GPTCache*by meaning",), _MS))],
-    ),
-    Figure(
-        what="wrong answers where 45 % of paraphrases are answered, with the local check `mpnet`",
-        benchmark="answers_pairs", unit="", times=False, ours=(_AT, "with the check, mpnet"),
-        others=[("cosine alone", (_AT, "cosine alone"))],
     ),
 )  # fmt: skip
 
