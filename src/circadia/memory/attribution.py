@@ -70,7 +70,7 @@ class Texts:
     def __init__(self) -> None:
         self.rows: list[Provenance] = []
         self._hashes = np.zeros(0, np.uint32)
-        self._owners = np.zeros(0, np.intp)
+        self._owners = np.zeros(0, np.int32)
         self._wholes: dict[int, Provenance] = {}
         self.last = 0
         """Number of the last row that was stored."""
@@ -82,7 +82,7 @@ class Texts:
         if not new:
             return
         parts = [loaded(row.fingerprints) for row in new]
-        owners = np.repeat(np.arange(len(parts)) + len(self.rows), list(map(len, parts)))
+        owners = np.repeat(np.arange(len(parts), dtype=np.int32) + len(self.rows), list(map(len, parts)))
         hashes, owners = np.concatenate((self._hashes, *parts)), np.concatenate((self._owners, owners))
         order = np.argsort(hashes, kind="stable")  # so that of equal ones the first text's comes first
         self.rows += new
@@ -99,12 +99,12 @@ class Texts:
         row = self._wholes.get(prints.whole)
         return None if row is None or row.expires_at <= now else row
 
-    def owners(self, prints: Fingerprints) -> NDArray[np.intp]:
+    def owners(self, prints: Fingerprints) -> NDArray[np.int32]:
         """Return the row of the text that owns each of the fingerprints, -1 if none does."""
         if not len(self._hashes):
-            return np.full(len(prints.hashes), -1)
+            return np.full(len(prints.hashes), -1, np.int32)
         at = np.minimum(np.searchsorted(self._hashes, prints.hashes), len(self._hashes) - 1)
-        return np.where(self._hashes[at] == prints.hashes, self._owners[at], -1)
+        return np.where(self._hashes[at] == prints.hashes, self._owners[at], np.int32(-1))
 
     def best(self, prints: Fingerprints, now: datetime) -> Provenance | None:
         """Return the text of which the most stands in this, the newest of equals; none if too little does."""
