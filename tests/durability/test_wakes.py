@@ -61,6 +61,7 @@ async def test_a_server_that_is_killed_twice_loses_no_wake_runs_none_twice_and_c
         assert sorted(texts) == ["1", "2", "3", "4", "5", "6"]
 
 
+@pytest.mark.setting("fleet.drain_seconds")
 @pytest.mark.spec("WAKE-55")
 async def test_a_server_that_is_stopped_puts_its_pulses_back_leaves_no_program_and_goes_on(tmp_path: Path) -> None:
     notes = tmp_path / "notes"

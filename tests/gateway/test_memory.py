@@ -165,6 +165,7 @@ async def test_off_or_with_nothing_to_say_a_call_goes_upstream_byte_for_byte(tmp
         assert ann.at.upstream.requests[-1].body != raw
 
 
+@pytest.mark.setting("defaults.fitting_tokens")
 @pytest.mark.spec("MEM-15", "MEM-13")
 @pytest.mark.parametrize("marked", [False, True])
 async def test_over_20_turns_the_cacheable_prefix_is_the_clients_own_with_the_blocks(

@@ -67,6 +67,12 @@ async def episodes(at: Live) -> list[dict[str, Any]]:
     return (await at.rest("GET", "/banks/memory/episodes"))[1]["episodes"]
 
 
+@pytest.mark.setting(
+    "memory.embedder.endpoint.kind",
+    "memory.embedder.endpoint.base_url",
+    "memory.embedder.endpoint.dimensions",
+    "memory.question_timeout_seconds",
+)
 @pytest.mark.spec("MEM-01", "MEM-08", "MEM-14", "MEM-15")
 @pytest.mark.parametrize("fault", [slow, dead, wrong])
 async def test_no_call_waits_for_the_embedder_nothing_is_lost_and_vectors_come_when_it_is_well(

@@ -14,6 +14,7 @@ async def tried(at: Live, token: str, count: int = 1) -> list[int]:
     return [(await at.rest("GET", "/sessions", token=token))[0] for _ in range(count)]
 
 
+@pytest.mark.setting("limits.max_failed_tokens_per_minute")
 async def test_an_address_that_tries_too_many_gets_429_and_a_good_token_still_opens(tmp_path: Path) -> None:
     async with live(tmp_path, limits={"max_failed_tokens_per_minute": 3}) as at:
         token = await at.agent()

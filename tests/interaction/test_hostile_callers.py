@@ -186,6 +186,7 @@ async def test_a_stream_that_breaks_within_an_event_ends_in_an_event_that_can_be
         assert "event: error" in lines
 
 
+@pytest.mark.setting("mcp_servers.headers_env", "mcp_servers.url")
 @pytest.mark.spec("GATE-62")
 async def test_an_mcp_server_that_repeats_its_secret_in_an_error_does_not_tell_the_agent(tmp_path: Path) -> None:
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
@@ -274,6 +275,7 @@ async def test_rights_that_are_taken_away_during_a_hold_are_gone_at_the_wake(tmp
         assert await pending == 401
 
 
+@pytest.mark.setting("upstreams.paths")
 @pytest.mark.spec("GATE-63")
 async def test_an_answer_that_broke_off_is_not_paid_for_again_and_redirects_are_not_followed(tmp_path: Path) -> None:
     async with live(tmp_path, upstream={"retries": 2, "paths": ["POST /v1/things"]}) as at:

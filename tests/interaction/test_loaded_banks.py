@@ -32,6 +32,7 @@ async def loaded(running: Live) -> tuple[int, int]:
     return int(float(told["circadia_index_banks"])), int(float(told["circadia_index_bytes"]))
 
 
+@pytest.mark.setting("memory.max_index_bytes")
 @pytest.mark.spec("MEM-20")
 async def test_banks_are_loaded_up_to_the_bytes_of_the_setting_and_no_further(tmp_path: Path) -> None:
     names = [f"b{at}" for at in range(5)]

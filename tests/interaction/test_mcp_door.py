@@ -67,6 +67,7 @@ async def test_tool_calls_wait_while_lists_and_handshakes_pass(tmp_path: Path) -
         assert (await reading)[-1]["result"]["contents"]
 
 
+@pytest.mark.setting("defaults.hold_lists")
 @pytest.mark.spec("GATE-41")
 async def test_the_strict_mode_holds_lists_too(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
@@ -209,6 +210,7 @@ async def test_the_longest_hold_ends_with_a_retryable_json_rpc_error(tmp_path: P
             assert error["error"]["data"]["retryable"] is True
 
 
+@pytest.mark.setting("defaults.mcp_wait_answer_seconds")
 @pytest.mark.spec("GATE-48")
 async def test_own_wait_tools_can_answer_nothing_yet_and_no_other_tool_does(tmp_path: Path) -> None:
     async with live(tmp_path, defaults={"mcp_wait_answer_seconds": 0.3}) as at:
@@ -264,6 +266,7 @@ async def test_over_the_limit_a_held_call_is_a_json_rpc_error(tmp_path: Path) ->
         await pending
 
 
+@pytest.mark.setting("limits.max_mcp_body_bytes")
 @pytest.mark.spec("GATE-60", "GATE-07")
 async def test_wrong_tokens_servers_grants_and_bodies_fail_at_once(tmp_path: Path) -> None:
     servers = {"child": CHILD}

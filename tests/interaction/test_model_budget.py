@@ -8,6 +8,7 @@ import pytest
 from tests.interaction.live import CHAT, live
 
 
+@pytest.mark.setting("defaults.max_calls_per_day")
 @pytest.mark.spec("GATE-66")
 async def test_a_budget_of_calls_is_exact_with_many_at_once_and_told_before_the_hold(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
@@ -39,6 +40,7 @@ async def test_held_calls_count_against_the_budget_and_a_dropped_one_gives_its_p
         assert len(at.upstream.requests) == 2
 
 
+@pytest.mark.setting("defaults.max_tokens_per_day", "defaults.max_usd_per_day")
 @pytest.mark.spec("GATE-66")
 async def test_tokens_and_money_are_reserved_by_estimate_and_settled_by_the_truth(tmp_path: Path) -> None:
     async with live(tmp_path) as at:

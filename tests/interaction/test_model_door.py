@@ -148,6 +148,7 @@ async def test_what_is_not_on_the_list_is_refused_before_any_hold(
         assert at.upstream.requests == []
 
 
+@pytest.mark.setting("defaults.upstreams", "defaults.models")
 @pytest.mark.spec("GATE-60", "GATE-07")
 async def test_wrong_tokens_grants_upstreams_and_bodies_fail_at_once_while_asleep(tmp_path: Path) -> None:
     async with live(tmp_path, limits={"max_model_body_bytes": 1_000_000}) as at:
@@ -210,6 +211,7 @@ async def test_the_body_goes_up_byte_for_byte_with_the_providers_key_and_without
         assert token not in str(seen.headers)
 
 
+@pytest.mark.setting("defaults.include_usage")
 @pytest.mark.spec("GATE-61", "GATE-64")
 async def test_usage_is_asked_for_in_a_stream_and_its_chunk_taken_out_unless_switched_off(tmp_path: Path) -> None:
     async with live(tmp_path) as at:
@@ -225,6 +227,7 @@ async def test_usage_is_asked_for_in_a_stream_and_its_chunk_taken_out_unless_swi
         assert (groups["bob"]["unknown"], groups["bob"]["output_tokens"]) == (1, 0)
 
 
+@pytest.mark.setting("defaults.hold_max_seconds")
 @pytest.mark.spec("GATE-48")
 async def test_the_longest_hold_ends_with_a_retryable_answer_for_each_phase(tmp_path: Path) -> None:
     async with live(tmp_path, defaults={"hold_silent_seconds": 60, "hold_grace_seconds": 0.1}) as at:
@@ -317,6 +320,7 @@ async def test_a_woken_prompt_gets_one_line_goes_as_it_is_or_is_asked_for_again(
                 assert "woken by operator; no unread messages.</circadia-notice>" in sent
 
 
+@pytest.mark.setting("defaults.abort_streams")
 @pytest.mark.spec("GATE-45")
 async def test_work_in_flight_runs_on_when_sleep_is_set_unless_the_policy_cuts_streams(tmp_path: Path) -> None:
     async with live(tmp_path) as at:

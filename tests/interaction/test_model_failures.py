@@ -11,6 +11,7 @@ STREAM = {**CHAT, "stream": True}
 MESSAGE = {"model": "claude-3-5-haiku-latest", "max_tokens": 50, "messages": [{"role": "user", "content": "hello"}]}
 
 
+@pytest.mark.setting("upstreams.answer_timeout_seconds")
 @pytest.mark.spec("GATE-63")
 async def test_upstream_failures_come_in_the_providers_shape(tmp_path: Path) -> None:
     dead = {"base_url": "http://127.0.0.1:9", "retries": 0}

@@ -19,6 +19,7 @@ async def text(at: Live, path: str, token: str | None = None) -> tuple[int, str]
         return response.status, await response.text()
 
 
+@pytest.mark.setting("server.metrics_token_env")
 @pytest.mark.spec("GATE-41", "GATE-35")
 async def test_health_needs_no_token_and_metrics_need_the_operators_or_their_own(tmp_path: Path) -> None:
     environment = {"METRICS": "token-that-opens-metrics-only"}
@@ -143,6 +144,7 @@ async def test_the_same_server_works_on_postgresql(tmp_path: Path, postgres_url:
         assert (await at.usage())[0]["calls"] == 3
 
 
+@pytest.mark.setting("agents.token_env", "agents.sleep_events", "defaults.on_wake")
 async def test_agents_of_the_file_are_made_and_changed_and_keep_their_sleep(tmp_path: Path) -> None:
     agents = {"ann": {"token_env": "ANN", "sleep_events": ["agent_started"], "on_wake": "forward"}}
     environment = {"ANN": "token-of-ann-from-the-environment"}

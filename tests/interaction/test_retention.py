@@ -49,6 +49,7 @@ def owned(folder: Path) -> list[str]:
         return [row[0] for row in database.execute("SELECT provider_id FROM provider_ids ORDER BY at")]
 
 
+@pytest.mark.setting("retention.events_days", "retention.calls_days", "retention.provider_ids_days")
 @pytest.mark.parametrize(("kept", "left"), [(90, [50, 1]), (40, [1])])
 async def test_what_is_older_than_its_days_is_deleted_and_sums_of_calls_stay(
     tmp_path: Path, kept: int, left: list[int]

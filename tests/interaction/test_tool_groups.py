@@ -29,6 +29,7 @@ async def test_the_list_of_all_tools_is_at_most_16_000_characters_long(tmp_path:
     assert len(json.dumps(tools, separators=(",", ":"), ensure_ascii=False)) <= 16_000
 
 
+@pytest.mark.setting("defaults.tools")
 @pytest.mark.parametrize(
     ("groups", "shown"),
     [

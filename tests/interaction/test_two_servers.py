@@ -112,6 +112,7 @@ async def test_a_wait_at_one_server_hears_what_is_said_at_the_other(tmp_path: Pa
         assert [each["content"] for each in answer["result"]["structuredContent"]["messages"]] == ["for ann"]
 
 
+@pytest.mark.setting("server.database_url")
 @pytest.mark.spec("GATE-71")
 async def test_a_server_that_starts_leaves_alone_what_another_is_handing_out(tmp_path: Path, postgres_url: str) -> None:
     section = {"database_url": postgres_url}

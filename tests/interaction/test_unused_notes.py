@@ -52,6 +52,7 @@ async def given(ann: Bound) -> set[str]:
         return {each.id for each in await tx.notes.every(bank.id) if each.used_at is not None}
 
 
+@pytest.mark.setting("sleeptime.unused_days", "memory.embedder.none.kind")
 @pytest.mark.spec("SLEEP-20")
 async def test_a_pass_retires_the_note_that_no_call_was_given_while_it_was_given_others(
     tmp_path: Path, clock: type[Ahead]

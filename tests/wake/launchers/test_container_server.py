@@ -41,6 +41,16 @@ async def became(look: Callable[[], Awaitable[dict[str, Any]]], *statuses: str) 
     return found
 
 
+@pytest.mark.setting(
+    "launchers.container.kind",
+    "launchers.container.image",
+    "launchers.container.engine",
+    "launchers.container.command",
+    "launchers.container.mounts",
+    "agents.coordination.pulse_timeout_seconds",
+    "agents.coordination.launcher",
+    "fleet.max_concurrent_pulses",
+)
 @pytest.mark.spec("WAKE-23", "WAKE-25", "WAKE-51", "WAKE-53")
 async def test_a_container_that_takes_too_long_is_killed_and_its_place_goes_to_the_wake_that_waits(
     engine: Podman, tmp_path: Path
