@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 
 from circadia.ids import AgentId
+from circadia.records.pulse import PulseStatus
 from circadia.stores.sqlite import open_sqlite
-from tests.contract.rows import agent, call, event
+from tests.contract.rows import agent, call, conversation, event, message, session, stored, thread
+from tests.contract.wake_rows import pulse, wake
 from tests.fixtures.database_file import put_database
 from tests.interaction.live import ADMIN, Live, live
 
@@ -43,6 +45,52 @@ async def oldest_once_deleted(running: Live, first: int) -> int:
     return found
 
 
+async def aged_rows(folder: Path) -> None:
+    """Store a decided wake, an ended pulse, a message that is in no inbox and a conversation for each age in days."""
+    now, store = datetime.now(UTC), await open_sqlite(put_database(folder))
+    ann, talk = agent("ann"), thread()
+    await stored(store, session(), ann, talk)
+    async with store.write() as tx:
+        for days in DAYS:
+            then = now - timedelta(days=days)
+            await tx.wakes.add(replace(wake(f"wak_{days}", ann), at=then, decided_at=then))
+            over = pulse(f"pls_{days}", ann, status=PulseStatus.SUCCEEDED, ended_at=then)
+            await tx.pulses.add(replace(over, created_at=then))
+            await tx.messages.add(replace(message(f"msg_{days}", to=talk), at=then), [])
+            await tx.conversations.put([replace(conversation(f"cnv_{days}", of=ann), at=then)])
+    await store.close()
+
+
+def kept(folder: Path, table: str, at: str) -> list[str]:
+    """Return the ids that a table holds, the oldest first."""
+    with closing(sqlite3.connect(folder / "circadia.db")) as database:
+        return [row[0] for row in database.execute(f"SELECT id FROM {table} ORDER BY {at}")]
+
+
+@pytest.mark.setting(
+    "retention.wakes_days", "retention.pulses_days", "retention.messages_days", "retention.conversations_days"
+)
+@pytest.mark.parametrize(
+    ("table", "at", "prefix", "key"),
+    [
+        ("wakes", "decided_at", "wak", "wakes_days"),
+        ("pulses", "ended_at", "pls", "pulses_days"),
+        ("messages", "at", "msg", "messages_days"),
+        ("conversations", "at", "cnv", "conversations_days"),
+    ],
+)
+async def test_each_kind_of_record_is_kept_for_days_of_its_own(
+    tmp_path: Path, table: str, at: str, prefix: str, key: str
+) -> None:
+    await aged_rows(tmp_path)
+    others = dict.fromkeys(("wakes_days", "pulses_days", "messages_days", "conversations_days"))
+    async with live(tmp_path, retention={**others, key: 40}), asyncio.timeout(30):
+        while kept(tmp_path, table, at) != [f"{prefix}_1"]:
+            await asyncio.sleep(0.05)
+    counts = [len(kept(tmp_path, each, "id")) for each in ("wakes", "pulses", "messages", "conversations")]
+    assert sorted(counts) == [1, 3, 3, 3], "the other kinds are kept for ever"
+
+
 def owned(folder: Path) -> list[str]:
     """Return the ids whose owner is known, the oldest first."""
     with closing(sqlite3.connect(folder / "circadia.db")) as database:
@@ -50,20 +98,20 @@ def owned(folder: Path) -> list[str]:
 
 
 @pytest.mark.setting("retention.events_days", "retention.calls_days", "retention.provider_ids_days")
-@pytest.mark.parametrize(("kept", "left"), [(90, [50, 1]), (40, [1])])
+@pytest.mark.parametrize(("days", "left"), [(90, [50, 1]), (40, [1])])
 async def test_what_is_older_than_its_days_is_deleted_and_sums_of_calls_stay(
-    tmp_path: Path, kept: int, left: list[int]
+    tmp_path: Path, days: int, left: list[int]
 ) -> None:
     first, *_ = await aged(tmp_path)
     async with live(tmp_path, retention=FOR_EVER) as running:
         usage = await running.usage("day")
         assert [each["data"]["tag"] for each in await running.events("message")] == [100, 50, 1]
-    async with live(tmp_path, retention=dict.fromkeys(FOR_EVER, kept)) as running:
+    async with live(tmp_path, retention=dict.fromkeys(FOR_EVER, days)) as running:
         await oldest_once_deleted(running, first)
         assert [each["data"]["tag"] for each in await running.events("message")] == left
         assert await running.usage("day") == usage
         async with asyncio.timeout(30):
-            while owned(tmp_path) != [f"resp_{days}" for days in left]:
+            while owned(tmp_path) != [f"resp_{each}" for each in left]:
                 await asyncio.sleep(0.05)
 
 
