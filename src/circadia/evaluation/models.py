@@ -75,7 +75,7 @@ def _at(chosen: Chosen, name: str, settings: Settings, environment: Mapping[str,
     if upstream is None:
         known = ", ".join(sorted(settings.upstreams)) or "none"
         raise ConfigError(f"there is no upstream {name!r} in the configuration; known: {known}")
-    model = cheap_model(upstream.base_url, upstream.api) if chosen.model == SCRIPTED else chosen.model
+    model = cheap_model(upstream.base_url, upstream.chat_api) if chosen.model == SCRIPTED else chosen.model
     if model is None:
         raise InvalidRequest(f"the cheap model of {upstream.base_url} is not known; name one with --model")
     key = None if upstream.key_env is None else environment.get(upstream.key_env)
