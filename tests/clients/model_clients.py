@@ -113,10 +113,12 @@ def _awaited(work: Callable[[str, str, str, dict[str, Any], bool], Awaitable[str
 
 
 def _in_node(call: str, streamed: bool) -> Ask:
-    """The options have Python's names; Node's SDKs know `maxRetries`."""
+    """The options have Python's names and seconds; Node's SDKs know `maxRetries`, and milliseconds."""
 
     async def ask(url: str, key: str, text: str, options: dict[str, Any]) -> str:
         renamed = {{"max_retries": "maxRetries"}.get(name, name): value for name, value in options.items()}
+        if "timeout" in renamed:
+            renamed["timeout"] = round(renamed["timeout"] * 1000)
         said = await run_node(
             "models.mjs", call=call, stream=streamed, base_url=url, key=key, text=text, options=renamed
         )
