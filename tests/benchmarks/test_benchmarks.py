@@ -2,6 +2,7 @@
 
 import io
 import shutil
+import statistics
 from collections.abc import AsyncIterator, Awaitable, Callable
 from dataclasses import replace
 from pathlib import Path
@@ -84,7 +85,7 @@ MARKS = {
     "answers_lookup": pytest.mark.spec("ANS-09"),
     "answers_pairs": pytest.mark.spec("ANS-09"),
     "answers_stale": pytest.mark.spec("ANS-04"),
-    "hot_path": (pytest.mark.slow, pytest.mark.spec("SLEEP-72")),
+    "hot_path": pytest.mark.slow,
     "pass_overhead": pytest.mark.slow,
 }
 
@@ -106,6 +107,17 @@ async def test_a_benchmark_runs_and_its_result_lands_in_the_docs(name: str, tmp_
     assert load(name, tmp_path)[0].rows == [list(row) for row in report.rows]
     doc.write(page, tmp_path)
     assert page.read_text("utf-8") == text, "a second time changes nothing"
+
+
+@pytest.mark.timeout(LIMIT_SECONDS)
+@pytest.mark.spec("SLEEP-72")
+async def test_who_calls_waits_for_maintenance_inline_and_not_for_passes_in_the_background(tmp_path: Path) -> None:
+    report = await hot_path.run(tmp_path, hot_path.QUICK)
+    assert {"p50 ms", "p95 ms", "p99 ms"} <= set(report.columns)
+    none, background, inline = (figures["ms"] for figures in report.figures.values())
+    assert statistics.median(background) < statistics.median(inline)
+    assert statistics.median(inline) > statistics.median(none) + 50, "the model of a pass takes 50 ms"
+    assert [figures["passes"] > 0 for figures in report.figures.values()] == [False, True, True]
 
 
 def test_the_readme_tells_what_the_page_has(tmp_path: Path) -> None:

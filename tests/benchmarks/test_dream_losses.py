@@ -8,7 +8,6 @@ from benchmarks import dream_losses
 from benchmarks.talks import KINDS, talk
 
 
-@pytest.mark.slow
 @pytest.mark.timeout(600)
 @pytest.mark.spec("SLEEP-71")
 async def test_questions_are_answered_after_fifty_passes_as_well_as_after_one(tmp_path: Path) -> None:
