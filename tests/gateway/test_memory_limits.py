@@ -55,6 +55,7 @@ async def test_what_a_model_has_said_is_not_a_persons_word_for_an_hour(
 
 
 @pytest.mark.spec("MEM-12")
+@pytest.mark.setting("defaults.multi_user")
 @pytest.mark.parametrize("multi_user", [False, True])
 async def test_a_team_s_bank_takes_a_turn_of_nobody_knows_whom_only_from_an_agent_of_one_user(
     tmp_path: Path, multi_user: bool
@@ -115,6 +116,7 @@ async def left_after_a_pass(ann: Readied) -> list[str]:
 
 
 @pytest.mark.spec("ANS-05")
+@pytest.mark.setting("answers.max_entries", "answers.max_per_agent", "answers.max_megabytes")
 @pytest.mark.parametrize(
     ("setting", "left"),
     [({}, 5), ({"max_entries": 3}, 3), ({"max_per_agent": 2}, 2), ({"max_megabytes": 0.003}, 2)],

@@ -134,6 +134,7 @@ async def test_another_user_agent_prompt_tool_or_setting_finds_nothing(tmp_path:
 
 
 @pytest.mark.spec("ANS-06")
+@pytest.mark.setting("answers.volatile_headers")
 async def test_a_header_that_is_declared_volatile_may_differ_from_call_to_call(tmp_path: Path) -> None:
     declared = {"answers": {"volatile_headers": ["X-Call-Number", "openai-beta"]}}
     async with readied(tmp_path, sections=declared) as ann:
@@ -281,6 +282,7 @@ async def test_no_fault_of_ready_answers_keeps_a_call_from_its_model(tmp_path: P
 
 
 @pytest.mark.spec("ANS-07")
+@pytest.mark.setting("answers.least_samples", "answers.least_precision")
 async def test_answers_that_were_wrong_too_often_are_hints_until_they_are_right_again(tmp_path: Path) -> None:
     async with readied(tmp_path, sections={"answers": {"least_samples": 2, "least_precision": 0.6}}) as ann:
         made = await ann.put(await ann.frame(chat(OTHER)))
