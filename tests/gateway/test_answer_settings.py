@@ -16,7 +16,8 @@ from tests.interaction.live import KEY
 
 pytestmark = pytest.mark.usefixtures("unhurried")
 EXPECTED = (
-    "Which tea does Ann like?", "Who likes tea?", "Where does Ann buy tea?", "When does Ann drink tea?", "How much tea has Ann?"
+    "Which tea does Ann like?", "Who likes tea?", "Where does Ann buy tea?", "When does Ann drink tea?",
+    "How much tea has Ann?"
 )  # fmt: skip
 ALIKE = "What does Ann like drinking in the morning?"
 QUIET = {"when": "manual", "model": {"upstream": "openai", "name": "mind-1"}}

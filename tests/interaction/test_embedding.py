@@ -9,6 +9,7 @@ import pytest
 from circadia.errors import ConfigError
 from circadia.testing.upstream import MockUpstream
 from tests.interaction.live import live
+from tests.memory.embedding.stand import embedded_by
 
 KEY = "sk-key-of-the-embedder"
 
@@ -36,6 +37,58 @@ async def test_what_is_remembered_is_found_at_once_and_by_meaning_when_the_endpo
             told = (await server.rest("GET", f"/banks/ann/episodes/{kept['id']}"))[1]
             assert told["embedded_by"].startswith("endpoint:m/")
     assert KEY not in caplog.text
+
+
+@pytest.mark.setting(
+    "memory.embedder.endpoint.model", "memory.embedder.endpoint.key_env", "memory.embedder.endpoint.batch",
+    "memory.embedder.endpoint.max_characters", "memory.embedder.endpoint.question_prefix",
+)  # fmt: skip
+async def test_an_endpoint_is_asked_as_the_file_says(tmp_path: Path) -> None:
+    more = {"batch": 2, "max_characters": 10, "question_prefix": "query: "}
+    async with MockUpstream(key=KEY) as up:
+        chosen = {**memory(up), "embedder": {**memory(up)["embedder"], **more}}
+        async with live(tmp_path, environment={"EMBEDDER_KEY": KEY}, memory=chosen, banks={"ann": {}}) as server:
+            up.gate.clear()
+            for number in range(5):
+                assert (await server.rest("POST", "/banks/ann/episodes", {"text": f"Text {number} is long."}))[0] == 201
+            await up.arrived(1)
+            up.gate.set()
+            sent: list[dict[str, Any]] = []
+            async with asyncio.timeout(60):
+                while sum(len(each["input"]) for each in sent) < 5:
+                    await asyncio.sleep(0.02)
+                    sent = [each.json() for each in up.requests]
+            await _hits(server, "what?")
+            asked = up.requests[-1].json()["input"]
+    assert {each["model"] for each in sent} == {"m"}
+    assert max(len(each["input"]) for each in sent) == 2
+    assert max(len(text) for each in sent for text in each["input"]) == 10
+    assert asked[0].startswith("query: ")
+
+
+@pytest.mark.setting("memory.embedder.endpoint.timeout_seconds")
+async def test_an_endpoint_that_does_not_answer_in_its_time_is_asked_again(tmp_path: Path) -> None:
+    async with MockUpstream(key=KEY) as up:
+        chosen = {**memory(up), "embedder": {**memory(up)["embedder"], "timeout_seconds": 0.2}}
+        up.next(path="/embeddings", hang=True)
+        async with live(tmp_path, environment={"EMBEDDER_KEY": KEY}, memory=chosen, banks={"ann": {}}) as server:
+            async with asyncio.timeout(20):
+                assert (await embedded_by(server, "I take the night train.")).startswith("endpoint:m/")
+
+
+@pytest.mark.setting("memory.previous_embedder")
+@pytest.mark.parametrize("previous", [True, False])
+async def test_vectors_of_before_are_read_until_each_text_has_a_new_one(tmp_path: Path, previous: bool) -> None:
+    banks: dict[str, Any] = {"ann": {}}
+    async with live(tmp_path, banks=banks) as server:
+        await embedded_by(server, "I take the night train.")
+    async with MockUpstream(key=KEY) as up:
+        up.gate.clear()
+        chosen = memory(up) if previous else {"embedder": memory(up)["embedder"]}
+        async with live(tmp_path, environment={"EMBEDDER_KEY": KEY}, memory=chosen, banks=banks) as server:
+            found = await _hits(server, "railway")
+            assert any("meaning" in each["parts"] for each in found) is previous
+            up.gate.set()
 
 
 @pytest.mark.spec("WAKE-52")

@@ -29,6 +29,7 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
 from circadia.testing.clock import START, ManualClock
 from tests.fixtures.database_file import put_database
+from tests.interaction.live import Live
 from tests.wake.fleet import CountedIds
 
 
@@ -156,3 +157,12 @@ class Stands:
 def parts(found: Sequence[Found]) -> dict[str, Any]:
     """Return the parts of each score, by text."""
     return {each.item.text: each.scored.parts for each in found}
+
+
+async def embedded_by(server: Live, text: str) -> str:
+    """Have a server remember a text in its bank `ann`; return by what its vector was made, once there is one."""
+    kept = (await server.rest("POST", "/banks/ann/episodes", {"text": text}))[1]
+    async with asyncio.timeout(60):
+        while (by := (await server.rest("GET", f"/banks/ann/episodes/{kept['id']}"))[1]["embedded_by"]) is None:
+            await asyncio.sleep(0.02)
+    return by

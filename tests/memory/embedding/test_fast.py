@@ -10,6 +10,8 @@ import pytest
 from circadia.errors import ConfigError, UpstreamFailed
 from circadia.memory.embedding.fast import FastEmbedder
 from circadia.settings.memory import FastembedEmbedderSettings
+from tests.interaction.live import live
+from tests.memory.embedding.stand import embedded_by
 
 pytestmark = pytest.mark.spec("MEM-08")
 
@@ -22,6 +24,9 @@ class TextEmbedding:
         if model_name == "no/such":
             raise ValueError(f"Model {model_name} is not supported in TextEmbedding.")
         self.loaded = (model_name, cache_dir, threads)
+        if cache_dir:
+            with open(f"{cache_dir}/loaded", "w") as file:
+                print(model_name, threads, file=file)
 
     def embed(self, documents, batch_size=256, parallel=None, **more):
         if "bad" in documents:
@@ -82,3 +87,17 @@ async def test_what_fails_inside_is_the_embedders_failure() -> None:
     with pytest.raises(UpstreamFailed, match="runtime fails"):
         await embedder.embed(["bad"])
     assert (await embedder.embed(["good"])).shape == (1, 2)
+
+
+@pytest.mark.usefixtures("package")
+@pytest.mark.setting(
+    "memory.embedder", "memory.embedder.fastembed.kind", "memory.embedder.fastembed.model",
+    "memory.embedder.fastembed.cache_folder", "memory.embedder.fastembed.threads",
+)  # fmt: skip
+async def test_a_server_keeps_its_models_in_the_folder_and_names_the_model_of_each_vector(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    embedder = {"kind": "fastembed", "model": "some/model", "cache_folder": str(folder), "threads": 3}
+    async with live(tmp_path / "data", memory={"embedder": embedder}, banks={"ann": {}}) as server:
+        assert await embedded_by(server, "I take the night train.") == "fastembed:some/model@9.8/2"
+    assert (folder / "loaded").read_text("utf-8") == "some/model 3\n"

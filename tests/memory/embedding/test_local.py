@@ -1,5 +1,6 @@
 """Encoders that were fetched, as embedders: on small ones that are made up."""
 
+import os
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +13,8 @@ from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.embedding.local import LocalEmbedder
 from circadia.settings.memory import LocalEmbedderSettings
 from tests.fixtures.encoder import BERT, SIZE, archive
+from tests.interaction.live import live
+from tests.memory.embedding.stand import embedded_by
 
 pytestmark = pytest.mark.spec("MEM-08")
 
@@ -52,3 +55,17 @@ async def test_weights_that_cannot_be_read_are_the_embedders_failure_until_they_
         await embedder.embed(["who pays"])
     fetched.write_bytes(whole)
     assert (await embedder.embed(["who pays"])).shape == (1, SIZE)
+
+
+@pytest.mark.setting("memory.embedder.local.kind", "memory.embedder.local.model")
+async def test_a_server_uses_the_encoder_that_was_fetched(
+    fetched: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(local_weights, "KNOWN", {"mpnet": local_weights.KNOWN["minilm"]})
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    folder = local_weights.models_folder(os.environ)
+    folder.mkdir(parents=True)
+    fetched.rename(folder / fetched.name)
+    embedder = {"kind": "local", "model": "mpnet"}
+    async with live(tmp_path / "data", memory={"embedder": embedder}, banks={"ann": {}}) as server:
+        assert (await embedded_by(server, "Ann pays.")).startswith("all-MiniLM-L6-v2@"), "the only one that was fetched"
