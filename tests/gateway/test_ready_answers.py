@@ -56,6 +56,7 @@ async def test_what_is_sure_is_answered_in_the_providers_shape_and_nothing_goes_
 
 
 @pytest.mark.spec("ANS-02", "ANS-03")
+@pytest.mark.setting("defaults.answers")
 async def test_an_agent_in_the_mode_hint_is_shown_the_answer_in_its_context_as_perhaps_of_another_question(
     tmp_path: Path,
 ) -> None:

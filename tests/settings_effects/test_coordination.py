@@ -235,3 +235,72 @@ async def test_an_agent_of_the_file_is_described_and_woken_as_it_says(at: Live) 
     async with asyncio.timeout(20):
         while await asleep():
             await asyncio.sleep(0.02)
+
+
+MORNING: Any = [{"start_time": "00:00", "end_time": "12:00"}]
+
+
+@pytest.mark.setting(
+    "agents.blackout_policies.wake",
+    agents={
+        "bob": {"sleep_events": ["agent_started"], "blackouts": MORNING},
+        "carl": {"sleep_events": ["agent_started"], "blackouts": MORNING, "blackout_policies": {"wake": "run"}},
+    },
+)  # fmt: skip
+async def test_a_wake_in_a_blackout_waits_unless_the_file_lets_it_run(at: Live) -> None:
+    ann = await at.agent("ann")
+    assert [(await wake(at, name, ann))["decision"] for name in ("bob", "carl")] == ["deferred", "admitted"]
+
+
+ONCE: Any = {**NO_LIMIT, "max_wakes_per_pair_per_day": 1}
+
+
+@pytest.mark.setting(
+    "agents.coordination.wake_guardrails.pair_mode",
+    agents={
+        "bob": {"token_env": "BOB", "coordination": {"wake_guardrails": ONCE}},
+        "carl": {"coordination": {"wake_guardrails": {**ONCE, "pair_mode": "undirected"}}},
+        "dora": {"coordination": {"wake_guardrails": ONCE}},
+    },
+    environment={"BOB": "token-of-agent-bob-in-the-tests-0123456789"},
+)  # fmt: skip
+async def test_a_pair_s_wakes_are_counted_both_ways_where_the_file_says_so(at: Live) -> None:
+    bob = "token-of-agent-bob-in-the-tests-0123456789"
+    tokens = {
+        name: (await at.rest("POST", f"/sessions/default/agents/{name}/token"))[1]["token"] for name in ("carl", "dora")
+    }
+    told: list[list[str]] = []
+    for name in ("carl", "dora"):
+        await at.sleeping(True, "bob")
+        await at.sleeping(True, name)
+        assert (await wake(at, "bob", tokens[name]))["decision"] == "admitted"
+        told.append(await against(at, name, bob))
+    assert told == [["max_wakes_per_pair_per_day"], []]
+
+
+NONE_A_DAY: Any = {"wake_guardrails": {**NO_LIMIT, "max_wakes_per_day": 0}}
+
+
+@pytest.mark.setting(
+    "agents.coordination.guard_thread_events",
+    agents={
+        "bob": {"sleep_events": ["agent_started"], "wake_events": ["mentioned"],
+                "coordination": {**NONE_A_DAY, "guard_thread_events": True}},
+        "carl": {"sleep_events": ["agent_started"], "wake_events": ["mentioned"],
+                "coordination": NONE_A_DAY},
+    },
+)  # fmt: skip
+async def test_events_of_threads_pass_the_guardrails_where_the_file_says_so(at: Live) -> None:
+    assert (await at.rest("POST", "/sessions/default/threads", {"name": "t", "participants": ["bob", "carl"]}))[
+        0
+    ] == 201
+    await at.agent("ann")
+    await at.rest("POST", "/sessions/default/threads/t/participants", {"agent": "ann"})
+    said = {"from": "ann", "content": "hello", "mentions": ["bob", "carl"]}
+    assert (await at.rest("POST", "/sessions/default/threads/t/messages", said))[0] == 201
+    asleep: dict[str, bool] = {}
+    async with asyncio.timeout(20):
+        while asleep.get("carl", True):
+            for name in ("carl", "bob"):
+                asleep[name] = (await at.rest("GET", f"/sessions/default/agents/{name}/sleeping"))[1]["sleeping"]
+    assert asleep["bob"]
