@@ -70,8 +70,7 @@ async def test_a_model_that_agents_use_too_is_warned_of(
 
 @pytest.mark.spec("SLEEP-14", "SLEEP-20")
 async def test_an_operation_may_have_a_model_of_its_own(stack: AsyncExitStack) -> None:
-    settings = settings_from(
-        {"upstreams": {"openai": OPENAI}, "sleeptime": {"operations": {"rethink": {"model": "gpt-5"}}}}
-    )
-    _, minds = sleep_minds(settings, lambda _, name: name, ManualClock(), stack)
-    assert {name: mind.name for name, mind in minds.items()} == {"rethink": "gpt-5"}
+    _, named = sleep_minds(settings_from({"upstreams": {"openai": OPENAI}}), lambda _, name: name, ManualClock(), stack)
+    assert named is not None
+    assert named("gpt-5").name == "gpt-5"
+    assert named("gpt-5") is named("gpt-5"), "opened once"

@@ -39,6 +39,7 @@ async def at(
         given = {key: value for key, value in mark.kwargs.items() if key != "environment"}
         if "upstream" in given:
             given["upstreams"] = {"openai": {"base_url": provider.base_url, **given.pop("upstream")}}
+        given.setdefault("upstreams", {"openai": {"base_url": provider.base_url}})
         places = set(stated(settings_from(given)))
         assert not [key for key in mark.args if keys()[key] not in places], "a key is stated as it is by default"
     async with live(tmp_path / "data", clock=clock, provider=provider, **sections) as server:

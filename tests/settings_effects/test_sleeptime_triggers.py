@@ -1,4 +1,4 @@
-"""When passes begin: each trigger of the sleep tier in a bank of its own, beside one in which nothing makes a pass due."""
+"""When passes begin: each trigger of the sleep tier in a bank of its own, beside others that have none."""
 
 import asyncio
 from datetime import datetime

@@ -5,7 +5,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import replace
-from functools import partial
+from functools import cache, partial
 from typing import Final, TypeVar
 
 from pydantic import BaseModel
@@ -47,8 +47,8 @@ UNPRICED: Final = "; no price of it is known, so limits of calls and tokens hold
 
 T = TypeVar("T", bound=BaseModel)
 
-Minds = tuple[Mind | None, Mapping[str, Mind]]
-"""The tier's model, and those of single operations."""
+Minds = tuple[Mind | None, Callable[[str], Mind] | None]
+"""The tier's model, and what gives another one of its upstream, by name."""
 Secret = Callable[[str, str | None], str | None]
 """Gives the value of the variable that a setting names, or none. Raises ConfigError: it is not set."""
 
@@ -77,7 +77,7 @@ def sleep_worker(
     traces: Traces | None = None,
     ahead: Ahead | None = None,
 ) -> SleepWorker:
-    """Build what runs passes; `minds` are the tier's model and those of single operations, `ahead` asks agents'.
+    """Build what runs passes; `minds` are the tier's model and others by name, `ahead` asks agents'.
 
     Raises:
         ConfigError: an operation of the user's own cannot be loaded.
@@ -111,14 +111,14 @@ def told_without_model(settings: Settings) -> str:
 
 
 def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncExitStack) -> Minds:
-    """Return the tier's model, if there is one, and those of operations that have their own (SLEEP-41).
+    """Return the tier's model, if there is one, and what gives operations one of their own (SLEEP-41).
 
     Raises:
         ConfigError: the upstream is none, its provider's cheap model is not known, or its key is not set.
     """
     at = _mind_at(settings, secret)
     if at is None:
-        return None, {}
+        return None, None
     one_at_a_time = isinstance(settings.sleeptime.model, SleepModelSettings) and settings.sleeptime.model.local
     turn = asyncio.Semaphore(1 if one_at_a_time else AT_ONCE)
     mind = LateMind(at, clock, stack, turn)
@@ -128,12 +128,12 @@ def sleep_minds(settings: Settings, secret: Secret, clock: Clock, stack: AsyncEx
     dear = warning(mind, _foreground(settings), clock.now())
     if dear:
         _logger.warning("%s", dear)
-    others = {
-        name: LateMind(replace(at, model=each.model), clock, stack, turn)
-        for name, each in settings.sleeptime.operations.items()
-        if each.model is not None
-    }
-    return mind, others
+
+    @cache
+    def named(model: str) -> Mind:
+        return LateMind(replace(at, model=model), clock, stack, turn)
+
+    return mind, named
 
 
 def _foreground(settings: Settings) -> Mapping[str, PriceList]:

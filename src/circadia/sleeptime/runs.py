@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -66,8 +66,8 @@ class SleepParts:
     """Searches of banks."""
     mind: Mind | None = None
     """The tier's model; none for passes that ask no model."""
-    minds: Mapping[str, Mind] = field(default_factory=dict[str, Mind])
-    """Models of single operations."""
+    minds: Callable[[str], Mind] | None = None
+    """Gives another model of the tier's upstream, by name: for operations that have their own."""
     embed: Callable[[], Awaitable[None]] | None = None
     """Makes vectors that lack; none if searches go by words alone."""
     ended: Ended | None = None
@@ -167,15 +167,18 @@ class Runs:
 
     async def _outcome(self, each: Run) -> Outcome:
         parts, run, bank = self._parts, each.run, each.bank
-        operations = parts.operations(self._tier.policy(bank), parts.mind is not None, run.operations)
+        policy = self._tier.policy(bank)
+        operations = parts.operations(policy, parts.mind is not None, run.operations)
         if not run.operations:  # what a person names is done
             async with parts.store.read() as tx:
                 paused = await self._tier.paused(tx, bank)
             operations = [each for each in operations if each.name not in paused]
         asking = None
         if parts.mind is not None:
+            named, stated = parts.minds, policy.operations.items()
+            others = {} if named is None else {name: named(each.model) for name, each in stated if each.model}
             asking = Asking(
-                self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=parts.minds,
+                self._clock, parts.ids, parts.store, parts.mind, run, self._tier.limits(bank), others=others,
                 stop=each.stop, flying=self._flying, traces=parts.traces, alone=self._alone,
                 bank=bank.name,
             )  # fmt: skip
