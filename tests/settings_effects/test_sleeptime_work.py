@@ -1,0 +1,219 @@
+"""What passes do and tell, and what is kept of them."""
+
+import asyncio
+from datetime import date, timedelta
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from circadia.cli.demo.dream_model import reply
+from circadia.records.benefit import Benefit
+from circadia.testing.upstream import MockUpstream
+from tests.fixtures.leap_clock import LeapClock
+from tests.gateway.bound_agent import bound, token_of
+from tests.interaction.live import CHAT, KEY, Live, live
+from tests.settings_effects.test_sleeptime_spending import CONSOLIDATE, passed, told
+
+HOUR, DAY = 3_600, 86_400
+OWN = {"own_open_tasks": "examples.sleeptime.open_tasks:OpenTasks"}
+"""An operation that keeps a block of what is to do, without a model."""
+MANUAL: dict[str, Any] = {"when": "manual", "model": "none"}
+FACTS = (
+    "Ann lives in Lisbon.", "Ann moved: Ann lives in Porto now.", "Ann works for Acme.", "Ann works for Widget now.",
+    "Bob lives in Faro.", "Bob lives in Braga now.",
+)  # fmt: skip
+TASK = {"text": "todo: call the landlord"}
+
+
+@pytest.mark.setting(
+    "sleeptime.own_operations", "sleeptime.review", banks={"plain": {}, "reviewed": {"sleeptime": {"review": True}}},
+    sleeptime={**MANUAL, "own_operations": OWN},
+)  # fmt: skip
+async def test_an_operation_of_ones_own_is_done_or_waits_for_a_person(at: Live) -> None:
+    states: dict[str, list[str]] = {}
+    for name in ("plain", "reviewed"):
+        assert (await at.rest("POST", f"/banks/{name}/episodes", TASK))[0] == 201
+        run = await passed(at, name)
+        states[name] = [each["state"] for each in (await at.rest("GET", f"/passes/{run['id']}/changes"))[1]["changes"]]
+    assert states == {"plain": ["published"], "reviewed": ["staged"]}
+
+
+@pytest.mark.setting("sleeptime.max_rethinks", "sleeptime.views")
+@pytest.mark.parametrize(("policy", "edits", "views"), [({}, 1, 1), ({"max_rethinks": 0, "views": 0}, 0, 0)])
+async def test_a_pass_edits_so_many_blocks_and_keeps_so_many_questions_ready(
+    tmp_path: Path, policy: dict[str, int], edits: int, views: int
+) -> None:
+    tier = {"when": "manual", "model": {"upstream": "openai", "name": "gpt-4o-mini"}, **policy}
+    async with (
+        MockUpstream(key=KEY, reply=reply) as provider,
+        live(tmp_path, banks={"one": {}}, sleeptime=tier, provider=provider) as at,
+    ):
+        for label in ("human", "work"):
+            assert (await at.rest("PUT", f"/banks/one/blocks/{label}", {"value": "Ann."}))[0] == 200
+        for text in FACTS:
+            assert (await at.rest("POST", "/banks/one/episodes", {"text": text}))[0] == 201
+        for _ in range(4):
+            await at.rest("GET", "/banks/one/search?q=where+does+Ann+live")
+        run = await passed(at, "one")
+        changes = (await at.rest("GET", f"/passes/{run['id']}/changes"))[1]["changes"]
+        kept = (await at.rest("GET", "/banks/one/views"))[1]["views"]
+    assert len([each for each in changes if each["kind"] == "write_block"]) == edits, changes
+    assert bool(kept) is bool(views)
+
+
+@pytest.mark.setting(
+    "sleeptime.agent", "sleeptime.tell", "defaults.sleeptime",
+    banks={"loud": {"sleeptime": {"agent": "scribe"}}, "still": {"sleeptime": {"tell": False}}},
+    agents={
+        "ann": {"token_env": "ANN", "bank": "loud"}, "bob": {"token_env": "BOB", "bank": "still"},
+        "scribe": {"token_env": "SCRIBE", "banks": ["loud"], "sleeptime": True},
+    },
+    environment={name.upper(): token_of(name) for name in ("ann", "bob", "scribe")},
+    sleeptime={**MANUAL, "own_operations": OWN},
+)  # fmt: skip
+async def test_who_is_told_of_a_pass_and_who_writes_blocks_is_as_the_file_says(at: Live) -> None:
+    await at.sleeping(True, "scribe")
+    for name, bank in (("ann", "loud"), ("bob", "still")):
+        await at.called(token_of(name), CHAT)
+        assert (await at.rest("POST", f"/banks/{bank}/episodes", TASK))[0] == 201
+        assert (await passed(at, bank))["status"] == "succeeded"
+    assert not (await at.rest("GET", "/sessions/default/agents/scribe/sleeping"))[1]["sleeping"]
+    lines: dict[str, bool] = {}
+    for name in ("ann", "bob"):
+        await at.called(token_of(name), CHAT)
+        lines[name] = b"While nobody spoke with you" in at.upstream.requests[-1].body
+    assert lines == {"ann": True, "bob": False}
+    statuses = [
+        (await at.rest("PUT", "/banks/loud/blocks/tasks", {"value": "none"}, token=token_of(name)))[0]
+        for name in ("scribe", "ann")
+    ]
+    assert statuses == [200, 403]
+
+
+NIGHT = "0 3 * * *"
+
+
+@pytest.mark.setting(
+    "sleeptime.schedules.full", "sleeptime.schedules.within_hours", "sleeptime.preset",
+    banks={
+        "full": {"sleeptime": {"when": "manual", "schedules": [{"cron": NIGHT, "full": True}]}},
+        "late": {"sleeptime": {"when": "manual", "schedules": [{"cron": NIGHT}]}},
+        "strict": {"sleeptime": {"when": "manual", "schedules": [{"cron": NIGHT, "within_hours": 2}]}},
+        "coding": {"sleeptime": {"preset": "coding"}}, "chat": {"sleeptime": {"preset": "chat"}},
+    },
+    sleeptime={"model": "none"},
+)  # fmt: skip
+async def test_a_schedule_looks_at_all_and_is_made_up_for_or_not_and_a_preset_has_its_quiet(
+    at: Live, clock: LeapClock
+) -> None:
+    for name in ("full", "late", "strict", "coding", "chat"):
+        assert (await at.rest("POST", f"/banks/{name}/episodes", TASK))[0] == 201
+
+    async def begun() -> dict[str, tuple[str, bool]]:
+        found: dict[str, tuple[str, bool]] = {}
+        for name in ("full", "late", "strict", "coding", "chat"):
+            for each in (await at.rest("GET", f"/banks/{name}/passes"))[1]["passes"]:
+                found[name] = (each["trigger"], each["full"])
+        return found
+
+    async def until(wanted: dict[str, tuple[str, bool]]) -> None:
+        async with asyncio.timeout(30):
+            while (found := await begun()) != wanted:
+                assert not set(found) - set(wanted)
+                clock.leap(1)
+                await asyncio.sleep(0.05)
+
+    clock.leap(100)
+    await until({"chat": ("idle", False)})
+    clock.leap(600)
+    wanted = {"chat": ("idle", False), "coding": ("idle", False)}
+    await until(wanted)
+    clock.leap(6 * HOUR)
+    await until({**wanted, "full": ("schedule", True), "late": ("schedule", False)})
+
+
+@pytest.mark.setting("sleeptime.keep_days", banks={"one": {}}, sleeptime={**MANUAL, "keep_days": 2})
+async def test_a_pass_is_kept_for_its_days(at: Live, clock: LeapClock) -> None:
+    await told(at, "one")
+    await passed(at, "one")
+
+    async def count() -> int:
+        return len((await at.rest("GET", "/banks/one/passes"))[1]["passes"])
+
+    clock.leap(47 * HOUR)
+    await asyncio.sleep(0.3)
+    assert await count() == 1
+    async with asyncio.timeout(30):
+        while await count():
+            clock.leap(HOUR)
+            await asyncio.sleep(0.05)
+
+
+BENEFITS: dict[str, tuple[dict[str, Any], str]] = {
+    "little": ({}, "little"),
+    "cheap": ({"min_calls": 1, "min_cost_usd": 100.0}, "little"),
+    "new": ({"min_calls": 1, "min_cost_usd": 0.0}, "new"),
+    "short": ({"min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "paused"),
+    "on": ({"enabled": False, "min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "spared"),
+    "spared": ({"spared": ["consolidate"], "min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "spared"),
+    "pays": ({"least_ratio": 0.0001, "min_calls": 1, "min_cost_usd": 0.0, "window_days": 1}, "pays"),
+}
+"""By bank: its settings of benefit, and how the operation stands after a day and another pass."""
+
+
+@pytest.mark.setting(
+    "sleeptime.benefit", "sleeptime.benefit.enabled", "sleeptime.benefit.window_days", "sleeptime.benefit.least_ratio",
+    "sleeptime.benefit.min_calls", "sleeptime.benefit.min_cost_usd", "sleeptime.benefit.spared",
+    "sleeptime.benefit.hot_weight",
+)  # fmt: skip
+@pytest.mark.parametrize("model", ["gpt-4o-mini", "mind-1"])
+async def test_an_operation_is_paused_that_brings_less_than_it_costs_as_the_file_judges(
+    tmp_path: Path, model: str
+) -> None:
+    clock = LeapClock()
+    banks = {name: {"sleeptime": {"benefit": stated}} for name, (stated, _) in BENEFITS.items()}
+    heavy = {"hot_weight": 50.0, "min_calls": 1, "window_days": 1}
+    banks |= {
+        "heavy": {"sleeptime": {"benefit": heavy}},
+        "light": {"sleeptime": {"benefit": {**heavy, "hot_weight": 1.0}}},
+    }
+    tier = {"when": "manual", "model": {"upstream": "openai", "name": model}}
+    async with bound(tmp_path, sections={"banks": banks, "sleeptime": tier, "clock": clock}) as ann:
+
+        async def stands(name: str) -> Any:
+            found = (await ann.at.rest("GET", f"/banks/{name}/sleeptime"))[1]["balances"]
+            return next(each for each in found if each["operation"] == "consolidate")
+
+        for name in banks:
+            await told(ann.at, name)
+            await passed(ann.at, name, **CONSOLIDATE)
+        clock.leap(25 * HOUR)
+        for name in banks:
+            bank = await ann.bank(name)
+            assert bank is not None
+            async with ann.store.write() as tx:
+                await tx.benefits.add(
+                    [
+                        Benefit(
+                            bank_id=bank.id,
+                            operation="consolidate",
+                            day=date(2026, 1, 1) + timedelta(days=1),
+                            uses=1,
+                            saved_seconds=0.0,
+                            saved_tokens=10,
+                            saved_nanousd=100,
+                            unpriced_tokens=0 if model == "gpt-4o-mini" else 10,
+                        )
+                    ]
+                )
+        for name in banks:
+            await told(ann.at, name)
+            await passed(ann.at, name)
+        found = {name: (await stands(name))["standing"] for name in BENEFITS}
+        ratios = [(await stands(name))["ratio"] for name in ("heavy", "light")]
+    wanted = {name: standing for name, (_, standing) in BENEFITS.items()}
+    if model == "mind-1":  # its price is not known
+        wanted["cheap"] = "new"
+    assert found == wanted
+    assert ratios[0] == pytest.approx(ratios[1] * (50 if model == "mind-1" else 1), rel=0.02)
