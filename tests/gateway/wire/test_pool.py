@@ -9,6 +9,7 @@ import pytest
 from circadia.gateway.wire import Broken, Origin, Refused, Unreached
 from circadia.gateway.wire_dial import first_to_answer
 from tests.fixtures.leap import Leap
+from tests.fixtures.ports import deaf
 from tests.gateway.wire.peer import OK, Caller, answering, ask, peer, pool
 
 
@@ -151,33 +152,17 @@ async def test_an_address_of_ipv6_is_reached_where_the_machine_has_it() -> None:
         assert f"Host: [::1]:{at.port}\r\n".encode() in at.heads[0]
 
 
-def full(host: str) -> list[socket.socket]:
-    """Return a listener that takes no connection any more, with what fills it: a host that does not answer."""
-    listener = socket.create_server((host, 0), backlog=0)
-    callers: list[socket.socket] = []
-    for _ in range(4):
-        caller = socket.socket()
-        caller.setblocking(False)
-        caller.connect_ex(listener.getsockname())
-        callers.append(caller)
-    return [listener, *callers]
-
-
 def where(port: int, host: str = "127.0.0.1") -> tuple[socket.AddressFamily, Any]:
     return socket.AF_INET, (host, port)
 
 
 async def test_an_address_that_does_not_answer_is_passed_over() -> None:
-    deaf = full("127.0.0.1")
-    try:
+    with deaf("127.0.0.1") as port:
         async with peer(answering(OK)) as at:
-            sock = await first_to_answer([where(deaf[0].getsockname()[1]), where(at.port)])
+            sock = await first_to_answer([where(port), where(at.port)])
             assert sock.getpeername()[1] == at.port
             sock.close()
             await at.until(lambda: at.made == 1)
-    finally:
-        for each in deaf:
-            each.close()
 
 
 async def test_an_address_that_refuses_is_passed_over_and_the_last_refusal_is_told() -> None:
@@ -193,21 +178,16 @@ async def test_an_address_that_refuses_is_passed_over_and_the_last_refusal_is_to
 
 
 async def test_a_connection_that_takes_too_long_is_told_as_that_and_takes_no_place() -> None:
-    deaf = full("127.0.0.1")
-    try:
-        async with pool(deaf[0].getsockname()[1], connect_timeout_seconds=0.05, max_connections=1) as wire:
+    with deaf("127.0.0.1") as port:
+        async with pool(port, connect_timeout_seconds=0.05, max_connections=1) as wire:
             for _ in range(3):
                 with pytest.raises(Unreached):
                     await ask(wire)
-    finally:
-        for each in deaf:
-            each.close()
 
 
 async def test_a_caller_who_leaves_while_connecting_leaves_the_place_to_others() -> None:
-    deaf = full("127.0.0.1")
-    try:
-        async with pool(deaf[0].getsockname()[1], connect_timeout_seconds=0.2, max_connections=1) as wire:
+    with deaf("127.0.0.1") as port:
+        async with pool(port, connect_timeout_seconds=0.2, max_connections=1) as wire:
             first, second = (asyncio.create_task(ask(wire)) for _ in range(2))
             for _ in range(10):
                 await asyncio.sleep(0)
@@ -216,9 +196,6 @@ async def test_a_caller_who_leaves_while_connecting_leaves_the_place_to_others()
                 await first
             with pytest.raises(Unreached):
                 await second
-    finally:
-        for each in deaf:
-            each.close()
 
 
 async def test_to_close_the_pool_breaks_what_is_under_way() -> None:

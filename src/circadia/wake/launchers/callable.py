@@ -99,6 +99,7 @@ def _close(task: asyncio.Task[object]) -> None:
         coroutine.close()
     except RuntimeError:
         pass  # it swallows that too
+    task.add_done_callback(lambda ended: ended.cancelled() or ended.exception())  # that it was closed is no news
     task.cancel()
 
 
