@@ -11,9 +11,6 @@ from functools import cache
 from tests.house.tree import TESTS, python_files, shown, syntax
 from tests.settings_effects.keys import keys
 
-TO_SHOW = TESTS / "settings_effects" / "to_show.txt"
-"""Keys that no test shows yet, one a line: the list only gets shorter."""
-
 
 @cache
 def marked() -> dict[str, str]:
@@ -30,17 +27,8 @@ def marked() -> dict[str, str]:
     return found
 
 
-def to_show() -> set[str]:
-    return set(TO_SHOW.read_text("utf-8").split()) if TO_SHOW.exists() else set()
-
-
-def test_each_key_is_shown_by_a_test_or_on_the_list_of_those_that_are_not_yet() -> None:
-    assert not sorted(set(keys()) - set(marked()) - to_show())
-
-
-def test_the_list_has_no_key_that_is_shown_and_none_that_is_no_key() -> None:
-    assert not sorted(to_show() & set(marked()))
-    assert not sorted(to_show() - set(keys()))
+def test_each_key_is_shown_by_a_test() -> None:
+    assert not sorted(set(keys()) - set(marked()))
 
 
 def test_each_key_that_a_mark_names_exists_and_stands_in_the_configuration_of_that_file() -> None:

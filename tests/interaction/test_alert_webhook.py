@@ -62,6 +62,7 @@ async def wake_bob(server: Live) -> str:
 
 
 @pytest.mark.spec("WAKE-76")
+@pytest.mark.setting("fleet.alert_webhook_url")
 async def test_a_streak_of_failures_an_open_circuit_and_most_wakes_of_a_day_reach_the_configured_webhook(
     tmp_path: Path,
 ) -> None:

@@ -156,6 +156,7 @@ async def test_a_program_of_the_same_plain_user_reads_neither_the_servers_enviro
 
 
 @pytest.mark.spec("GATE-62", "WAKE-52")
+@pytest.mark.setting("launchers.subprocess.user", "mcp_servers.user")
 async def test_a_program_with_a_user_of_its_own_reads_nothing_of_a_server_that_runs_as_root(folder: Path) -> None:
     prefix = () if os.geteuid() == 0 else ("sudo", "--non-interactive", "--preserve-env")
     files = " ".join(shlex.quote(str(folder / "data" / name)) for name in ("admin.token", "circadia.db"))
