@@ -9,7 +9,6 @@ import pytest
 
 from circadia.api import memory_transfer
 from circadia.ids import NoteId
-from circadia.memory.transfer.intake import MAX_LINES
 from circadia.records.bank import Trust
 from circadia.records.block import Span
 from circadia.records.end_user import bounded
@@ -17,6 +16,8 @@ from circadia.records.note import Note, NoteKind
 from circadia.testing.clock import START
 from tests.api.service import ADMIN, Answer, Service
 from tests.full_disk import no_room
+
+MAX_LINES = 1_000
 
 Lines = list[dict[str, Any]]
 FIRST = {"type": "bank", "version": 1, "name": "away", "policy": {"keep_days": 30.0}}

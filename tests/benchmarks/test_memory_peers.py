@@ -10,7 +10,8 @@ from openai import AsyncOpenAI
 from benchmarks import remember_peers, search_peers
 from benchmarks.peer_driver import CHROMA_DATABASE, LANGMEM_MEMORY, MEM0_MEMORY, TOKENS
 from benchmarks.peer_model import model
-from circadia.memory.embedding.bundled import DIMENSIONS
+
+DIMENSIONS = 256
 
 
 @pytest.fixture

@@ -16,11 +16,12 @@ import typer
 
 from circadia.cli.app import app, exit_status
 from circadia.cli.later import Later, whole
-from circadia.cli.loading import INTERRUPTED
 from circadia.errors import EXIT_STATUS, CircadiaError, Conflict
 from tests.cli.terminal import PROGRAM, refused, run
 from tests.fixtures.server_process import CircadiaProcess
 from tests.house.tree import REFERENCE, parts
+
+INTERRUPTED = 130
 
 OF_A_SERVER = {
     "circadia.server.app", "circadia.settings.root", "circadia.stores.base", "circadia.memory.episodes",

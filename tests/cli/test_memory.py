@@ -9,9 +9,11 @@ from typing import Any
 import pytest
 
 from circadia.cli.memory.banks import skips
-from circadia.cli.memory.episodes import BAR, bar
+from circadia.cli.memory.episodes import bar
 from tests.cli.terminal import refused, run
 from tests.fixtures.server_process import CircadiaProcess
+
+BAR = 16
 
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 

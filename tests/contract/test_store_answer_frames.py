@@ -7,11 +7,12 @@ import pytest
 
 from circadia.ids import BankId
 from circadia.records.answer import AnswerFrame
-from circadia.stores.answers import FRAMES
 from circadia.stores.base import Store, Tx
 from tests.contract.rows import at
 from tests.contract.sleep_rows import banks_of
 from tests.contract.test_store_answers import ADA, BOB, frame
+
+FRAMES = 8
 
 
 async def frames(tx: Tx, bank: BankId) -> Sequence[AnswerFrame | None]:

@@ -28,8 +28,8 @@ from circadia.evaluation.contexts import contexts
 from circadia.evaluation.dataset import Asked, Case
 from circadia.evaluation.measure import SIZES, BreakEven, Lookups, Tally, bins, break_even, figures
 from circadia.evaluation.report import save
-from circadia.evaluation.scripted import MISLED, STEP_TOKENS, ScriptedModel
-from circadia.evaluation.stateful import HELD_BACK, SCRIPTED_NOTE, Run, findings
+from circadia.evaluation.scripted import ScriptedModel
+from circadia.evaluation.stateful import SCRIPTED_NOTE, Run, findings
 from circadia.llm.mind import Unusable
 from circadia.memory.answers.likeness import fitted
 from circadia.memory.answers.lookup import ReadyAnswers, Way
@@ -37,6 +37,10 @@ from circadia.memory.answers.meaning import WordVectors
 from circadia.testing.clock import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.evaluation.stand import ARMS, Recording, Stand, same_vector, stand
+
+MISLED = 0.2
+STEP_TOKENS = 30
+HELD_BACK = 0.5
 
 pytestmark = pytest.mark.spec("ANS-10")
 

@@ -10,8 +10,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from circadia.evaluation.plot import WIDTH, Chart, bars, drawn
+from circadia.evaluation.plot import Chart, bars, drawn
 from circadia.evaluation.report import Findings, Grid, save, show
+
+WIDTH = 44
 
 pytestmark = pytest.mark.spec("ANS-10")
 

@@ -9,10 +9,11 @@ import httpx2
 import pytest
 
 from circadia.memory.context import HEAD, STABLE_HEAD
-from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.bank import Trust
 from circadia.records.end_user import bounded
 from tests.gateway.bound_agent import CHAT, MESSAGES, asking, bound, chat, fenced, token_of
+
+MAX_CHARACTERS = 100_000
 
 
 @pytest.fixture(params=["sqlite", "postgres"])

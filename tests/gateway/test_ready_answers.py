@@ -13,12 +13,13 @@ import pytest
 from circadia.clock import SystemClock
 from circadia.errors import StorageUnavailable
 from circadia.ids import AgentId
-from circadia.memory.answers.quality import LAST
 from circadia.memory.blocks import Blocks, Edit, Writer
 from circadia.records.answer import AnswerUse
 from tests.gateway.bound_agent import CHAT, MESSAGES, RESPONSES, chat, fenced, rename, token_of
 from tests.gateway.readied import ASKED, OTHER, SAID, Readied, question, readied
 from tests.interaction.live import ADMIN
+
+LAST = 50
 
 pytestmark = pytest.mark.usefixtures("unhurried")
 

@@ -12,9 +12,10 @@ from circadia.ids import NoteId
 from circadia.memory.terms import stored_terms
 from circadia.records.bank import Trust
 from circadia.records.note import Note, NoteKind
-from circadia.sleeptime.operations.collect import FEWEST_FOUND
 from tests.fixtures.ahead import Ahead
 from tests.gateway.bound_agent import Bound, bound, chat, fenced
+
+FEWEST_FOUND = 20
 
 BY_HAND: dict[str, Any] = {
     "idle_seconds": 3600, "frequency_turns": 0, "importance": 0, "model": "none", "unused_days": 30,

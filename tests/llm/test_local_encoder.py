@@ -6,9 +6,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from circadia.llm.local_encoder import HEADS, MOST_TOKENS, LocalEncoder
+from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.columns import Array
 from tests.fixtures.encoder import BERT, LAYERS, MPNET, SIZE, Network, archive, weights
+
+HEADS = 12
+MOST_TOKENS = 128
 
 
 @pytest.mark.parametrize("network", [BERT, MPNET], ids=["BERT", "MPNet"])

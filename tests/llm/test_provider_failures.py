@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from circadia.llm.bounded import LARGEST_BYTES
 from circadia.llm.mind import Unusable
 from circadia.llm.providers import Api
 from circadia.llm.usage import Usage
@@ -28,6 +27,8 @@ from tests.llm.provider_stand import (
     message,
     standing,
 )
+
+LARGEST_BYTES = 4_000_000
 
 
 @pytest.fixture(params=["openai", "anthropic"])

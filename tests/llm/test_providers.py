@@ -5,8 +5,11 @@ from datetime import UTC, datetime
 import pytest
 
 from circadia.llm.prices import PriceList
-from circadia.llm.providers import KNOWN, SIZE_INPUT_TOKENS, SIZE_OUTPUT_TOKENS, Api, api_root, cheap_model, warning
+from circadia.llm.providers import KNOWN, Api, api_root, cheap_model, warning
 from circadia.testing.mind import ScriptedMind
+
+SIZE_INPUT_TOKENS = 10_000
+SIZE_OUTPUT_TOKENS = 1_000
 
 AT = datetime(2026, 11, 21, tzinfo=UTC)
 ADDRESSES: dict[str, tuple[str, Api]] = {

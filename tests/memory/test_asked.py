@@ -9,22 +9,16 @@ import pytest
 
 from circadia.ids import AgentId, BankId, SessionId
 from circadia.memory import asked, index, postings
-from circadia.memory.asked import (
-    MOST_CHARACTERS,
-    WINDOW,
-    Askings,
-    described,
-    filters,
-    may_keep,
-    normal,
-    stamp_of,
-    tells_secret,
-)
-from circadia.memory.index import DEPTH, Question
+from circadia.memory.asked import Askings, described, filters, may_keep, normal, stamp_of, tells_secret
+from circadia.memory.index import Question
 from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.index_entry import Layer
 from circadia.records.ready_view import Heads
+
+MOST_CHARACTERS = 2_000
+WINDOW = timedelta(days=14)
+DEPTH = 100
 
 pytestmark = pytest.mark.spec("SLEEP-26")
 

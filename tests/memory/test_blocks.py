@@ -10,12 +10,15 @@ from hypothesis import strategies as st
 
 from circadia.errors import Conflict, Forbidden, InvalidRequest, NotFound
 from circadia.ids import BankId, EpisodeId
-from circadia.memory.blocks import LIMIT, MOST, Edit, Writer, carried, without
+from circadia.memory.blocks import Edit, Writer, carried, without
 from circadia.records.bank import BankPolicy
 from circadia.records.block import Block, Span
 from circadia.stores.base import Tx
 from circadia.testing.clock import START
 from tests.memory.world import World, span
+
+LIMIT = 5_000
+MOST = 100_000
 
 
 async def opened(world: World) -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from circadia.memory.capture import Capturing, Exchange, Utterance
 from circadia.memory.context import fenced
-from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.records.agent import AgentPolicy
 from circadia.records.bank import BankPolicy, Capture, Trust, Tuned
 from circadia.records.episode import Episode
 from tests.memory.world import World
+
+MAX_CHARACTERS = 100_000
 
 
 def said(world: World, text: str, **more: Any) -> Utterance:

@@ -8,13 +8,15 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.memory.blocks import Writer
-from circadia.memory.context import LONGEST, Context, Contexts, fenced, tokens, unfenced
+from circadia.memory.context import Context, Contexts, fenced, tokens, unfenced
 from circadia.memory.forgetting import forget
 from circadia.memory.index import Index
 from circadia.memory.retrieval import Retrieval
 from circadia.records.bank import Bank, Trust
 from circadia.stores.sql import searchable
 from tests.memory.world import World, span
+
+LONGEST = 1_200
 
 TEXT = "Ann keeps bees in the garden"
 

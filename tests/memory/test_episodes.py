@@ -9,11 +9,16 @@ import pytest
 
 from circadia.errors import Conflict, InvalidRequest, NotFound, TooLarge
 from circadia.ids import EpisodeId
-from circadia.memory.episodes import AHEAD, MAX_CHARACTERS, MAX_METADATA, MAX_NAME, Remembered, shown_name
+from circadia.memory.episodes import Remembered, shown_name
 from circadia.records.bank import BankPolicy, Trust
 from circadia.records.episode import EpisodeKind
 from circadia.testing.clock import START
 from tests.memory.world import World
+
+AHEAD = timedelta(minutes=5)
+MAX_CHARACTERS = 100_000
+MAX_METADATA = 16 * 2**10
+MAX_NAME = 200
 
 BAD: list[dict[str, Any]] = [
     {"text": ""},

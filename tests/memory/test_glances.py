@@ -9,11 +9,12 @@ import pytest
 
 from circadia.memory.context import Context, Contexts
 from circadia.memory.forgetting import forget
-from circadia.memory.glances import AGAIN_SECONDS
 from circadia.memory.index import Question
 from circadia.memory.retrieval import Retrieval
 from circadia.stores.base import Store, Tx
 from tests.memory.world import EMBEDDER, World, vector
+
+AGAIN_SECONDS = 1.0
 
 WORDS = ("cats", "dogs", "bees", "boats", "Porto", "Faro")
 GLANCE, READ = "glance", "read"

@@ -13,26 +13,24 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from circadia.memory import postings
-from circadia.memory.index import (
-    AFTER,
-    ANSWER,
-    BEFORE,
-    LONG_BEFORE,
-    MEANING,
-    MEANING_AROUND,
-    SPEAKER,
-    WINDOW,
-    Index,
-    Question,
-    Scored,
-)
-from circadia.memory.postings import LENGTH, SATURATION
+from circadia.memory.index import Index, Question, Scored
 from circadia.memory.terms import asked_terms, stored_terms, words
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
 from tests.memory.interrupted import Interrupted
 from tests.memory.world import EMBEDDER, vector
+
+AFTER = 0.2
+ANSWER = 1.0
+BEFORE = 0.5
+LONG_BEFORE = 0.2
+MEANING = 0.3
+MEANING_AROUND = 0.2
+SPEAKER = 0.1
+WINDOW = 0.4
+LENGTH = 0.75
+SATURATION = 1.2
 
 WORDS = ("ant", "bee", "cow", "dog", "elk", "fox")
 SPEAKERS = ("Ann Lee", "bob", "José")

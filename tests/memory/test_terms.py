@@ -7,8 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from circadia.folding import MOST
-from circadia.memory.terms import LONGEST, QUESTION, asked_terms, stored_terms, words
+from circadia.memory.terms import asked_terms, stored_terms, words
+
+MOST = 200_000
+LONGEST = 64
+QUESTION = 0
 
 
 def shares(text: str, question: str) -> bool:

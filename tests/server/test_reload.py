@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from circadia.errors import InvalidRequest, StorageUnavailable
-from circadia.server.reload import EVERY_SECONDS, Reload
+from circadia.server.reload import Reload
 from circadia.settings import ConfigFile, Settings, load_settings
 from circadia.testing.clock import ManualClock
+
+EVERY_SECONDS = 1.0
 
 pytestmark = pytest.mark.spec("WAKE-16")
 

@@ -16,7 +16,7 @@ from circadia.records.episode import Episode
 from circadia.records.event import EventType
 from circadia.records.message import DeliveryState
 from circadia.records.note import Note, NoteKind
-from circadia.server.sweeps import FORGOTTEN_AT_ONCE, RETIRE_EVERY_SECONDS, RETIRED_AT_ONCE, Sweeps
+from circadia.server.sweeps import Sweeps
 from circadia.server.waking import agent_services, wake_tier
 from circadia.settings import Settings
 from circadia.stores.base import Store
@@ -24,6 +24,10 @@ from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import START, ManualClock
 from tests.contract.rows import agent, message, session, stored, thread
 from tests.wake.fleet import CountedIds
+
+FORGOTTEN_AT_ONCE = 200
+RETIRE_EVERY_SECONDS = 3_600.0
+RETIRED_AT_ONCE = 500
 
 ANN, BOB, TALK = agent("ann"), agent("bob"), thread()
 DAY = 86_400.0

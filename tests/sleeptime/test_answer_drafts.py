@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from circadia.gateway.ahead import MOST_TOKENS, AheadOfCalls
+from circadia.gateway.ahead import AheadOfCalls
 from circadia.gateway.dialects.frame import Volatile
 from circadia.ids import AgentId
 from circadia.llm.mind import Unusable
@@ -15,6 +15,8 @@ from circadia.records.answer import AnswerFrame, AnswerScope
 from circadia.sleeptime.ahead import AnsweredAhead, Draft
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import HOME, Hall, sent
+
+MOST_TOKENS = 4_000
 
 pytestmark = pytest.mark.spec("ANS-01")
 

@@ -13,11 +13,13 @@ from circadia.records.answer import Answer, AnswerScope, AnswerUse, Dropped
 from circadia.records.bank import Trust
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.answers.bench import Bench
-from circadia.sleeptime.answers.sampling import MOST, Sampling, drawn
+from circadia.sleeptime.answers.sampling import Sampling, drawn
 from circadia.sleeptime.ask import Limit, Scope, Unit, Yielded
 from circadia.sleeptime.operation import Ground
 from circadia.testing.clock import START
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, sent, tier_mind
+
+MOST = 5
 
 pytestmark = pytest.mark.spec("ANS-07")
 

@@ -7,7 +7,7 @@ from datetime import timedelta
 import pytest
 
 from circadia.errors import UpstreamFailed
-from circadia.memory.asked import WINDOW, asked_within
+from circadia.memory.asked import asked_within
 from circadia.records.bank import Bank, BankPolicy, Capture
 from circadia.records.benefit import Benefit
 from circadia.records.ready_view import ReadyView, ViewKind
@@ -17,6 +17,8 @@ from circadia.stores.base import Store
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_reindex import POLICY, Home, often
 from tests.sleeptime.tier_stand import Tier
+
+WINDOW = timedelta(days=14)
 
 pytestmark = pytest.mark.spec("SLEEP-26")
 

@@ -17,12 +17,16 @@ from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.looking import Looking
 from circadia.sleeptime.notebook import Notebook
 from circadia.sleeptime.operation import Operation, View
-from circadia.sleeptime.operations.collect import AT_ONCE, FEWEST_FOUND, MOST_EPISODES, Collect
+from circadia.sleeptime.operations.collect import Collect
 from circadia.sleeptime.operations.registry import chosen
 from circadia.sleeptime.propose import demote
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.test_looking import Counted
 from tests.sleeptime.told import FRIDAY, Past, note, numbered, page, said
+
+AT_ONCE = 25
+FEWEST_FOUND = 20
+MOST_EPISODES = 300
 
 pytestmark = pytest.mark.spec("SLEEP-25")
 

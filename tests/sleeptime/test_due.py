@@ -12,7 +12,9 @@ from circadia.ids import BankId
 from circadia.records.sleep_pass import Trigger
 from circadia.records.sleep_state import Backlog, Leftover, SleepState
 from circadia.settings.sleeptime import SleepPolicySettings
-from circadia.sleeptime.due import LATE_SECONDS, End, Gate, Known, due
+from circadia.sleeptime.due import End, Gate, Known, due
+
+LATE_SECONDS = 10.0
 
 T0 = datetime(2026, 3, 1, tzinfo=UTC)
 IDLE = SleepPolicySettings.model_validate({})

@@ -7,10 +7,11 @@ import pytest
 from circadia.ids import AgentId
 from circadia.records.pulse import PulseStatus
 from circadia.records.sleep_pass import Trigger
-from circadia.sleeptime.due import LATE_SECONDS
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier, reading
+
+LATE_SECONDS = 10.0
 
 PULSE: tuple[str, str, Mapping[str, object]] = ("pulse", "pls_1", {"agent": "agt_1", "status": PulseStatus.SUCCEEDED})
 TALK: tuple[str, str, Mapping[str, object]] = ("conversation", "agt_1", {})

@@ -20,10 +20,12 @@ from circadia.records.sleep_pass import Pass, PassStatus, Trigger
 from circadia.records.sleep_state import Leftover
 from circadia.sleeptime.ask import Asking, Limit, Scope, Unit, Yielded
 from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.passes import PAGE, Outcome, Running
+from circadia.sleeptime.passes import Outcome, Running
 from circadia.testing import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
+
+PAGE = 500
 
 POISON = "poison"
 STEP = 7

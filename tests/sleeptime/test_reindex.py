@@ -11,7 +11,7 @@ import pytest
 
 from circadia.errors import UpstreamFailed
 from circadia.ids import EpisodeId, NoteId
-from circadia.memory.asked import WINDOW, asked_within
+from circadia.memory.asked import asked_within
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import Edit, Writer
 from circadia.memory.context import Context
@@ -44,6 +44,8 @@ from tests.memory.embedding.stand import FakeEmbedder
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier
 from tests.wake.fleet import CountedIds
+
+WINDOW = timedelta(days=14)
 
 pytestmark = pytest.mark.spec("SLEEP-26")
 

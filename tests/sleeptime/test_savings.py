@@ -11,7 +11,7 @@ import pytest
 from circadia.ids import AgentId, BankId, CallId, EpisodeId
 from circadia.llm.prices import PriceList
 from circadia.memory.context import Context, shown_tokens
-from circadia.memory.uses import BOUND, Use, Uses, use_of
+from circadia.memory.uses import Use, Uses, use_of
 from circadia.records.benefit import Benefit
 from circadia.records.block import Block
 from circadia.records.call import Call, CallStatus
@@ -20,9 +20,12 @@ from circadia.records.episode import Episode
 from circadia.records.excerpt import Excerpt
 from circadia.records.index_entry import Layer
 from circadia.records.note import Note
-from circadia.sleeptime.savings import FEWEST, Savings, Source, Weight, saved, seconds_a_token
+from circadia.sleeptime.savings import Savings, Source, Weight, saved, seconds_a_token
 from circadia.stores.sqlite import open_sqlite
 from tests.sleeptime.stand import Stand
+
+BOUND = 10_000
+FEWEST = 10
 
 ANN = AgentId("agt_ann")
 LONG = "I have moved to Porto, and my new flat there is near the river, where it floods the cellar each winter {}."

@@ -7,8 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from circadia.sleeptime.segments import RECENT_WINDOW, Segment, segments
+from circadia.sleeptime.segments import Segment, segments
 from tests.sleeptime.told import page, said
+
+RECENT_WINDOW = 50
 
 BOAT = [
     "I want to paint the boat before the summer.",

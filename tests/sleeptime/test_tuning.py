@@ -12,9 +12,13 @@ from circadia.records.event import EventType
 from circadia.records.sleep_pass import Pass
 from circadia.sleeptime.operation import Ground
 from circadia.sleeptime.operations.reindex import Reindex
-from circadia.sleeptime.tuning import FEWEST, FEWEST_FOUND, SETTLED, threshold
+from circadia.sleeptime.tuning import threshold
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Tier
+
+FEWEST = 200
+FEWEST_FOUND = 20
+SETTLED = timedelta(days=7)
 
 pytestmark = pytest.mark.spec("MEM-18")
 

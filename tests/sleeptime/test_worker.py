@@ -9,12 +9,13 @@ from circadia.llm.mind import Unusable
 from circadia.records.bank import Trust
 from circadia.records.change import ChangeState
 from circadia.records.sleep_pass import PassStatus, Trigger
-from circadia.sleeptime.rows import LEASE_SECONDS
 from circadia.testing.clock import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.stand import Stand
 from tests.sleeptime.tier_stand import Slow, Tier, reading
 from tests.watched_store import Silent
+
+LEASE_SECONDS = 15.0
 
 
 @pytest.mark.spec("SLEEP-01", "SLEEP-03", "SLEEP-12")

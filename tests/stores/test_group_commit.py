@@ -12,8 +12,11 @@ from sqlalchemy import Connection
 
 from circadia.errors import StorageUnavailable
 from circadia.stores.sql import group_commit
-from circadia.stores.sql.group_commit import FULL_BLOCKS, GROUP_BLOCKS, Block, Writer
+from circadia.stores.sql.group_commit import Block, Writer
 from circadia.stores.sql.link import Openings
+
+FULL_BLOCKS = 128
+GROUP_BLOCKS = 4
 
 T = TypeVar("T")
 

@@ -6,11 +6,13 @@ import pytest
 
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
-from circadia.wake.pulses import BACK_OFF_SECONDS
-from circadia.wake.worker import AT_ONCE, EVERY_SECONDS
 from tests.full_disk import Full
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
 from tests.watched_store import Silent
+
+BACK_OFF_SECONDS = 5.0
+AT_ONCE = 100
+EVERY_SECONDS = 1.0
 
 
 @pytest.mark.spec("WAKE-24", "WAKE-50")

@@ -14,7 +14,10 @@ from circadia.records.agent import Agent, AgentPolicy
 from circadia.records.coordination import Coordination, Guardrails, OnBlock, PairMode
 from circadia.records.schedule import BlackoutPolicies, BlackoutPolicy
 from circadia.records.wake import Decision, Tally, WakeSource
-from circadia.wake.guardrails import CIRCUIT_FAILURES, CIRCUIT_SECONDS, GUARDRAILS, Facts, FleetLimits, judge
+from circadia.wake.guardrails import GUARDRAILS, Facts, FleetLimits, judge
+
+CIRCUIT_FAILURES = 5
+CIRCUIT_SECONDS = 900.0
 
 NOW: Final = datetime(2026, 3, 1, 12, tzinfo=UTC)
 NOTHING: Final = Tally(

@@ -4,8 +4,9 @@ import pytest
 
 from circadia.records.message import DeliveryState, Priority
 from circadia.records.pulse import PulseStatus
-from circadia.wake.prompt import JOINED_BYTES
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
+
+JOINED_BYTES = 32 * 2**10
 
 
 @pytest.mark.spec("WAKE-32")

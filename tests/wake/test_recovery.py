@@ -14,10 +14,13 @@ from circadia.records.message import DeliveryState
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Charge, Decision
 from circadia.stores.base import Store, Tx
-from circadia.wake.pulses import ATTEMPTS, BACK_OFF_SECONDS, LEASE_SECONDS
 from tests.fixtures.leap import Leap
 from tests.wake.asks import minutes_today, rails, running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
+
+ATTEMPTS = 4
+BACK_OFF_SECONDS = 5.0
+LEASE_SECONDS = 15.0
 
 
 @pytest.mark.spec("WAKE-23")

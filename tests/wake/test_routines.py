@@ -16,9 +16,10 @@ from circadia.records.schedule import Recurrence, Routine, RoutineSpec
 from circadia.records.wake import Decision
 from circadia.stores.base import Store, Tx
 from circadia.testing.clock import START
-from circadia.wake.worker import EVERY_SECONDS
 from tests.wake.asks import running
 from tests.wake.fleet import FREE, LAUNCHED, Fleet
+
+EVERY_SECONDS = 1.0
 
 
 @pytest.mark.spec("WAKE-44", "WAKE-45")

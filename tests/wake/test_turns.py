@@ -10,8 +10,10 @@ from circadia.records.message import Priority
 from circadia.records.pulse import PulseStatus
 from circadia.records.schedule import Recurrence, RoutineSpec
 from circadia.records.wake import Decision, Wake, WakeSource
-from circadia.wake.requests import AGEING_SECONDS, Ask
+from circadia.wake.requests import Ask
 from tests.wake.fleet import FREE, LAUNCHED, Fleet, fleet
+
+AGEING_SECONDS = 600.0
 
 
 @pytest.fixture

@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.gateway.dialects.events import EventSplitter, payload
-from circadia.gateway.dialects.meters import MAX_KEPT_BYTES
 from circadia.llm.usage import Usage
 from tests.gateway.dialects.samples import (
     ALL,
@@ -21,6 +20,8 @@ from tests.gateway.dialects.samples import (
     run,
     sse,
 )
+
+MAX_KEPT_BYTES = 8 * 2**20
 
 pytestmark = pytest.mark.spec("GATE-61")
 

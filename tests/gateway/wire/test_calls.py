@@ -7,10 +7,12 @@ from typing import cast
 import pytest
 
 from circadia.gateway.wire import Broken, Silent
-from circadia.gateway.wire_connection import MOST_UNREAD_BYTES, SLICE_BYTES
 from circadia.gateway.wire_pool import Pool
 from tests.fixtures.leap import Leap
 from tests.gateway.wire.peer import KEY, OK, Caller, Peer, answering, ask, peer, pool
+
+MOST_UNREAD_BYTES = 256 * 2**10
+SLICE_BYTES = 128 * 2**10
 
 HEAD = b"HTTP/1.1 200 OK\r\n"
 LARGE = bytes(range(256)) * 2**16

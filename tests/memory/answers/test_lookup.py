@@ -8,12 +8,15 @@ from hypothesis import strategies as st
 
 from circadia.ids import AnswerId
 from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.lookup import FEW, Bars, Outcome, ReadyAnswers, Way
-from circadia.memory.answers.meaning import WORDS, Meanings
-from circadia.memory.answers.normal import LONGEST
+from circadia.memory.answers.lookup import Bars, Outcome, ReadyAnswers, Way
+from circadia.memory.answers.meaning import Meanings
 from circadia.memory.embedding.bundled import WordTable
 from circadia.records.answer import Expected
 from circadia.testing.minimal_edits import RULES, minimal_edits
+
+FEW = 256
+WORDS = 120
+LONGEST = 2_000
 
 pytestmark = pytest.mark.spec("ANS-02")
 

@@ -3,10 +3,12 @@
 import pytest
 
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.memory.answers.quality import LAST, precision, telling, trusted
+from circadia.memory.answers.quality import precision, telling, trusted
 from circadia.records.answer import AnswerScope, AnswerUse
 from circadia.settings.answers import AnswersSettings
 from tests.contract.rows import T0
+
+LAST = 50
 
 pytestmark = pytest.mark.spec("ANS-07")
 

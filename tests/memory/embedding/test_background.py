@@ -10,19 +10,17 @@ import pytest
 from circadia.errors import UpstreamFailed
 from circadia.ids import BankId
 from circadia.memory.columns import Array
-from circadia.memory.embedding.background import (
-    AGAIN_SECONDS,
-    AT_ONCE,
-    EVERY_SECONDS,
-    GATHER_SECONDS,
-    LONGEST_PAUSE_SECONDS,
-    PLAIN,
-    Background,
-)
+from circadia.memory.embedding.background import PLAIN, Background
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.retrieval import Found
 from circadia.records.index_entry import Layer
 from tests.memory.embedding.stand import FakeEmbedder, Stands, parts
+
+AGAIN_SECONDS = 3_600.0
+AT_ONCE = 100
+EVERY_SECONDS = 30.0
+GATHER_SECONDS = 0.1
+LONGEST_PAUSE_SECONDS = 300.0
 
 pytestmark = pytest.mark.spec("MEM-08")
 

@@ -9,9 +9,12 @@ import pytest
 from circadia.errors import UpstreamFailed
 from circadia.memory.embedding.base import sound
 from circadia.memory.embedding.bundled import BundledEmbedder
-from circadia.memory.embedding.questions import MAX_CHARACTERS, REST_SECONDS, QuestionVectors, Reading
+from circadia.memory.embedding.questions import QuestionVectors, Reading
 from circadia.testing.clock import ManualClock
 from tests.memory.embedding.stand import FakeEmbedder, Stands
+
+MAX_CHARACTERS = 2_000
+REST_SECONDS = 30.0
 
 pytestmark = pytest.mark.spec("MEM-08")
 

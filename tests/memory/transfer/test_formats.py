@@ -9,8 +9,9 @@ import orjson
 import pytest
 
 from circadia.errors import CircadiaError, InvalidRequest, TooLarge
-from circadia.memory.episodes import MAX_CHARACTERS
 from circadia.memory.transfer.formats import Format, detected, import_lines
+
+MAX_CHARACTERS = 100_000
 
 KEY = "sk-" + "a1B2" * 8
 WHEN = "2026-01-20T11:57:17.716Z"

@@ -14,8 +14,10 @@ import uvloop
 from circadia.errors import ConfigError
 from circadia.wake.launchers.base import LaunchFailed
 from circadia.wake.launchers.environment import named_environment, program_environment
-from circadia.wake.launchers.output import TAIL_BYTES, Tail
+from circadia.wake.launchers.output import Tail
 from tests.wake.launchers.benches import PULSE, TOKEN, WAIT_SECONDS, SubprocessBench, a_launch, processes, until
+
+TAIL_BYTES = 4 * 2**10
 
 ROOT = Path(__file__).parents[3]
 PROGRAM = (sys.executable, "-m", "tests.wake.launchers.server_program")
