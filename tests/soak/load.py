@@ -1,8 +1,9 @@
 """A fleet under load: sleeps and wakes, held calls, launched pulses and passes, all at once, round after round."""
 
 import asyncio
+import sqlite3
 from collections.abc import AsyncGenerator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,12 @@ class Fleet:
         """Return the bytes of memory that the server takes, and how many descriptors it has open."""
         process = psutil.Process(self.server.pid)
         return process.memory_info().rss, process.num_fds()
+
+    def rows(self) -> dict[str, int]:
+        """Return how many rows each table has."""
+        with closing(sqlite3.connect(f"file:{self.server.data / 'circadia.db'}?mode=ro", uri=True)) as database:
+            names = database.execute("SELECT name FROM sqlite_master WHERE type = 'table'").fetchall()
+            return {name: database.execute(f'SELECT count(*) FROM "{name}"').fetchone()[0] for (name,) in names}
 
     async def _work(self, agent: str, at: int, number: int) -> None:
         """Have a program launched; or call, sleep, call again, which is held, and be woken."""
