@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
-from tests.interaction.live import Live, live
+from tests.interaction.live import CHAT, Live, live
 from tests.interaction.test_wakes import away, until
 from tests.wake.launchers.webhook_bench import serving
 
@@ -103,3 +103,28 @@ async def test_a_session_that_has_stalled_for_as_long_as_the_settings_say_reache
         await server.sleeping(True, "bob")
         alert = await pager.heard("stalled_session")
         assert (alert["session"], alert["agent"], list(alert["detail"])) == ("default", None, ["since"])
+
+
+@pytest.mark.spec("WAKE-76")
+@pytest.mark.parametrize(
+    ("limits", "calls", "detail"),
+    [
+        ({"max_calls_per_day": 5}, 4, {"calls_today": 4, "max_calls_per_day": 5}),
+        ({"max_usd_per_day": 0.02}, 7, {"usd_today": 0.0168, "max_usd_per_day": 0.02}),
+    ],
+)
+async def test_four_fifths_of_a_day_s_calls_and_dollars_reach_the_configured_webhook(
+    tmp_path: Path, limits: dict[str, float], calls: int, detail: dict[str, float]
+) -> None:
+    async with paged(tmp_path) as (server, pager):
+        token = await server.agent("bob", **limits)
+        for _ in range(calls):
+            said = {"index": 0, "finish_reason": "stop", "message": {"role": "assistant", "content": "hello"}}
+            used = {"prompt_tokens": 1, "completion_tokens": 4_000, "total_tokens": 4_001}
+            server.upstream.next(body={"object": "chat.completion", "choices": [said], "usage": used})
+            async with server.call(token, body={**CHAT, "max_tokens": 4_000}) as answer:
+                assert answer.status == 200
+                await answer.read()
+        alert = await pager.heard("budget")
+        assert (alert["session"], alert["agent"]) == ("default", "bob")
+        assert alert["detail"] == pytest.approx(detail, rel=0.01)

@@ -116,3 +116,10 @@ def test_each_new_episode_is_in_exactly_one_segment_that_is_not_too_long(
     assert all(0 < len(segment.every) <= RECENT_WINDOW for segment in found)
     assert all(len({each.session for each in segment.every}) == 1 for segment in found)
     assert segments(view) == found
+
+
+@pytest.mark.spec("SLEEP-20")
+@pytest.mark.parametrize(("episodes", "parts"), [(50, 1), (51, 2)])
+def test_a_segment_has_at_most_50_episodes(episodes: int, parts: int) -> None:
+    view = page([said("boat", at=timedelta(seconds=number)) for number in range(episodes)])
+    assert len(segments(view)) == parts

@@ -81,7 +81,7 @@ async def test_the_same_cause_of_the_same_agent_is_told_once_an_hour(stand: Stan
     await stand.happens("dead_letter", pulse="pls_3")
     await stand.alerts.settled()
     assert stand.causes == ["dead_letter", "routine_skipped", "dead_letter"]
-    assert stand.posted[-1]["detail"] == {"cause": "dead_letter", "pulse": "pls_3"}
+    assert stand.posted[-1]["detail"] == {"pulse": "pls_3"}
 
 
 @pytest.mark.spec("WAKE-76")
@@ -237,6 +237,30 @@ async def test_a_budget_is_nearly_spent_by_wakes_that_count_and_not_by_routines(
     assert [(alert["cause"], alert["detail"]) for alert in posted] == [
         ("budget", {"wakes_today": 2, "max_wakes_per_day": 2})
     ]
+
+
+@pytest.mark.spec("WAKE-76")
+async def test_four_fifths_of_a_day_s_minutes_and_of_the_fleet_s_wakes_are_told_too(tmp_path: Path) -> None:
+    posted: list[Mapping[str, object]] = []
+
+    async def post(alert: Mapping[str, object]) -> None:
+        posted.append(alert)
+
+    cap = {"wake_guardrails": {**NO_LIMITS, "max_daily_session_minutes": 10}}
+    async with fleet(tmp_path) as team:
+        ann, bob = await team.agent("ann", FREE), await team.agent("bob", LAUNCHED, cap)
+        alerts = Alerts(team.clock, IDS, team.store, post, fleet_wakes_per_day=5)
+        await alerts.step()
+        for minutes in (7, 1.5, 0, 0):
+            await team.run((await team.ask(ann, bob)).pulse_id, seconds=minutes * 60)
+            await alerts.step()
+            await alerts.settled()
+            team.clock.advance(3_600)
+    minutes = {"minutes_today": pytest.approx(8.5, abs=0.1), "max_daily_session_minutes": 10}
+    wakes = {"fleet_wakes_today": 4, "fleet.max_wakes_per_day": 5}
+    assert [(alert["cause"], alert["detail"]) for alert in posted] == [
+        ("budget", minutes), ("budget", minutes), ("budget", minutes | wakes),
+    ]  # fmt: skip
 
 
 @dataclass

@@ -7,8 +7,10 @@ limit is the difference between truth and estimate of the calls in flight. The d
 
 import asyncio
 import logging
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from datetime import datetime, timedelta
+from typing import Final
 
 from circadia.clock import Clock
 from circadia.errors import CircadiaError, Forbidden, LimitReached
@@ -16,13 +18,17 @@ from circadia.gateway.dialects.base import ModelRequest
 from circadia.gateway.paths import Route
 from circadia.ids import CallId
 from circadia.records.agent import Agent, AgentPolicy
+from circadia.records.alert import BUDGET_SHARE
 from circadia.records.call import Call, Spent
+from circadia.records.event import Event, EventType
 from circadia.stores.base import Store
 
 _logger = logging.getLogger(__name__)
 
 DEFAULT_OUTPUT_TOKENS = 4096
 """Reserved for the output of a call that sets no limit of its own: the usual default of providers."""
+_NANOUSD: Final = 10**9
+"""A US dollar, as the ledger counts."""
 
 
 def require_model(agent: Agent, request: ModelRequest, route: Route) -> None:
@@ -60,6 +66,8 @@ class Budget:
     async def reserve(self, agent: Agent, call: Call) -> Call:
         """Write the call as reserved if the day has room for it, and return it with the moment that counts.
 
+        People are told of a budget of which it takes the last fifth (WAKE-76).
+
         Raises:
             LimitReached: the day has no room.
         """
@@ -69,6 +77,12 @@ class Budget:
             spent = await tx.calls.spent(agent.id, self._today())
             self._require(agent, spent, waiting=0, tokens=call.reserved_tokens, nanousd=call.reserved_nanousd)
             await tx.calls.add([call])
+            detail = _nearly_spent(agent.policy, spent, call)
+            if detail:
+                data = {"cause": "budget", **detail}
+                await tx.events.add([
+                    Event(type=EventType.ALERT, at=call.at, session=agent.session, agent=agent.name, data=data)
+                ])  # fmt: skip
         return call
 
     def release(self, call_id: CallId) -> None:
@@ -88,18 +102,34 @@ class Budget:
         return self._clock.now().replace(hour=0, minute=0, second=0, microsecond=0)
 
     def _require(self, agent: Agent, spent: Spent, *, waiting: int, tokens: int, nanousd: int) -> None:
-        policy = agent.policy
-        usd = None if policy.max_usd_per_day is None else int(policy.max_usd_per_day * 1e9)
-        for name, limit, used, more in (
-            ("max_calls_per_day", policy.max_calls_per_day, spent.calls + waiting, 1),
-            ("max_tokens_per_day", policy.max_tokens_per_day, spent.tokens, max(tokens, 1)),
-            ("max_usd_per_day", usd, spent.nanousd, max(nanousd, 1)),
-        ):
-            if limit is not None and used + more > limit:
-                shown = f"{limit / 1e9:g} US dollars" if name == "max_usd_per_day" else f"{limit}"
+        more = (1 + waiting, max(tokens, 1), max(nanousd, 1))
+        for (name, limit, used), size in zip(_limits(agent.policy, spent), more, strict=True):
+            if limit is not None and used + size > limit:
+                shown = f"{limit / _NANOUSD:g} US dollars" if name == "max_usd_per_day" else f"{limit}"
                 wait = (self._today() + timedelta(days=1) - self._clock.now()).total_seconds()
                 raise LimitReached(
                     f"{agent.reference!r} has used its {name} ({shown}); it starts anew at 00:00 UTC, or the operator "
                     "raises it",
                     retry_after_seconds=wait,
                 )
+
+
+def _limits(policy: AgentPolicy, spent: Spent) -> Sequence[tuple[str, int | None, int]]:
+    """Return the setting, the limit and what is spent of calls, tokens and billionths of a US dollar."""
+    usd = None if policy.max_usd_per_day is None else int(policy.max_usd_per_day * _NANOUSD)
+    return (
+        ("max_calls_per_day", policy.max_calls_per_day, spent.calls),
+        ("max_tokens_per_day", policy.max_tokens_per_day, spent.tokens),
+        ("max_usd_per_day", usd, spent.nanousd),
+    )
+
+
+def _nearly_spent(policy: AgentPolicy, spent: Spent, call: Call) -> Mapping[str, float]:
+    """Return the budgets of which the call takes the last fifth that was whole before it, and what is used then."""
+    found: dict[str, float] = {}
+    more = (1, call.reserved_tokens, call.reserved_nanousd)
+    for (name, limit, used), size in zip(_limits(policy, spent), more, strict=True):
+        if limit and used < BUDGET_SHARE * limit <= used + size:
+            unit = _NANOUSD if name == "max_usd_per_day" else 1
+            found |= {name.replace("max_", "").replace("per_day", "today"): (used + size) / unit, name: limit / unit}
+    return found

@@ -1,8 +1,12 @@
-"""An alert that is told and not posted yet."""
+"""Alerts: from when on a budget is told of, and what is told and not posted yet."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime
+from typing import Final
+
+BUDGET_SHARE: Final = 0.8
+"""Share of a budget from which on people are told of it (WAKE-76)."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)

@@ -204,7 +204,8 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
-    beside = (sweeps, Alerts(clock, basis.ids, store, _poster(basis)), *embedding)
+    alerts = Alerts(clock, basis.ids, store, _poster(basis), fleet_wakes_per_day=settings.fleet.max_wakes_per_day)
+    beside = (sweeps, alerts, *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, waits, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())

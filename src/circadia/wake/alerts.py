@@ -16,7 +16,7 @@ from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.ids import IdSource
 from circadia.records.agent import Agent
-from circadia.records.alert import Unposted
+from circadia.records.alert import BUDGET_SHARE, Unposted
 from circadia.records.event import Event, EventType
 from circadia.records.pulse import PulseStatus
 from circadia.records.wake import Decision
@@ -33,8 +33,6 @@ QUIET: Final = timedelta(hours=1)
 """The same cause is told once in so long."""
 STREAK: Final = 3
 """Pulses that fail in a row."""
-BUDGET_SHARE: Final = 0.8
-"""Share of the day's wakes."""
 BACKLOG: Final = timedelta(hours=1)
 """Age of a deferred wake."""
 POSTED_WITHIN: Final = timedelta(minutes=1)
@@ -75,11 +73,14 @@ class Alert:
 class Alerts:
     """Follows the record from the moment at which it starts."""
 
-    def __init__(self, clock: Clock, ids: IdSource, store: Store, post: Post | None) -> None:
+    def __init__(
+        self, clock: Clock, ids: IdSource, store: Store, post: Post | None, *, fleet_wakes_per_day: int | None = None
+    ) -> None:
         self._clock = clock
         self._ids = ids
         self._store = store
         self._post = post
+        self._fleet_wakes_per_day = fleet_wakes_per_day
         self._posting: set[asyncio.Task[None]] = set()
         self._seldom_at = 0.0
         self._read_up_to: int | None = None
@@ -162,7 +163,8 @@ class Alerts:
         """Return what the event is to people, if anything."""
         data = event.data
         if event.type is EventType.ALERT:
-            return self._of(event, str(data.get("cause")), data)
+            detail = {key: value for key, value in data.items() if key != "cause"}
+            return self._of(event, str(data.get("cause")), detail)
         if event.type is EventType.SESSION_STALLED:
             return self._of(event, "stalled_session", data)
         agent = await self._agent(tx, event)
@@ -177,13 +179,24 @@ class Alerts:
         return self._of(event, cause, {"failures": failures, "last": data.get("detail")})
 
     async def _nearly_spent(self, tx: Tx, event: Event, agent: Agent) -> Alert | None:
-        limit = agent.coordination.wake_guardrails.max_wakes_per_day
-        if not limit:
-            return None
-        spent = (await tally_of(tx, agent, self._clock.now(), place=Place())).wakes_today
-        if spent < BUDGET_SHARE * limit:
-            return None
-        return self._of(event, "budget", {"wakes_today": spent, "max_wakes_per_day": limit})
+        tally, limits = await tally_of(tx, agent, self._clock.now(), place=Place()), agent.coordination.wake_guardrails
+        budgets = (
+            ("wakes_today", tally.wakes_today, "max_wakes_per_day", limits.max_wakes_per_day),
+            (
+                "minutes_today",
+                tally.run_seconds_today / 60,
+                "max_daily_session_minutes",
+                limits.max_daily_session_minutes,
+            ),
+            ("fleet_wakes_today", tally.fleet_wakes_today, "fleet.max_wakes_per_day", self._fleet_wakes_per_day),
+        )
+        detail = {
+            key: value
+            for used, spent, setting, limit in budgets
+            if limit and spent >= BUDGET_SHARE * limit
+            for key, value in ((used, spent), (setting, limit))
+        }
+        return self._of(event, "budget", detail) if detail else None
 
     async def _old_backlog(self, tx: Tx) -> list[Alert]:
         """Return an alert for each agent whose oldest deferred wake waits too long."""
