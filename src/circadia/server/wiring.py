@@ -204,8 +204,7 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
-    alerts = Alerts(clock, basis.ids, store, _poster(basis), fleet_wakes_per_day=settings.fleet.max_wakes_per_day)
-    beside = (sweeps, alerts, *embedding)
+    beside = (sweeps, _alerts(basis), *embedding)
     works = [each.run() for each in (ticker, worker, dreamer, waits, *counting, *beside)]
     if basis.config is not None:
         works.append(Reload(clock, basis.config, partial(_file_agents, basis, registry, tier)).run())
@@ -214,6 +213,11 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
         app=front, journal=journal, exchanges=exchanges, answers=answers[1], stop=presence.stop,
         waiting=lambda: gate.held_in_all + ticker.waiting, drain=lambda: _drained(worker, dreamer, settings),
     )  # fmt: skip
+
+
+def _alerts(basis: Basis) -> Alerts:
+    wakes = basis.settings.fleet.max_wakes_per_day
+    return Alerts(basis.clock, basis.ids, basis.store, _poster(basis), fleet_wakes_per_day=wakes)
 
 
 def _dreamer(
