@@ -230,7 +230,7 @@ def _report(
     control: dict[str, list[float]],
     disk: list[float],
 ) -> Report:
-    left = statistics.median(each.admitted_seconds for each in releases)
+    slowest = max(each.slowest_control for each in releases)
     single = [time for name, times in control.items() if name != "list all holds" for time in times]
     bad = sum(each.bad for each in releases)
     return Report(
@@ -240,7 +240,7 @@ def _report(
         rows=_rows(memory, releases, wakes, control, disk),
         goals=[
             Goal(what="memory of a hold", limit=16, unit="KiB", found=memory[0]),
-            Goal(what="all have left the gate", limit=1.5, unit="s", found=left),
+            Goal(what="slowest control answer while all are released", limit=250, unit="ms", found=slowest),
             Goal(what="one wake to its upstream, p99", limit=10, unit="ms", found=quantile(wakes, 0.99)),
             Goal(what="control API meanwhile, p99", limit=50, unit="ms", found=quantile(single, 0.99)),
             Goal(what="callers without the right answer", limit=0, unit="callers", found=bad),
@@ -250,7 +250,8 @@ def _report(
             "200 and the first sign of life. In later rounds that growth holds what earlier ones left behind, such as "
             "the conversations that the server remembers.",
             "The wake of one is timed from the REST call to the arrival at the upstream, and holds a durable commit.",
-            "Behind the gate a call costs what the table of the proxy says; all answers take that many calls.",
+            "Released calls are sent in the order of their arrival, sixteen of them made ready at a time, so that "
+            "others are answered meanwhile. Behind the gate a call costs what the table of the proxy says.",
             "Listing all holds is one answer of some megabytes; it does not count for the goal.",
         ],
         figures={
@@ -274,7 +275,7 @@ def _rows(
         _row("memory of a hold, KiB", memory[:1]),
         *([_row("the same after earlier releases, KiB", memory[1:])] if memory[1:] else []),
         _row("release of all: answer to the wake, s", [each.accepted_seconds for each in releases]),
-        _row("release of all: the last has left the gate, s", [each.admitted_seconds for each in releases]),
+        _row("release of all: the last is sent to its upstream, s", [each.admitted_seconds for each in releases]),
         _row("release of all: the last has its answer, s", [each.answered_seconds for each in releases]),
         _row("release of all: processor time, s", [each.cpu_seconds for each in releases]),
         _row("release of all: slowest control answer, ms", [each.slowest_control for each in releases]),
