@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -93,6 +94,13 @@ async def test_metrics_count_calls_tokens_and_holds(tmp_path: Path) -> None:
         await at.sleeping(False)
         await pending
         seen = (await text(at, "/metrics", ADMIN))[1]
+        memory, files = (
+            re.search(rf"^process_{name} (\S+)$", seen, re.MULTILINE) for name in ("resident_memory_bytes", "open_fds")
+        )
+        assert memory is not None
+        assert float(memory[1]) > 2**20
+        assert files is not None
+        assert float(files[1]) >= 3
         assert "circadia_held_calls 0.0" in seen
         assert 'circadia_model_calls_total{model="gpt-4o-mini",status="done",upstream="openai"} 1.0' in seen
         assert 'circadia_hold_seconds_count{door="model",outcome="admitted"} 1.0' in seen

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, ProcessCollector, generate_latest
 
 from circadia.records.call import Call
 from circadia.records.event import Event, EventType
@@ -20,6 +20,7 @@ class Metrics:
 
     def __init__(self) -> None:
         self._registry = CollectorRegistry()
+        ProcessCollector(registry=self._registry)
         self._series: dict[tuple[str, str, str], _CallSeries] = {}
         self._events = Counter("circadia_events", "Events by type.", ["type"], registry=self._registry)
         self._calls = Counter(
