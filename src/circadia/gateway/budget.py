@@ -125,11 +125,12 @@ def _limits(policy: AgentPolicy, spent: Spent) -> Sequence[tuple[str, int | None
 
 
 def _nearly_spent(policy: AgentPolicy, spent: Spent, call: Call) -> Mapping[str, float]:
-    """Return the budgets of which the call takes the last fifth that was whole before it, and what is used then."""
+    """Return the budgets whose last fifth this call is the first to touch, and what is used or reserved with it."""
     found: dict[str, float] = {}
     more = (1, call.reserved_tokens, call.reserved_nanousd)
     for (name, limit, used), size in zip(_limits(policy, spent), more, strict=True):
         if limit and used < BUDGET_SHARE * limit <= used + size:
-            unit = _NANOUSD if name == "max_usd_per_day" else 1
-            found |= {name.replace("max_", "").replace("per_day", "today"): (used + size) / unit, name: limit / unit}
+            both = (used + size, limit)
+            told = [each / _NANOUSD for each in both] if name == "max_usd_per_day" else both
+            found |= zip((name.replace("max_", "").replace("per_day", "today"), name), told, strict=True)
     return found
