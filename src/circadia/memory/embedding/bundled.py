@@ -105,7 +105,10 @@ def _load() -> _Model:
         with _root_handler_kept():  # here, since it takes longer than all of a command's other imports
             package = importlib.import_module("wordllama")
         folder = Path(str(package.__file__)).parent
-        return cast("_Model", package.WordLlama.load(cache_dir=folder, disable_download=True))
+        loaded = package.WordLlama.load(cache_dir=folder, disable_download=True)
+        # Else the tokenizer keeps 10,000 texts with their parts, up to 200 MB, and is no quicker for it.
+        loaded.tokenizer.model._resize_cache(0)
+        return cast("_Model", loaded)
     except (ImportError, OSError, ValueError) as error:
         raise UpstreamFailed(f"the bundled embedder cannot be loaded ({error}); reinstall wordllama") from error
 
