@@ -8,6 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from circadia.memory.languages import stems
 from circadia.memory.terms import asked_words, stored_terms
 from tests.interaction.live import live
 from tests.memory.said_in import SAID_IN
@@ -66,3 +67,13 @@ def test_any_text_has_languages_and_takes_no_long_time(text: str) -> None:
     began = time.process_time()
     stored_terms(text, text)
     assert time.process_time() - began < 2
+
+
+def test_a_long_question_of_no_language_is_not_asked_in_each_of_them() -> None:
+    def asked(words: int) -> int:
+        text = " ".join(f"w{chr(97 + at % 26)}{chr(97 + at // 26)}x" for at in range(words))
+        return len(list(stems(text, asked=True)))
+
+    assert asked(1) > 20, "one word may be of any language"
+    assert asked(250) <= 3 * 250
+    assert asked(600) == asked(300) * 2

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Final
+from typing import Final, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -46,6 +46,8 @@ TEXTS: Final = 2_000
 """Texts of one scope that are remembered, the newest."""
 HASHES: Final = 250_000
 """Their fingerprints, 8 bytes each."""
+LATEST: Final = 4_096
+"""Of these, those that are not put in order with the rest yet."""
 SCOPES: Final = 64
 """Scopes that are remembered in the process; others are read from the database."""
 OVERLAP: Final = 64
@@ -64,13 +66,41 @@ class Origin:
     """Whether it is all that the turn says."""
 
 
+class _Owned(NamedTuple):
+    """Fingerprints in order, of equal ones the first text's first, and the row of the text that owns each."""
+
+    hashes: NDArray[np.uint32]
+    owners: NDArray[np.int32]
+
+    @classmethod
+    def none(cls) -> Self:
+        return cls(np.zeros(0, np.uint32), np.zeros(0, np.int32))
+
+    def with_more(self, hashes: NDArray[np.uint32], owners: NDArray[np.int32]) -> "_Owned":
+        hashes, owners = np.concatenate((self.hashes, hashes)), np.concatenate((self.owners, owners))
+        order = np.argsort(hashes, kind="stable")
+        return _Owned(hashes[order], owners[order])
+
+    def without_first(self, rows: int) -> "_Owned":
+        kept = self.owners >= rows
+        return _Owned(self.hashes[kept], self.owners[kept] - np.int32(rows))
+
+    def of(self, hashes: NDArray[np.uint32]) -> NDArray[np.int32]:
+        """Return the owner of each of these, -1 of those that have none."""
+        if not len(self.hashes):
+            return np.full(len(hashes), -1, np.int32)
+        at = np.minimum(np.searchsorted(self.hashes, hashes), len(self.hashes) - 1)
+        return np.where(self.hashes[at] == hashes, self.owners[at], np.int32(-1))
+
+
 class Texts:
     """Recent texts of one scope; where two have the same fingerprint, the first one owns it."""
 
     def __init__(self) -> None:
         self.rows: list[Provenance] = []
-        self._hashes = np.zeros(0, np.uint32)
-        self._owners = np.zeros(0, np.int32)
+        self._most = _Owned.none()
+        self._latest = _Owned.none()
+        """What was added since all was put in order: to add a text takes as long as this is large."""
         self._wholes: dict[int, Provenance] = {}
         self.last = 0
         """Number of the last row that was stored."""
@@ -78,21 +108,20 @@ class Texts:
     def add(self, rows: Sequence[Provenance]) -> None:
         """Add texts, but those that say the same as one that is there; the oldest go where there are too many."""
         self.last = max(self.last, *(row.number for row in rows), 0)
-        new = [row for row in rows if row.whole not in self._wholes]
-        if not new:
+        added = [row for row in rows if self._wholes.setdefault(row.whole, row) is row]
+        if not added:
             return
-        parts = [loaded(row.fingerprints) for row in new]
+        parts = [loaded(row.fingerprints) for row in added]
         owners = np.repeat(np.arange(len(parts), dtype=np.int32) + len(self.rows), list(map(len, parts)))
-        hashes, owners = np.concatenate((self._hashes, *parts)), np.concatenate((self._owners, owners))
-        order = np.argsort(hashes, kind="stable")  # so that of equal ones the first text's comes first
-        self.rows += new
-        gone = 0
-        if len(self.rows) > TEXTS or len(order) > HASHES:
+        self._latest = self._latest.with_more(np.concatenate(parts), owners)
+        self.rows += added
+        if len(self._latest.hashes) > LATEST:
+            self._most, self._latest = self._most.with_more(*self._latest), _Owned.none()
+        if len(self.rows) > TEXTS or len(self._most.hashes) > HASHES:
             gone = len(self.rows) // 2
-            order = order[owners[order] >= gone]
+            self._most, self._latest = (each.without_first(gone) for each in (self._most, self._latest))
             del self.rows[:gone]
-        self._hashes, self._owners = hashes[order], owners[order] - gone
-        self._wholes = {row.whole: row for row in reversed(self.rows)}
+            self._wholes = {row.whole: row for row in self.rows}
 
     def whole(self, prints: Fingerprints, now: datetime) -> Provenance | None:
         """Return the text that says just this."""
@@ -101,17 +130,16 @@ class Texts:
 
     def owners(self, prints: Fingerprints) -> NDArray[np.int32]:
         """Return the row of the text that owns each of the fingerprints, -1 if none does."""
-        if not len(self._hashes):
-            return np.full(len(prints.hashes), -1, np.int32)
-        at = np.minimum(np.searchsorted(self._hashes, prints.hashes), len(self._hashes) - 1)
-        return np.where(self._hashes[at] == prints.hashes, self._owners[at], np.int32(-1))
+        found = self._most.of(prints.hashes)
+        return np.where(found < 0, self._latest.of(prints.hashes), found)
 
     def best(self, prints: Fingerprints, now: datetime) -> Provenance | None:
         """Return the text of which the most stands in this, the newest of equals; none if too little does."""
         if not (self.owners(prints) >= 0).any():
             return None
-        there = np.bincount(self._owners[np.isin(self._hashes, prints.hashes)], minlength=len(self.rows))
-        shares = there / np.maximum(np.bincount(self._owners, minlength=len(self.rows)), 1)
+        hashes, owners = self._most.with_more(*self._latest)
+        there = np.bincount(owners[np.isin(hashes, prints.hashes)], minlength=len(self.rows))
+        shares = there / np.maximum(np.bincount(owners, minlength=len(self.rows)), 1)
         row = len(shares) - 1 - int(np.argmax(shares[::-1]))
         return self.rows[row] if shares[row] >= PROMPT_SHARE and self.rows[row].expires_at > now else None
 
