@@ -13,7 +13,7 @@ NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def said(number: int) -> str:
-    return random.Random(number).randbytes(600).hex(" ", 4)
+    return random.Random(number).randbytes(250).hex(" ", 4)
 
 
 def row(number: int) -> Provenance:
