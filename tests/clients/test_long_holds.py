@@ -11,9 +11,9 @@ from tests.clients.model_clients import model_clients
 pytestmark = pytest.mark.asyncio(loop_scope="module")
 
 TIMEOUT_SECONDS = 15 * 60
-SHORT = ({"timeout": 3.0}, 5.0)
+SHORT: tuple[dict[str, float], float] = ({"timeout": 3.0}, 5.0)
 """A client's options and the seconds of a hold: longer than its silence at first and its time-out together."""
-OUT_OF_THE_BOX = ({}, 11 * 60.0)
+OUT_OF_THE_BOX: tuple[dict[str, float], float] = ({}, 11 * 60.0)
 """The SDKs wait for 10 minutes."""
 HURRIED = {"openai-chat-node-buffered", "openai-responses-node-buffered"}
 """OpenAI's Node SDK gives a buffered call its time-out in all, the body included; then it hangs up and asks again."""

@@ -106,7 +106,9 @@ async def test_a_bank_is_tuned_by_passes_where_the_file_says_so(tmp_path: Path, 
         bank = await ann.bank()
         assert bank is not None
         async with ann.store.write() as tx:
-            used = [each.number for each in await tx.episodes.every(bank.id, limit=200) if each.importance >= 0.2]
+            used = [
+                each.number for each in await tx.episodes.every(bank.id, limit=200) if (each.importance or 0) >= 0.2
+            ]
             await tx.episodes.use(bank.id, used, clock.now(), before=clock.now())
         clock.leap(8 * 86_400)
         await ann.at.rest("POST", "/banks/memory/passes", {"wait_seconds": 60})

@@ -153,7 +153,7 @@ async def night(
     if embedder is not None:
         memory = replace(memory, embedding=Background(clock, store, signals, embedder))
     tier = sleep_tier(settings, clock, ids, signals, memory)
-    worker = sleep_worker(tier, settings, (mind, {}), clock, ids, store, signals, memory)
+    worker = sleep_worker(tier, settings, (mind, None), clock, ids, store, signals, memory)
     try:
         yield Night(store, clock, signals, memory, tier, worker, mind)
     finally:

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from hashlib import blake2b
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -72,12 +72,9 @@ class _Owned(NamedTuple):
     hashes: NDArray[np.uint32]
     owners: NDArray[np.int32]
 
-    @classmethod
-    def none(cls) -> Self:
-        return cls(np.zeros(0, np.uint32), np.zeros(0, np.int32))
-
-    def with_more(self, hashes: NDArray[np.uint32], owners: NDArray[np.int32]) -> "_Owned":
-        hashes, owners = np.concatenate((self.hashes, hashes)), np.concatenate((self.owners, owners))
+    def with_more(self, more: "_Owned") -> "_Owned":
+        hashes = np.concatenate((self.hashes, more.hashes))
+        owners = np.concatenate((self.owners, more.owners))
         order = np.argsort(hashes, kind="stable")
         return _Owned(hashes[order], owners[order])
 
@@ -93,13 +90,16 @@ class _Owned(NamedTuple):
         return np.where(self.hashes[at] == hashes, self.owners[at], np.int32(-1))
 
 
+_NONE: Final = _Owned(np.zeros(0, np.uint32), np.zeros(0, np.int32))
+
+
 class Texts:
     """Recent texts of one scope; where two have the same fingerprint, the first one owns it."""
 
     def __init__(self) -> None:
         self.rows: list[Provenance] = []
-        self._most = _Owned.none()
-        self._latest = _Owned.none()
+        self._most = _NONE
+        self._latest = _NONE
         """What was added since all was put in order: to add a text takes as long as this is large."""
         self._wholes: dict[int, Provenance] = {}
         self.last = 0
@@ -113,13 +113,13 @@ class Texts:
             return
         parts = [loaded(row.fingerprints) for row in added]
         owners = np.repeat(np.arange(len(parts), dtype=np.int32) + len(self.rows), list(map(len, parts)))
-        self._latest = self._latest.with_more(np.concatenate(parts), owners)
+        self._latest = self._latest.with_more(_Owned(np.concatenate(parts), owners))
         self.rows += added
         if len(self._latest.hashes) > LATEST:
-            self._most, self._latest = self._most.with_more(*self._latest), _Owned.none()
+            self._most, self._latest = self._most.with_more(self._latest), _NONE
         if len(self.rows) > TEXTS or len(self._most.hashes) > HASHES:
             gone = len(self.rows) // 2
-            self._most, self._latest = (each.without_first(gone) for each in (self._most, self._latest))
+            self._most, self._latest = self._most.without_first(gone), self._latest.without_first(gone)
             del self.rows[:gone]
             self._wholes = {row.whole: row for row in self.rows}
 
@@ -137,7 +137,7 @@ class Texts:
         """Return the text of which the most stands in this, the newest of equals; none if too little does."""
         if not (self.owners(prints) >= 0).any():
             return None
-        hashes, owners = self._most.with_more(*self._latest)
+        hashes, owners = self._most.with_more(self._latest)
         there = np.bincount(owners[np.isin(hashes, prints.hashes)], minlength=len(self.rows))
         shares = there / np.maximum(np.bincount(owners, minlength=len(self.rows)), 1)
         row = len(shares) - 1 - int(np.argmax(shares[::-1]))
