@@ -36,5 +36,5 @@ def test_to_add_a_text_takes_a_fraction_of_a_millisecond_and_each_is_found_until
         found = texts.whole(prints, NOW)
         assert found is not None
         owners = texts.owners(prints)
-        assert {texts.rows[owner].speaker for owner in owners.tolist() if owner >= 0} == {f"agent{number}"}
+        assert {texts.rows[int(owner)].speaker for owner in owners if owner >= 0} == {f"agent{number}"}
     assert (texts.owners(fingerprints(said(5_000))) < 0).all()
