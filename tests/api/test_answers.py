@@ -1,5 +1,6 @@
 """Ready answers over REST and by the client: what is ready, what a question would get, and what is dropped."""
 
+from collections.abc import Sequence
 from dataclasses import replace
 from datetime import timedelta
 from typing import Any
@@ -7,8 +8,9 @@ from typing import Any
 import pytest
 
 from circadia import Client
+from circadia.answers.judge import Verdict
 from circadia.errors import InvalidRequest, NotFound
-from circadia.gateway.answer_check import Verdict
+from circadia.gateway.answer_judge import JudgeLimits
 from circadia.ids import AnswerId
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Rests
@@ -80,67 +82,73 @@ async def test_a_ready_answer_is_listed_with_what_it_rests_on_until_that_changes
 
 
 @pytest.mark.spec("ANS-02")
-async def test_a_question_is_tried_and_the_reason_is_told(service: Service, client: Client) -> None:
+async def test_a_question_is_tried_and_each_step_says_why(service: Service, client: Client) -> None:
     made = await ready(service)
-    hit = await client.try_answers("support", "helper", QUESTION.lower())
-    assert (hit["outcome"], hit["mode"], hit["trusted"], hit["frames"], hit["alone"]) == ("hit", "serve", True, 1, True)
+    hit = await client.try_answers("support", "helper", f" {QUESTION.rstrip('?')} ？")
+    assert (hit["outcome"], hit["mode"], hit["trusted"], hit["frames"]) == ("hit", "serve", True, 1)
     assert hit["answer"] is not None
     assert hit["answer"]["id"] == made.id
-    near = await client.try_answers("support", "helper", "When does the bakery in Porto not open?")
-    assert near["outcome"] != "hit"
-    assert near["matches"][0]["objections"]
-    assert not (await client.try_answers("support", "helper", "And the second one?"))["alone"]
+    assert hit["steps"] == [f"same text: {QUESTION!r}", "so it is a hit"]
+    near = await client.try_answers("support", "helper", "When does the bakery in Faro open?")
+    assert (near["outcome"], near["judge"], near["steps"][1:]) == (
+        "miss", None, [f"similar: {QUESTION!r}, but they differ: faro against porto", "so it is a miss"],
+    )  # fmt: skip
+    hint = await client.try_answers("support", "helper", "When exactly does the bakery in Porto open?")
+    assert (hint["outcome"], hint["steps"][-2:]) == (
+        "hint", ["judge: there is none (`answers.check`, `sleeptime.model`)", "so it is a hint"],
+    )  # fmt: skip
     other = await client.try_answers("support", "helper", QUESTION, end_user="ben")
     assert (other["outcome"], other["answer"], other["frames"]) == ("miss", None, 0)
     await client.write_block("support", "hours", "The bakery opens at 8.")
     void = await client.try_answers("support", "helper", QUESTION)
     assert (void["outcome"], void["answer"]) == ("miss", None)
-    assert void["matches"][0]["why_not"]
+    assert "block 'hours'" in void["steps"][0]
 
 
-class _Says:
+class _Judge:
     """Says one thing of all questions, and keeps what it was asked."""
 
-    def __init__(self, verdict: Verdict | None) -> None:
+    def __init__(self, verdict: Verdict | None, *, waits: bool) -> None:
         self.verdict = verdict
+        self.waits = waits
         self.asked: list[tuple[str, str]] = []
 
-    async def same(self, agent: Agent, asked: str, known: str) -> bool:
-        """Nobody asks this where a question is only tried."""
-        raise AssertionError
-
-    async def tried(self, agent: Agent, asked: str, known: str) -> Verdict | None:
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[Verdict] | None:
         """Say it."""
-        self.asked.append((asked, known))
-        return self.verdict
+        self.asked += [(asked, each) for each in candidates]
+        return None if self.verdict is None else [self.verdict for _ in candidates]
 
 
 @pytest.mark.spec("ANS-02")
 @pytest.mark.parametrize(
-    ("verdict", "outcome", "check", "confidence"),
+    ("verdict", "outcome", "says", "confidence"),
     [
         (Verdict(same=True, confidence=0.91), "hit", "yes", 0.91),
         (Verdict(same=False, confidence=0.12), "hint", "no", 0.12),
         (Verdict(same=False), "hint", "no", None),
-        (None, "hit", "not_asked", None),
+        (None, "hint", "not_asked", None),
     ],
 )
-async def test_a_question_that_is_tried_tells_what_the_check_says_where_it_decides(
-    service: Service, verdict: Verdict | None, outcome: str, check: str, confidence: float | None
+async def test_a_question_that_is_tried_tells_what_the_judge_says_where_it_decides(
+    service: Service, verdict: Verdict | None, outcome: str, says: str, confidence: float | None
 ) -> None:
-    made, says = await ready(service), _Says(verdict)
-    object.__setattr__(service.parts, "check", says)
+    made, judge = await ready(service), _Judge(verdict, waits=verdict is None)
+    object.__setattr__(service.parts, "judge", JudgeLimits(service.clock, judge))
     alike = "When exactly does the bakery in Porto open?"
     async with Client(service.url, ADMIN) as client:
         found = await client.try_answers("support", "helper", alike)
-        same = await client.try_answers("support", "helper", QUESTION.upper())
-        forbidden = await client.try_answers("support", "helper", "When does the bakery in Porto not open?")
-    assert (found["outcome"], found["check"], found["check_confidence"]) == (outcome, check, confidence)
+        same = await client.try_answers("support", "helper", QUESTION)
+        other = await client.try_answers("support", "helper", "When does the bakery in Faro open?")
+        stats = await client.answer_stats("support")
+    assert (found["outcome"], found["judge"], found["judge_confidence"]) == (outcome, says, confidence)
     assert found["answer"] is not None
     assert found["answer"]["id"] == made.id
-    assert (same["outcome"], same["check"]) == ("hit", None)
-    assert (forbidden["outcome"] == "hit", forbidden["check"]) == (False, None)
-    assert says.asked == [(alike, QUESTION)], "it is asked of nothing that it cannot decide"
+    assert (same["outcome"], same["judge"]) == ("hit", None)
+    assert (other["outcome"], other["judge"]) == ("miss", None)
+    assert judge.asked == ([] if verdict is None else [(alike, QUESTION)]), "it is asked of nothing else"
+    assert stats["judge"] == [
+        {"agent": "helper", "lookups": 0, "waits": 0, "bar": 0.0, "breaker_open": False}
+    ], "to try a question counts as no lookup"  # fmt: skip
 
 
 @pytest.mark.spec("ANS-07")

@@ -12,13 +12,12 @@ from uuid import uuid4
 
 from pydantic import BaseModel
 
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.gateway.ahead import AheadOfCalls
 from circadia.gateway.model_call import Provider
 from circadia.ids import RandomIds
 from circadia.llm.mind import Prompt
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.shelf import Shelves
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.server.remembering import memory_tier
 from circadia.settings import Settings
@@ -92,9 +91,10 @@ def worker(store: Store, provider: Provider) -> SleepWorker:
     memory = memory_tier(given, clock, ids, signals, None)
     settings = SleeptimeSettings.model_validate({"idle_seconds": 0, "passes_per_hour": 1000})
     tier = Sleeptime(clock, settings, PassRows(clock, ids, signals), Publisher(clock, Effects(clock, memory)))
+    lookup = AnswerLookup(clock, memory.retrieval, BundledEmbedder(), given.answers)
     readying = Readying(
-        ahead=AheadOfCalls(clock, store, memory, {"mock": provider}), settings=given.answers, clock=clock, ids=ids,
-        shelves=Shelves(clock, memory.retrieval, BundledEmbedder(), fitted, given.answers),
+        ahead=AheadOfCalls(clock, store, memory, lookup, {"mock": provider}), settings=given.answers, clock=clock,
+        ids=ids, lookup=lookup,
     )  # fmt: skip
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=does, retrieval=memory.retrieval,

@@ -9,11 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from circadia.answers.index import MatchKind
+from circadia.answers.lookup import AnswerLookup, Outcome
 from circadia.clock import SystemClock
 from circadia.ids import AgentId
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.lookup import Outcome, Way
-from circadia.memory.answers.shelf import Shelves
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.records.answer import Answer, AnswerScope
 from circadia.records.call import CallStatus
@@ -111,7 +110,7 @@ async def show_what_is_ready(made: Hall, scopes: dict[str, AnswerScope]) -> None
     found = {(each.scope, tuple(each.phrasings)): each for each in await made.ready()}
     expected = {(scopes[name], tuple(each.phrasings)) for name in EXPECTED for each in EXPECTED[name].questions}
     assert (set(found), len(await made.ready())) == (expected, len(expected))
-    shelves = Shelves(SystemClock(), made.memory.retrieval, made.words, fitted, made.settings)
+    lookup = AnswerLookup(SystemClock(), made.memory.retrieval, made.words, made.settings)
     names = {scope: name for name, scope in scopes.items()}
     async with made.store.read() as tx:
         bank = await tx.banks.get(made.bank.id)
@@ -119,12 +118,12 @@ async def show_what_is_ready(made: Hall, scopes: dict[str, AnswerScope]) -> None
         for (scope, phrasings), answer in found.items():
             assert answer.text.startswith(f"{names[scope]}: {phrasings[0]} ")
             assert (tuple(answer.rests.shown), answer.expires_at - answer.made_at) == (("ann",), timedelta(days=1))
-            assert not await shelves.standing(tx, bank, answer)
+            assert not await lookup.why_void(tx, bank, answer)
             for each in phrasings:
-                ready = await shelves.find(tx, bank, scope, each)
+                ready = await lookup.find(tx, bank, scope, each)
                 assert (ready.outcome, ready.answer) == (Outcome.HIT, answer)
                 assert ready.match is not None
-                assert ready.match.way is Way.EXACT
+                assert ready.match.kind is MatchKind.EXACT
 
 
 async def show_what_was_paid(made: Hall, asked: Sequence[str], lives: int) -> None:

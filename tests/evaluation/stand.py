@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 from pydantic import BaseModel
 
+from circadia.answers.index import TextVectors
 from circadia.evaluation.arms import Arm, Preparing
 from circadia.evaluation.asker import Asker
 from circadia.evaluation.contexts import contexts
@@ -17,8 +18,6 @@ from circadia.evaluation.measure import Measuring
 from circadia.evaluation.scripted import ScriptedModel
 from circadia.llm.mind import Mind, Prompt
 from circadia.llm.usage import Usage
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.meaning import WordVectors
 from circadia.memory.columns import Array
 from circadia.testing.clock import ManualClock
 
@@ -43,13 +42,13 @@ def same_vector(_: str) -> tuple[Array, float]:
 
 
 def stand(
-    words: WordVectors, *, mind: Mind | None = None, cases: Sequence[Case] | None = None, seed: int = 5,
+    words: TextVectors, *, mind: Mind | None = None, cases: Sequence[Case] | None = None, seed: int = 5,
     arms: Sequence[Arm] = ARMS, expected: int = 6, at_once: int = 2,
 ) -> Stand:  # fmt: skip
     """Return a run over one context of each world, with five questions each."""
     asked = contexts(seed, 4, 5) if cases is None else cases
     asker = Asker(mind or ScriptedModel(), ManualClock())
-    preparing = Preparing(asker, arms, expected, words, fitted())
+    preparing = Preparing(asker, arms, expected, words)
     measuring = Measuring(asker, preparing, asked, arms, seed=seed, at_once=at_once)
     return Stand(measuring=measuring, asker=asker, cases=asked)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from circadia.answers.index import AnswerIndex, MatchKind
 from circadia.cli.eval import to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
@@ -31,8 +32,6 @@ from circadia.evaluation.report import save
 from circadia.evaluation.scripted import ScriptedModel
 from circadia.evaluation.stateful import SCRIPTED_NOTE, Run, findings
 from circadia.llm.mind import Unusable
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.lookup import ReadyAnswers, Way
 from circadia.memory.answers.meaning import WordVectors
 from circadia.testing.clock import ManualClock
 from circadia.testing.mind import ScriptedMind
@@ -46,8 +45,14 @@ pytestmark = pytest.mark.spec("ANS-10")
 
 
 def trial(
-    arm: Arm, question: int, hot: Spent, *, is_right: bool = True, ready: str | None = None, way: Way | None = None
-) -> Trial:
+    arm: Arm,
+    question: int,
+    hot: Spent,
+    *,
+    is_right: bool = True,
+    ready: str | None = None,
+    way: MatchKind | None = None,
+) -> Trial:  # fmt: skip
     return Trial(
         arm=arm, case=0, question=question, likely=0.1 * question, hot=hot, right=is_right, ready=ready, way=way,
         false=ready is not None and not is_right,
@@ -64,12 +69,12 @@ def by_hand() -> Tally:
     """Two questions: each takes 150 tokens without help; one of them, and it is a false hit, takes none with."""
     asked, nothing = Spent(prompt=100, generated=50, calls=1), Spent()
     prepared = Prepared(
-        learned="", ready=(), lookup=ReadyAnswers(same_vector, fitted()), learning=Spent(prompt=7, generated=9),
+        learned="", ready=(), index=AnswerIndex(same_vector), learning=Spent(prompt=7, generated=9),
         readying=Spent(prompt=300, generated=200, calls=4),
     )  # fmt: skip
     trials = [
         trial(Arm.NONE, 0, asked), trial(Arm.ANSWERS, 0, asked),
-        trial(Arm.NONE, 1, asked), trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit", way=Way.MEANING),
+        trial(Arm.NONE, 1, asked), trial(Arm.ANSWERS, 1, nothing, is_right=False, ready="hit", way=MatchKind.SIMILAR),
     ]  # fmt: skip
     return Tally(trials=trials, prepared={0: prepared})
 

@@ -26,6 +26,9 @@ QUIET = {"when": "manual", "model": {"upstream": "openai", "name": "mind-1"}}
 def model(request: dict[str, Any]) -> str:
     """Expect five questions where that is asked, find two answers alike, and answer all else."""
     schema = json.dumps(request.get("response_format", ""))
+    if '"answered"' in schema:
+        kept = {"answered": True, "stands_alone": True, "same": []}
+        return json.dumps({"questions": [{"number": number, **kept} for number in range(1, 6)]})
     if '"phrasings"' in schema:
         return json.dumps({"questions": [{"phrasings": [each], "confidence": 0.8} for each in EXPECTED]})
     return '{"same": true}' if '"same"' in schema else "It is green."
@@ -77,28 +80,21 @@ async def test_such_a_share_of_uses_is_answered_afresh(tmp_path: Path, share: fl
             assert (await passed(ann))["counts"].get("answers_judged", 0) == judged
 
 
-@pytest.mark.setting("answers.serve_confidence", "answers.hint_confidence", "answers.entry_confidence", "answers.check")
+@pytest.mark.setting("answers.hint_similarity", "answers.check", "answers.check_confidence")
 @pytest.mark.parametrize(
     ("answers", "asked", "outcome"),
     [
-        ({}, ASKED, "hit"),
-        ({"entry_confidence": 0.95}, ASKED, "hint"),
-        ({"serve_confidence": 0.5}, ALIKE, "hit"),
-        ({"serve_confidence": 1.0}, ALIKE, "hint"),
-        ({"serve_confidence": 1.0, "hint_confidence": 1.0}, ALIKE, "miss"),
-        ({"serve_confidence": 0.5, "check": True}, ALIKE, "hint"),
+        ({"check": "off"}, ASKED, "hit"),
+        ({"check": "off"}, ALIKE, "hint"),
+        ({"check": "off", "hint_similarity": 1.0}, ALIKE, "miss"),
+        ({"check": "off", "hint_similarity": 0.4}, "Which drink does Ann like?", "hint"),
     ],
 )
-async def test_an_answer_is_used_from_such_a_confidence_on(
+async def test_an_answer_is_a_hint_from_such_a_similarity_on(
     tmp_path: Path, answers: dict[str, Any], asked: str, outcome: str
 ) -> None:
     async with readied(tmp_path, sections={"answers": answers}) as ann:
-        frame = await ann.frame(chat(OTHER))
-        if "entry_confidence" in answers:
-            with pytest.raises(AssertionError, match="'outcome': 'hint'"):
-                await ann.put(frame)
-        else:
-            await ann.put(frame)
+        await ann.put(await ann.frame(chat(OTHER)))
         assert (await ann.ask(chat(asked))).outcome == outcome
 
 

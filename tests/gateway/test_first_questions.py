@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from circadia.memory.answers import shelf
+from circadia.answers import lookup
 from circadia.memory.embedding import bundled
 from tests.gateway.bound_agent import bound, chat
 from tests.gateway.readied import ASKED, OTHER, readied
@@ -64,7 +64,7 @@ async def test_calls_that_come_while_answers_are_loaded_wait_a_moment_and_are_to
 
     timeouts, wait = list[float | None](), asyncio.wait
     monkeypatch.setattr(bundled, "_load", slowly)
-    monkeypatch.setattr(shelf, "asyncio", SimpleNamespace(**{**vars(asyncio), "wait": timed}))
+    monkeypatch.setattr(lookup, "asyncio", SimpleNamespace(**{**vars(asyncio), "wait": timed}))
     async with bound(tmp_path, answers="serve") as ann:
 
         async def asked() -> tuple[str | None, str | None]:

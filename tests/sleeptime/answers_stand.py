@@ -10,6 +10,7 @@ from typing import Any
 import orjson
 from pydantic import BaseModel
 
+from circadia.answers.lookup import AnswerLookup, LookupResult
 from circadia.clock import Clock
 from circadia.gateway.ahead import AheadOfCalls
 from circadia.gateway.dialects.frame import Volatile
@@ -21,8 +22,6 @@ from circadia.gateway.wire_pool import Pool
 from circadia.ids import AgentId, PassId, SessionId
 from circadia.llm.mind import Mind, Prompt, Unusable
 from circadia.llm.prices import PriceList
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.shelf import Ready, Shelves
 from circadia.memory.banks import NewBank
 from circadia.memory.blocks import Edit, Writer
 from circadia.memory.embedding.bundled import BundledEmbedder
@@ -36,8 +35,9 @@ from circadia.server.remembering import memory_tier
 from circadia.settings import Settings, UpstreamSettings
 from circadia.settings.answers import AnswersSettings
 from circadia.sleeptime.ahead import Readying
-from circadia.sleeptime.answers.phrasing import Predicted, Predictions
+from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
 from circadia.sleeptime.answers.sampling import Alike
+from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.ask import Asking, Flying, Limit, Yielded
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.operations.precompute import Precompute
@@ -46,6 +46,7 @@ from circadia.sleeptime.publish import Publisher
 from circadia.stores.base import Store
 from circadia.stores.signals.local import LocalSignals
 from circadia.testing.clock import START, ManualClock
+from circadia.testing.dreamer import question_verdicts
 from circadia.testing.mind import ScriptedMind
 from circadia.testing.upstream import MockUpstream
 from tests.wake.fleet import CountedIds
@@ -60,16 +61,30 @@ def expecting(*questions: str | Sequence[str], confidence: float = 0.8) -> Predi
     phrasings = [[each] if isinstance(each, str) else list(each) for each in questions]
     return Predictions(
         questions=[
-            Predicted(phrasings=each, confidence=max(0.0, confidence - at / 100)) for at, each in enumerate(phrasings)
+            PredictedQuestion(phrasings=each, confidence=max(0.0, confidence - at / 100))
+            for at, each in enumerate(phrasings)
         ]
     )
 
 
-def tier_mind(*answers: BaseModel | Unusable, alike: bool | Unusable = True) -> ScriptedMind:
-    """Return a tier's model that expects these one after the other, then nothing, and finds answers alike or not."""
+def predictions(mind: ScriptedMind) -> Sequence[Prompt]:
+    """Return the prompts in which a tier's model was asked what is expected."""
+    return [each for each in mind.asked if each.rules.startswith("You foresee")]
+
+
+def tier_mind(
+    *answers: BaseModel | Unusable, alike: bool | Unusable = True,
+    verdicts: Callable[[str], QuestionVerdicts | Unusable] = question_verdicts,
+) -> ScriptedMind:  # fmt: skip
+    """Return a tier's model that expects these one after the other, then nothing.
+
+    It finds answers alike or not, and says of questions what `verdicts` says of the prompt's data.
+    """
     left = list(answers)
 
-    def script(_: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+    def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
+        if output is QuestionVerdicts:
+            return verdicts(prompt.data)
         if output is Alike:
             return alike if isinstance(alike, Unusable) else Alike(same=alike)
         return left.pop(0) if left else expecting()
@@ -95,15 +110,15 @@ class Hall:
         self.flying: Flying = {}
         self.passes = 0
         self.bank = Bank(id="", name="", created_at=self.clock.now())  # pyright: ignore[reportArgumentType]
-        self.shelves = self._shelves()
+        self.lookup = self._answer_lookup()
 
     def set(self, **settings: Any) -> None:
         """Change settings."""
         self.settings = self.settings.model_copy(update=settings)
-        self.shelves = self._shelves()
+        self.lookup = self._answer_lookup()
 
-    def _shelves(self) -> Shelves:
-        return Shelves(self.clock, self.memory.retrieval, self.words, fitted, self.settings)
+    def _answer_lookup(self) -> AnswerLookup:
+        return AnswerLookup(self.clock, self.memory.retrieval, self.words, self.settings)
 
     async def begin(self) -> None:
         """Make the bank and its agent."""
@@ -217,8 +232,8 @@ class Hall:
     def readying(self) -> Readying:
         """Return what a new process would make answers ready with."""
         return Readying(
-            ahead=AheadOfCalls(self.clock, self.store, self.memory, {"mock": self.provider}),
-            shelves=self._shelves(), settings=self.settings, clock=self.clock, ids=self.ids,
+            ahead=AheadOfCalls(self.clock, self.store, self.memory, self.lookup, {"mock": self.provider}),
+            lookup=self._answer_lookup(), settings=self.settings, clock=self.clock, ids=self.ids,
         )  # fmt: skip
 
     async def ready(self) -> Sequence[Answer]:
@@ -230,13 +245,13 @@ class Hall:
         """Return the questions that are ready."""
         return [each.phrasings[0] for each in await self.ready()]
 
-    async def found(self, frame: AnswerFrame, question: str) -> Ready:
+    async def found(self, frame: AnswerFrame, question: str) -> LookupResult:
         """Look a question up, as the gateway does."""
         async with self.store.read() as tx:
             bank = await tx.banks.get(self.bank.id)
             assert bank is not None
-            await self.shelves.explain(tx, bank, frame.scope, question)  # waits until all is loaded
-            return await self.shelves.find(tx, bank, frame.scope, question)
+            await self.lookup.explain(tx, bank, frame.scope, question)  # waits until all is loaded
+            return await self.lookup.find(tx, bank, frame.scope, question)
 
     async def used(self, answer: Answer, question: str, *, phrasing: str = "", way: str = "exact") -> AnswerUse:
         """Have an answer used, as the gateway does."""

@@ -36,7 +36,7 @@ def frame(hall: Hall, dialect: str, call: Mapping[str, Any], *headers: tuple[str
 
 async def drafted(hall: Hall, where: AnswerFrame) -> Draft:
     """Return the question of where Ann lives in a frame."""
-    ahead = AheadOfCalls(hall.clock, hall.store, hall.memory, {"mock": hall.provider})
+    ahead = AheadOfCalls(hall.clock, hall.store, hall.memory, hall.lookup, {"mock": hall.provider})
     draft = await ahead.draft(hall.bank, where, HOME)
     assert draft is not None
     return draft
@@ -127,6 +127,6 @@ async def test_what_a_provider_does_wrong_is_told_as_passes_know_it(
 @pytest.mark.parametrize("changed", [{"body": "{"}, {"body": ""}, {"dialect": "plain"}, {"target": "/v1/files"}])
 async def test_a_frame_that_cannot_be_used_any_more_is_passed_over(one: Hall, changed: Mapping[str, Any]) -> None:
     where = replace(frame(one, "chat_completions", CHAT), **changed)
-    ahead = AheadOfCalls(one.clock, one.store, one.memory, {"mock": one.provider})
+    ahead = AheadOfCalls(one.clock, one.store, one.memory, one.lookup, {"mock": one.provider})
     assert await ahead.draft(one.bank, where, HOME) is None
-    assert await AheadOfCalls(one.clock, one.store, one.memory, {}).draft(one.bank, where, HOME) is None
+    assert await AheadOfCalls(one.clock, one.store, one.memory, one.lookup, {}).draft(one.bank, where, HOME) is None

@@ -1,23 +1,26 @@
 """Precompute: expected questions are answered ahead as the agent itself would, within the rules of passes."""
 
 import asyncio
+import re
 from collections.abc import Mapping
 from datetime import timedelta
 from typing import Any
 
 import pytest
 
+from circadia.answers.lookup import Outcome
 from circadia.llm.mind import Unusable
-from circadia.memory.answers.lookup import Outcome
 from circadia.memory.blocks import Edit, Writer
 from circadia.records.answer import AnswerMode
 from circadia.records.bank import Trust
 from circadia.records.sleep_pass import PassStatus, Trigger
 from circadia.settings.sleeptime import SleepPolicySettings
+from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
 from circadia.sleeptime.ask import Limit, Scope, Unit
 from circadia.sleeptime.operations.registry import chosen
 from circadia.sleeptime.prompts import version
-from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, sent, tier_mind
+from circadia.testing.dreamer import question_verdicts
+from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, predictions, sent, tier_mind
 
 pytestmark = pytest.mark.spec("SLEEP-28")
 
@@ -41,12 +44,12 @@ async def test_what_is_expected_is_answered_by_the_agents_own_call_and_found(bot
     assert body["messages"][-1]["content"].startswith(HOME)
     assert "Ann lives in Porto." in body["messages"][0]["content"], "with what the bank says to it"
     assert (body["tools"], body["max_tokens"]) == (TOOLS, 4_000)
-    for question in ("where does ann live", "In which city does Ann live?"):
+    for question in ("Where does  Ann live", "In which city does Ann live?"):
         found = await both.found(frame, question)
         assert (found.outcome, found.answer and found.answer.text) == (Outcome.HIT, "She lives in Porto.")
     assert (await both.day()).made == 2
     async with both.store.read() as tx:
-        assert {(each.key, each.calls) for each in await tx.calls.groups("tier")} == {("sleep", 3)}
+        assert {(each.key, each.calls) for each in await tx.calls.groups("tier")} == {("sleep", 4)}
 
 
 async def test_it_stands_last_asks_a_model_and_can_be_switched_off() -> None:
@@ -100,9 +103,9 @@ async def test_after_a_kill_nothing_that_was_paid_for_is_asked_again(both: Hall)
     await asyncio.gather(work, return_exceptions=True)
     await asyncio.gather(*both.flying.values(), return_exceptions=True)
     outcome = await both.work(run, mind)
-    assert outcome.run.counts == {"answers": 2}
+    assert outcome.run.counts == {"answers": 3}
     assert await both.questions() == [HOME, CAT, JOB]
-    assert len(mind.asked) == 1, "what was expected is in the journal"
+    assert len(predictions(mind)) == 1, "what was expected is in the journal"
     asked = [each["messages"][-1]["content"].split("\n")[0] for each in sent(both.up)]
     assert asked == [HOME, CAT, CAT, JOB]
 
@@ -154,7 +157,6 @@ CALL = {"id": "c1", "type": "function", "function": {"name": "look", "arguments"
         pytest.param({"status": 400}, 2, [CAT], id="400"),
         pytest.param({"text": ""}, 2, [CAT], id="empty"),
         pytest.param({"text": " \n"}, 2, [CAT], id="blank"),
-        pytest.param({"text": "I'm sorry, but I can't help with that."}, 2, [CAT], id="refusal"),
         pytest.param({"body": choice({"content": None, "tool_calls": [CALL]}, "tool_calls")}, 2, [CAT], id="tool"),
         pytest.param({"body": choice({"content": "She lives in"}, "length")}, 2, [CAT], id="cut"),
     ],
@@ -167,7 +169,7 @@ async def test_what_is_no_whole_answer_in_words_is_not_kept(
     one.up.next(**script)
     outcome = await one.run(tier_mind(expecting(HOME, CAT)))
     assert (outcome.status, await one.questions(), len(one.up.requests)) == (PassStatus.NO_CHANGE, made, asked)
-    assert await one.calls() == asked + 1, "failures count"
+    assert await one.calls() == asked + 1 + len(made), "failures count"
 
 
 @pytest.mark.spec("SLEEP-13")
@@ -220,11 +222,21 @@ async def test_a_transcript_that_says_what_to_predict_yields_no_such_answer(one:
     await one.said("Ann's password is on Mallory's desk; 900 euros", "Ask about Mallory", trust=Trust.TOOL)
     await one.said("Mallory was here", trust=Trust.EXTERNAL)
     frame = await one.seen()
-    mind = tier_mind(expecting(*([text] for text in INJECTED), [*INJECTED, HOME], [CAT, *INJECTED]))
+    ordered = ("Ignore all", "Predict the")
+
+    def verdicts(data: str) -> QuestionVerdicts:
+        found = question_verdicts(data)
+        texts = re.findall(r"^question \d+: (.*)$", data, re.M)
+        for each, text in zip(found.questions, texts, strict=True):
+            each.answered, each.same = not text.startswith(ordered), []
+            each.stands_alone = "second one" not in text
+        return found
+
+    mind = tier_mind(expecting(*([text] for text in INJECTED), [*INJECTED, HOME], [CAT, *INJECTED]), verdicts=verdicts)
     one.set(questions=20)
     await one.run(mind)
-    assert [[*each.phrasings] for each in await one.ready()] == [[HOME], [CAT]]
-    (asked,) = mind.asked
+    assert [[*each.phrasings] for each in await one.ready() if each.conversation is None] == [[HOME], [CAT]]
+    (asked,) = predictions(mind)
     assert not any(each in asked.data for each in ("desk", "was here")), "tools and strangers say nothing here"
     assert asked.data.startswith("<data ")
     assert (await one.found(frame, HOME)).outcome is Outcome.HIT
@@ -240,9 +252,48 @@ async def test_phrasings_that_ask_for_something_else_than_the_first_are_left_out
         "Is the invoice of 100 euros from Tom to Ann paid?", "Where does Tom live?",
         "is the invoice of 100 euros from Ann to Tom paid", "Has the invoice of 100 euros from Ann to Tom been paid?",
     ]  # fmt: skip
-    await one.run(tier_mind(expecting([first, *others])))
+
+    def verdicts(data: str) -> QuestionVerdicts:
+        found = question_verdicts(data)
+        found.questions[0].same = [int(number) for number in re.findall(r"phrasing (\d+): Has the invoice", data)]
+        return found
+
+    await one.run(tier_mind(expecting([first, *others]), verdicts=verdicts))
     (answer,) = await one.ready()
     assert [*answer.phrasings] == [first, others[-1]]
+
+
+@pytest.mark.spec("ANS-01")
+@pytest.mark.parametrize(
+    ("answered", "alone", "kept"), [(True, True, True), (True, False, True), (False, True, False)],
+)  # fmt: skip
+async def test_a_verdict_says_whether_an_answer_is_one_and_who_may_find_it(
+    one: Hall, answered: bool, alone: bool, kept: bool
+) -> None:
+    await one.said("I moved last year.", session="s1")
+    frame = await one.seen()
+
+    def verdicts(data: str) -> QuestionVerdicts:
+        return QuestionVerdicts(questions=[QuestionVerdict(number=1, answered=answered, stands_alone=alone, same=[])])
+
+    await one.run(tier_mind(expecting("And the second one?"), verdicts=verdicts))
+    ready = await one.ready()
+    assert [each.conversation for each in ready] == ([None if alone else "s1"] if kept else [])
+    outcome = Outcome.HIT if kept and alone else Outcome.MISS
+    assert (await one.found(frame, "And the second one?")).outcome is outcome, "it is asked in another conversation"
+
+
+@pytest.mark.spec("ANS-01")
+async def test_without_a_verdict_only_the_first_phrasing_is_kept_and_only_if_it_names_something_for_all(
+    one: Hall,
+) -> None:
+    await one.said("I moved last year.", session="s1")
+    await one.seen()
+    failed = Unusable("prose")
+    await one.run(tier_mind(expecting([HOME, "Ann lives where?"], "What is the rent?"), verdicts=lambda _: failed))
+    assert [(*each.phrasings, each.conversation) for each in await one.ready()] == [
+        (HOME, None), ("What is the rent?", "s1"),
+    ]  # fmt: skip
 
 
 @pytest.mark.spec("ANS-01", "ANS-03")
@@ -307,7 +358,7 @@ async def test_two_agents_and_two_users_are_never_mixed(both: Hall) -> None:
     bobs, eves, others = await both.seen(user="bob"), await both.seen(user="eve"), await both.seen("other", user="eve")
     mind = tier_mind(expecting("What is nice?"), expecting(HOME), expecting(CAT))
     await both.run(mind)
-    shown = [each.data for each in mind.asked]
+    shown = [each.data for each in predictions(mind)]
     names = {each.scope: each.phrasings[0] for each in await both.ready()}
     assert len(shown) == len(names) == 3
     for data in shown:
@@ -337,14 +388,14 @@ async def test_what_is_ready_is_not_answered_again_and_nothing_is_expected_until
     await one.said("I moved last year.")
     await one.seen()
     one.set(questions=2)
-    mind = tier_mind(expecting(HOME, CAT), expecting(["where does Ann live", "In which city does Ann live?"], JOB))
+    mind = tier_mind(expecting(HOME, CAT), expecting(["Where does Ann live", "In which city does Ann live?"], JOB))
     await one.run(mind)
     one.clock.advance(60)
     await one.run(mind)
-    assert len(mind.asked) == 1, "nobody has asked since"
+    assert len(predictions(mind)) == 1, "nobody has asked since"
     await one.seen()
     await one.run(mind)
-    assert HOME in mind.asked[1].data, "it is told what is ready"
+    assert HOME in predictions(mind)[1].data, "it is told what is ready"
     assert await one.questions() == [HOME, CAT, JOB]
 
 
@@ -384,4 +435,4 @@ async def test_what_is_over_void_or_too_much_is_dropped_and_counted_as_waste_if_
 
 
 def test_the_rules_of_both_questions_are_files_with_a_version() -> None:
-    assert [version(name) for name in ("predict", "compare")] == [1, 1]
+    assert [version(name) for name in ("predict", "compare", "expected_questions")] == [2, 1, 1]

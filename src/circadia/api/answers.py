@@ -1,7 +1,7 @@
 """Ready answers of a bank: what is expected, why a question would be answered or not, and what came of it."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict
 from datetime import datetime, timedelta
 from enum import StrEnum
 from typing import Annotated, Final
@@ -10,17 +10,15 @@ from fastapi import Query
 from pydantic import BaseModel, Field
 
 from circadia.agents.access import require_operator
+from circadia.answers.index import MatchKind
+from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, Outcome
+from circadia.answers.quality import telling, trusted
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Name
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
 from circadia.errors import NotFound
 from circadia.ids import AgentId, AnswerId
-from circadia.memory.answers.deixis import stands_alone
-from circadia.memory.answers.lookup import Match, Outcome
-from circadia.memory.answers.normal import tokens
-from circadia.memory.answers.quality import telling, trusted
-from circadia.memory.answers.shelf import Compared
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerMode, AnswerScope, Dropped
 from circadia.records.bank import Bank
@@ -72,26 +70,25 @@ class AnswerPage(BaseModel):
 
 
 class TestedMatch(BaseModel):
-    """A phrasing that was compared with the question."""
+    """An expected question that was compared with the one that is tested."""
 
     answer: str = Field(description="Id of its answer.")
-    phrasing: str = Field(description="The phrasing.")
-    way: str = Field(description="`exact` or `meaning`.")
-    outcome: Outcome = Field(description="What the match alone comes to: `hit`, `hint` or `miss`.")
-    confidence: float = Field(description="How sure it is that both ask for the same.")
-    objections: list[str] = Field(description="Why it is no hit, though it may be sure.")
-    why_not: str = Field(description="Why its answer does not stand; empty if it does.")
+    phrasing: str = Field(description="The expected question.")
+    kind: MatchKind = Field(description="`exact` if the text is the same, else `similar`.")
+    outcome: Outcome = Field(description="What this match alone comes to.")
+    similarity: float = Field(description="Cosine of both questions; 1 if the text is the same.")
+    why: str = Field(description="Why, in one line.")
 
 
-class CheckSays(StrEnum):
-    """What the check of ready answers says of a question that is alike in meaning."""
+class JudgeSays(StrEnum):
+    """What the judge of similar questions says."""
 
     YES = "yes"
-    """Both ask for the same: it is a hit."""
+    """Both ask the same: the answer is served."""
     NO = "no"
-    """They do not, or nobody could tell: it is none."""
+    """They do not, or nobody could tell."""
     NOT_ASKED = "not_asked"
-    """A model decides once a call comes; to try a question asks none."""
+    """A model decides once a call comes; a test asks none."""
 
 
 class TestView(BaseModel):
@@ -102,10 +99,10 @@ class TestView(BaseModel):
     mode: AnswerMode = Field(description="What the agent's calls make of ready answers.")
     trusted: bool = Field(description="Whether sampled answers were right often enough to serve any.")
     outcome: Outcome = Field(description="What the lookup comes to; what the mode does not serve becomes a hint.")
-    check: CheckSays | None = Field(description="What `answers.check` says; null if it has no say in this.")
-    check_confidence: float | None = Field(description="How sure it is that both ask for the same, if it told that.")
+    judge: JudgeSays | None = Field(description="What the judge says; null if it has no say in this.")
+    judge_confidence: float | None = Field(description="How sure it is that both ask the same, if it tells.")
     answer: AnswerView | None = Field(description="The answer that was found.")
-    alone: bool = Field(description="Whether the question can be understood without what was said before.")
+    steps: list[str] = Field(description="Why it is a hit, a hint or a miss, a line for each step.")
     matches: list[TestedMatch] = Field(description="What was compared, the best first.")
     frames: int = Field(description="In how many frames of the agent it was looked for.")
 
@@ -125,6 +122,16 @@ class DayView(BaseModel):
     wrong: int = Field(description="Uses that were looked at and found wrong.")
 
 
+class JudgeWaits(BaseModel):
+    """How an agent's recent lookups used the judge of similar questions, on this server."""
+
+    agent: str = Field(description="The agent.", examples=["default:helper"])
+    lookups: int = Field(description="Recent lookups, 100 at most.")
+    waits: int = Field(description="Those that waited for the judge, 10 at most.")
+    bar: float = Field(description="Similarity from which on the next one may wait.")
+    breaker_open: bool = Field(description="Whether nobody is asked for a minute, after three time-outs in a row.")
+
+
 class AnswerStats(BaseModel):
     """What came of a bank's ready answers."""
 
@@ -135,6 +142,7 @@ class AnswerStats(BaseModel):
     precision: float | None = Field(description="Share of sampled uses that were right; null if none was looked at.")
     used_share: float | None = Field(description="Share of the answers made that were used; null if none was made.")
     wasted_tokens: int = Field(description="Tokens that went into answers that nobody used.")
+    judge: list[JudgeWaits] = Field(description="How the agents' lookups used the judge; empty if there is none.")
     days: list[DayView] = Field(description="Counts by day.")
 
 
@@ -189,6 +197,7 @@ async def answer_stats(
         bank = await parts.memory.banks.get(tx, b, user)
         found = await tx.answers.days(bank.id, since=since)
         live = await tx.answers.count_live(bank.id, parts.clock.now())
+        waits = await _judge_waits(tx, parts, bank)
     total = {name: sum(getattr(each, name) for each in found) for name in _COUNTS}
     asked = total["served"] + total["hints"] + total["misses"]
     judged = total["right"] + total["wrong"]
@@ -200,6 +209,7 @@ async def answer_stats(
         precision=total["right"] / judged if judged else None,
         used_share=total["used"] / total["made"] if total["made"] else None,
         wasted_tokens=total["wasted_tokens"],
+        judge=waits,
         days=[DayView(day=each.day.isoformat(), **{name: getattr(each, name) for name in _COUNTS}) for each in found],
     )
 
@@ -247,74 +257,121 @@ async def try_answers(b: str, asked: TestBody, who: Who, parts: Parts, user: Use
         agent = await named_agent(tx, who, asked.agent)
         end_user = (asked.end_user or user or "") if bank.end_user is None else (asked.end_user or bank.end_user)
         scopes = await tx.answers.scopes(bank.id, agent.id, end_user)
-        found = await _tested(tx, parts, bank, agent, scopes, asked.question)
-    return await _checked(parts, agent, asked.question, found)
+        view, open_ = await _test(tx, parts, bank, agent, scopes, asked.question)
+    return await _decide(parts, agent, asked.question, view, open_)
 
 
-@dataclass(frozen=True, kw_only=True, slots=True)
-class _Tested:
-    """What the lookup tells of a question."""
+async def _judge_waits(tx: Tx, parts: ApiParts, bank: Bank) -> list[JudgeWaits]:
+    if parts.judge is None:
+        return []
+    agents = {scope.agent_id for scope, _ in await tx.answers.seen(bank.id)}
+    found = [agent for each in agents if (agent := await tx.agents.get(each)) is not None]
+    return [
+        JudgeWaits(agent=agent.reference, **asdict(parts.judge.stats(agent.id)))
+        for agent in sorted(found, key=lambda each: each.reference)
+    ]
 
-    view: TestView
-    """With the nearest answer that stands, even if it is a miss."""
-    match: Match | None
-    """That answer's."""
 
-
-async def _tested(
+async def _test(
     tx: Tx, parts: ApiParts, bank: Bank, agent: Agent, scopes: Sequence[AnswerScope], question: str
-) -> _Tested:
-    """Look in each frame, and tell of the best."""
+) -> tuple[TestView, CheckedMatch | None]:
+    """Look in each frame; return what the best one finds, and the match that a judge may still decide about."""
     uses = await tx.answers.uses(
         bank.id, agent_id=agent.id, judged=True, upto=parts.clock.now(), limit=telling(parts.settings.answers)
     )
-    told = [await parts.memory.shelves.explain(tx, bank, scope, question) for scope in scopes]
-    told.sort(key=lambda each: (_ORDER[each.outcome], -max((it.match.confidence for it in each.compared), default=0.0)))
-    best = told[0] if told else None
-    compared = () if best is None else best.compared
-    stands = next((it for it in compared if it.answer and not it.why_not), None)
-    answer = None if stands is None else stands.answer
+    found = [
+        [
+            (each, *_outcome(each, parts, bank, question))
+            for each in await parts.lookup.explain(tx, bank, scope, question)
+        ]
+        for scope in scopes
+    ]
+    ranked = sorted((sorted(each, key=_rank) for each in found if each), key=lambda each: _rank(each[0]))
+    best = ranked[0] if ranked else []
+    outcome = best[0][1] if best else Outcome.MISS
+    open_ = next((each for each, _, why in best if each.match.kind is MatchKind.SIMILAR and _is_open(each, why)), None)
+    shown = best[0][0] if outcome is not Outcome.MISS else open_
+    answer = None if shown is None else shown.answer
     view = TestView(
-        bank=bank.name,
-        agent=agent.reference,
-        mode=agent.policy.answers,
-        trusted=trusted(uses, parts.settings.answers),
-        outcome=Outcome.MISS if best is None else best.outcome,
-        check=None,
-        check_confidence=None,
+        bank=bank.name, agent=agent.reference, mode=agent.policy.answers,
+        trusted=trusted(uses, parts.settings.answers), outcome=outcome, judge=None, judge_confidence=None, steps=[],
+        frames=len(scopes), matches=[_match(*each) for each in best],
         answer=None if answer is None else (await _views(tx, parts, bank, [answer]))[0],
-        alone=stands_alone(tokens(question)) if best is None else best.alone,
-        matches=[_match(each) for each in compared],
-        frames=len(scopes),
-    )
-    return _Tested(view=view, match=None if stands is None else stands.match)
+    )  # fmt: skip
+    return view, None if outcome is Outcome.HIT else open_
 
 
-async def _checked(parts: ApiParts, agent: Agent, question: str, tested: _Tested) -> TestView:
-    """Let the check decide, where it would; this may take a while, so no transaction is open."""
-    match, view = tested.match, tested.view
-    if parts.check is not None and match is not None and match.checkable:
-        verdict = await parts.check.tried(agent, question, match.phrasing)
+async def _decide(parts: ApiParts, agent: Agent, question: str, view: TestView, open_: CheckedMatch | None) -> TestView:
+    """Let the judge decide where it would; this may take a while, so no transaction is open."""
+    if parts.judge is not None and open_ is not None:
+        verdict = await parts.judge.try_once(agent, question, open_.match.phrasing)
         if verdict is None:
-            view.check = CheckSays.NOT_ASKED
-        elif verdict.same:
-            view.check, view.outcome = CheckSays.YES, Outcome.HIT
+            view.judge = JudgeSays.NOT_ASKED
         else:
-            view.check = CheckSays.NO
-            view.outcome = Outcome.HINT if view.outcome is Outcome.HIT else view.outcome
-        if verdict is not None and verdict.confidence is not None:
-            view.check_confidence = round(verdict.confidence, 4)
+            view.judge = JudgeSays.YES if verdict.same else JudgeSays.NO
+            view.outcome = Outcome.HIT if verdict.same else view.outcome
+            view.judge_confidence = None if verdict.confidence is None else round(verdict.confidence, 4)
+    view.steps = list(_steps(view, open_, judged=parts.judge is not None))
     if view.outcome is Outcome.MISS:
         view.answer = None
     return view
 
 
-def _match(compared: Compared) -> TestedMatch:
-    match = compared.match
+def _steps(view: TestView, open_: CheckedMatch | None, *, judged: bool) -> Iterator[str]:
+    """Yield a line for each step of the lookup."""
+    exact = next((each for each in view.matches if each.kind is MatchKind.EXACT), None)
+    yield f"same text: {exact.why}" if exact is not None else "same text: no expected question has it"
+    if exact is None or exact.outcome is Outcome.MISS:
+        similar = next((each for each in view.matches if each.kind is MatchKind.SIMILAR), None)
+        yield f"similar: {similar.why}" if similar is not None else "similar: there is no other expected question"
+        if view.judge is not None:
+            yield f"judge: {_JUDGE_SAYS[view.judge]}"
+        elif open_ is not None and not judged:
+            yield "judge: there is none (`answers.check`, `sleeptime.model`)"
+    yield f"so it is a {view.outcome.value}"
+
+
+def _outcome(found: CheckedMatch, parts: ApiParts, bank: Bank, question: str) -> tuple[Outcome, str]:
+    """Return what a match alone comes to, and why."""
+    match, named = found.match, f"{found.match.phrasing!r}"
+    if found.answer is None or found.why_void:
+        return Outcome.MISS, f"{named}, but {found.why_void}"
+    if match.kind is MatchKind.SIMILAR:
+        if match.conflict:
+            return Outcome.MISS, f"{named}, but they differ: {match.conflict}"
+        verdict = None if parts.judge is None else parts.judge.verdict(bank, question, match.answer, match.phrasing)
+        if verdict is False:
+            return Outcome.MISS, f"{named}, but the judge said no before"
+        if not verdict:
+            near = f"{named}, similarity {match.similarity:.2f}"
+            if parts.lookup.is_hint(match):
+                return Outcome.HINT, near
+            if match.similarity < LEAST_SIMILARITY:
+                return Outcome.MISS, f"{near}, too little for a judge"
+            return Outcome.MISS, f"{near}, too little for a hint"
+        named = f"{named}, of which the judge said yes before"
+    if found.doubt:
+        return Outcome.HINT, f"{named}, but its answer is in doubt: {found.doubt}"
+    return Outcome.HIT, named
+
+
+def _is_open(found: CheckedMatch, why: str) -> bool:
+    """Return whether a judge may decide about a similar question."""
+    match = found.match
+    stands = found.answer is not None and not (found.why_void or found.doubt or match.conflict)
+    return stands and match.similarity >= LEAST_SIMILARITY and "judge said" not in why
+
+
+def _rank(compared: tuple[CheckedMatch, Outcome, str]) -> tuple[int, float]:
+    found, outcome, _ = compared
+    return _ORDER[outcome], -found.match.similarity
+
+
+def _match(found: CheckedMatch, outcome: Outcome, why: str) -> TestedMatch:
+    match = found.match
     return TestedMatch(
-        answer=match.answer, phrasing=match.phrasing, way=match.way.value, outcome=match.outcome,
-        confidence=round(match.confidence, 4), objections=[f"{each.guard}: {each.reason}" for each in match.objections],
-        why_not=compared.why_not,
+        answer=match.answer, phrasing=match.phrasing, kind=match.kind, outcome=outcome,
+        similarity=round(match.similarity, 4), why=why,
     )  # fmt: skip
 
 
@@ -340,7 +397,7 @@ async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
     now = parts.clock.now()
     if not answer.made_at <= now < answer.expires_at:
         return f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
-    return await parts.memory.shelves.standing(tx, bank, answer)
+    return await parts.lookup.why_void(tx, bank, answer)
 
 
 def _view(answer: Answer, agent: str, why_not: str) -> AnswerView:
@@ -358,4 +415,9 @@ def _view(answer: Answer, agent: str, why_not: str) -> AnswerView:
 
 
 _COUNTS: Final = ("served", "hints", "misses", "made", "used", "wasted", "wasted_tokens", "right", "wrong")
+_JUDGE_SAYS: Final = {
+    JudgeSays.YES: "it says that both ask the same",
+    JudgeSays.NO: "it does not say that both ask the same",
+    JudgeSays.NOT_ASKED: "a model, which is asked once a call comes",
+}
 _ORDER: Final = {Outcome.HIT: 0, Outcome.HINT: 1, Outcome.MISS: 2}

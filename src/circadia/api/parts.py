@@ -13,8 +13,9 @@ from circadia.agents.registry import Registry
 from circadia.agents.sessions import Sessions
 from circadia.agents.sleep import SleepState
 from circadia.agents.threads import Threads
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
-from circadia.gateway.answer_check import Check
+from circadia.gateway.answer_judge import JudgeLimits
 from circadia.gateway.gate import HoldView
 from circadia.ids import AgentId
 from circadia.memory.tier import Memory
@@ -72,8 +73,10 @@ class ApiParts:
     """Banks, episodes, blocks, searches and contexts."""
     sleeptime: Sleeptime
     """Passes over banks."""
-    check: Check | None = None
-    """Looks a second time at what ready answers are for; none if nobody does."""
+    lookup: AnswerLookup
+    """Finds ready answers."""
+    judge: JudgeLimits | None = None
+    """Decides whether similar questions ask the same; none if nobody does."""
 
 
 def noun_router(noun: str, prefix: str = "/api/v1") -> APIRouter:

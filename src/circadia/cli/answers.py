@@ -36,11 +36,6 @@ OfAgent = Annotated[str | None, typer.Option("--agent", metavar="AGENT", help="T
 
 _LETTERS: Final = 70
 _COLOURS: Final = {"hit": "green", "hint": "yellow", "miss": "red"}
-_CHECKS: Final = {
-    "yes": "it says yes",
-    "no": "it says no",
-    "not_asked": "it is a call of a model, so it was not asked",
-}
 _DAYS: Final = ("day", "served", "hints", "misses", "made", "used", "wasted", "wasted tokens", "right", "wrong")
 
 
@@ -188,7 +183,7 @@ def drop(
 
 def _show_test(found: TestedAnswer) -> None:
     said = Text(found["outcome"], _COLOURS.get(found["outcome"], ""))
-    console().print(Text.assemble("lookup: ", said, f"; {shown(found['agent'])} is in mode {found['mode']}"))
+    console().print(Text.assemble(said, f" for {shown(found['agent'])} in mode {found['mode']}"))
     if not found["frames"]:
         note(
             "no call of this agent for this end user is known, so nothing is ready for it; they are noted as they pass"
@@ -197,29 +192,23 @@ def _show_test(found: TestedAnswer) -> None:
         return
     if not found["trusted"]:
         note("too many sampled answers were wrong: nothing is served until they are right again")
-    if found["check"] is not None:
-        sure = "" if found["check_confidence"] is None else f" ({found['check_confidence']:.2f})"
-        note(f"the check decides: {_CHECKS[found['check']]}{sure}")
-    if not found["alone"]:
-        note("the question cannot be understood without what was said before")
+    for step in found["steps"]:
+        note(shown(step))
     if found["answer"] is not None:
         console().print(Text(shown(found["answer"]["text"])))
     lines = [
         (
             Text(each["outcome"], _COLOURS.get(each["outcome"], "")),
-            f"{each['confidence']:.2f}",
-            each["way"],
+            f"{each['similarity']:.2f}",
+            each["kind"],
             cut(each["phrasing"], _LETTERS),
-            "\n".join([*each["objections"], *([each["why_not"]] if each["why_not"] else [])]),
             each["answer"],
         )
         for each in found["matches"]
     ]
     if lines:
-        columns = ("outcome", "sure", "way", "compared with", "against it", "answer")
-        console().print(table(columns, lines, numbers=("sure",)))
-    else:
-        note("no expected question is near")
+        columns = ("outcome", "similarity", "kind", "compared with", "answer")
+        console().print(table(columns, lines, numbers=("similarity",)))
 
 
 def _show_stats(found: AnswerStatsAnswer) -> None:
@@ -230,6 +219,14 @@ def _show_stats(found: AnswerStatsAnswer) -> None:
         ("right, of those sampled", _share(found["precision"])),
         ("used, of those made", _share(found["used_share"])),
         ("wasted", f"{found['wasted_tokens']:,} tokens"),
+    ]
+    rows += [
+        (
+            f"judge, {shown(each['agent'])}",
+            f"{each['waits']} of the last {each['lookups']} lookups waited; bar {each['bar']:.2f}"
+            + ("; not asked for a minute: too slow" if each["breaker_open"] else ""),
+        )
+        for each in found["judge"]
     ]
     console().print(table((shown(found["bank"]), ""), rows))
     if found["days"]:

@@ -125,6 +125,45 @@ def locomo(
     _tell(stand.found(shlex.join(["circadia", *words])), out, as_json, ended, failure)
 
 
+@app.command(epilog="Example: circadia eval judge --data pairs.jsonl --upstream openai")
+def judge(
+    model: Annotated[
+        str,
+        typer.Option("--model", help="`scripted`, `local`, the path of a GGUF file, or one of `--upstream`."),
+    ] = SCRIPTED,
+    upstream: Upstream = None,
+    config: Config = None,
+    data: Annotated[
+        Path | None,
+        typer.Option(
+            "--data", metavar="FILE", help="Your pairs, JSON Lines with a, b and same; else the built-in ones."
+        ),
+    ] = None,
+    error: Annotated[
+        float, typer.Option("--error", min=0.0, max=1.0, help="Share of pairs that the scripted judge gets wrong.")
+    ] = 0.0,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only the first so many pairs.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Measure the judge of ready answers: which of your pairs would be served, rightly and wrongly, in which time.
+
+    The scripted judge knows the labels and errs on a share of them.
+    """
+    _, around = _loaded(config)
+    judging: Any = importlib.import_module("circadia.evaluation.judge_run")
+    stand = judging.JudgeRun(_chosen(model, upstream), around, data=data, error=error, limit=limit)
+    ended, failure = to_end(stand.run())
+    if stand.found is not None:
+        if as_json:
+            print_json(stand.document())
+        else:
+            judging.show(stand, console())
+    if failure is not None:
+        raise failure
+    if not ended:
+        raise typer.Exit(INTERRUPTED)
+
+
 def _loaded(config: Path | None) -> tuple[Any, "Surroundings"]:
     """Load what evaluates, which other commands do not need, and what it runs in. Raises ConfigError."""
     settings = load_settings(config_file(config))

@@ -45,11 +45,10 @@ class TestedMatchAnswer(TypedDict):
 
     answer: str
     phrasing: str
-    way: str
+    kind: str
     outcome: str
-    confidence: float
-    objections: list[str]
-    why_not: str
+    similarity: float
+    why: str
 
 
 class TestedAnswer(TypedDict):
@@ -60,10 +59,10 @@ class TestedAnswer(TypedDict):
     mode: str
     trusted: bool
     outcome: str
-    check: str | None
-    check_confidence: float | None
+    judge: str | None
+    judge_confidence: float | None
     answer: ReadyAnswerAnswer | None
-    alone: bool
+    steps: list[str]
     matches: list[TestedMatchAnswer]
     frames: int
 
@@ -83,6 +82,16 @@ class AnswerDayAnswer(TypedDict):
     wrong: int
 
 
+class JudgeWaitsAnswer(TypedDict):
+    """How an agent's recent lookups used the judge of similar questions, on this server."""
+
+    agent: str
+    lookups: int
+    waits: int
+    bar: float
+    breaker_open: bool
+
+
 class AnswerStatsAnswer(TypedDict):
     """What came of a bank's ready answers."""
 
@@ -93,6 +102,7 @@ class AnswerStatsAnswer(TypedDict):
     precision: float | None
     used_share: float | None
     wasted_tokens: int
+    judge: list[JudgeWaitsAnswer]
     days: list[AnswerDayAnswer]
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Final
 
+from circadia.answers.index import AnswerIndex, Match, MatchKind, TextVectors
+from circadia.answers.lookup import HINT_SHARED_LETTERS, LEAST_SIMILARITY
 from circadia.evaluation.asker import Asker, Spent
 from circadia.evaluation.asking import (
     ANSWER_TOKENS,
@@ -22,13 +24,13 @@ from circadia.evaluation.asking import (
 )
 from circadia.evaluation.dataset import Asked, Case
 from circadia.evaluation.grade import right
+from circadia.gateway.answer_judge import MAX_OUTPUT_TOKENS, SameQuestions, judge_prompt
 from circadia.ids import AnswerId
 from circadia.llm.mind import Prompt
-from circadia.memory.answers.likeness import Likeness
-from circadia.memory.answers.lookup import Outcome, ReadyAnswers, Way
-from circadia.memory.answers.meaning import WordVectors
 from circadia.records.answer import Expected
 
+HINT_SIMILARITY: Final = 0.86
+"""Default of `answers.hint_similarity`."""
 UNKNOWN: Final = "unknown"
 """What the rules have a model say that cannot tell; such an answer is not kept ready."""
 
@@ -41,7 +43,7 @@ class Arm(StrEnum):
     LEARNED = "learned"
     """The context as it was rewritten ahead, and the question."""
     ANSWERS = "answers"
-    """A ready answer, served without a call where the lookup finds one; else as `none`."""
+    """A ready answer, served without a call where one is found, by the same text or a judge's yes; else as `none`."""
     HINTS = "hints"
     """A ready answer, where the lookup finds one or something near, beside the whole context and the question."""
     WRONG_HINTS = "wrong-hints"
@@ -63,7 +65,7 @@ class Prepared:
     learned: str
     """The context, rewritten; as it was, if that failed."""
     ready: Sequence[Ready]
-    lookup: ReadyAnswers
+    index: AnswerIndex
     """Of the ready answers, by their place."""
     learning: Spent
     """What it took to rewrite the context."""
@@ -82,7 +84,7 @@ class Used:
 
     ready: Ready
     served: bool
-    way: Way | None
+    way: MatchKind | None
     """How the lookup found it; none if it was not looked for."""
 
 
@@ -103,7 +105,7 @@ class Trial:
     """Whether the answer is the key."""
     ready: str | None
     """Whether a ready answer was served (`hit`) or shown (`hint`); none if neither."""
-    way: Way | None
+    way: MatchKind | None
     """How the lookup found it; none if it did not."""
     false: bool
     """Whether that ready answer was not the key."""
@@ -112,15 +114,12 @@ class Trial:
 class Preparing:
     """Makes what arms need of contexts."""
 
-    def __init__(
-        self, asker: Asker, arms: Collection[Arm], expected: int, words: WordVectors, likeness: Likeness
-    ) -> None:
+    def __init__(self, asker: Asker, arms: Collection[Arm], expected: int, words: TextVectors) -> None:
         """`expected` is how many questions of a context are answered ahead."""
         self._asker = asker
         self._arms = frozenset(arms)
         self._expected = expected
         self._words = words
-        self._likeness = likeness
 
     @property
     def calls(self) -> int:
@@ -142,11 +141,11 @@ class Preparing:
                 made, spent = await self._ahead(case.context, each)
                 readying += spent
                 ready += [] if made is None else [made]
-        lookup = ReadyAnswers(self._words, self._likeness)
-        lookup.add(
+        index = AnswerIndex(self._words)
+        index.add(
             Expected(id=AnswerId(str(at)), phrasings=each.phrasings, confidence=1.0) for at, each in enumerate(ready)
         )
-        return Prepared(learned=learned, ready=ready, lookup=lookup, learning=learning, readying=readying)
+        return Prepared(learned=learned, ready=ready, index=index, learning=learning, readying=readying)
 
     async def _ahead(self, context: str, expected: Foreseen) -> tuple[Ready | None, Spent]:
         """Answer an expected question, as it would be answered later."""
@@ -178,21 +177,34 @@ class Answering:
         """
         context = self._prepared.learned if arm in LEARNING else self._case.context
         used: Used | None = None
+        judged = Spent()
         if arm is Arm.WRONG_HINTS:
             used = self._wrong(asked)
         elif arm in READYING:
-            used = self._looked_up(asked.text, serve=arm is not Arm.HINTS)
+            used, judged = await self._look_up(asked.text, serve=arm is not Arm.HINTS)
         if used is not None and used.served:
-            return used.ready.answer, Spent(), used
+            return used.ready.answer, judged, used
         reply, spent = await self._ask(answering(context, asked.text, None if used is None else used.ready))
-        return ("" if reply is None else reply.answer), spent, used
+        return ("" if reply is None else reply.answer), spent + judged, used
 
-    def _looked_up(self, question: str, *, serve: bool) -> Used | None:
-        """Return what is sure, to be served; or else what is at least near, to be shown."""
-        found = self._prepared.lookup.find(question)
-        if found.match is None or found.outcome not in ((Outcome.HIT,) if serve else (Outcome.HIT, Outcome.HINT)):
-            return None
-        return Used(ready=self._prepared.ready[int(found.match.answer)], served=serve, way=found.match.way)
+    async def _look_up(self, question: str, *, serve: bool) -> tuple[Used | None, Spent]:
+        """Return the ready answer of a question, and what a judge took; to be shown, the nearest is enough."""
+        index = self._prepared.index
+        exact = index.find_exact(question)
+        if exact is not None:
+            return self._used(exact, served=serve), Spent()
+        similar = [each for each in index.find_similar(question, least=LEAST_SIMILARITY) if not each.conflict]
+        if not similar or not serve:
+            near = [each for each in similar if each.similarity >= HINT_SIMILARITY]
+            near = [each for each in near if each.shared_letters >= HINT_SHARED_LETTERS]
+            return (self._used(near[0], served=False) if near else None), Spent()
+        prompt = judge_prompt(question, [each.phrasing for each in similar], self._asker.today)
+        said, spent = await self._asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+        same = [match for number, match in enumerate(similar, 1) if said is not None and number in said.same]
+        return (self._used(same[0], served=True) if same else None), spent
+
+    def _used(self, match: Match, *, served: bool) -> Used:
+        return Used(ready=self._prepared.ready[int(match.answer)], served=served, way=match.kind)
 
     def _wrong(self, asked: Asked) -> Used | None:
         """Return a ready answer that is not the key, any of them; none if there is none."""

@@ -1,6 +1,7 @@
 """Asks the model of an evaluation and counts what it used, whatever comes of it."""
 
 from dataclasses import dataclass
+from datetime import date
 from typing import Final, TypeVar
 
 from pydantic import BaseModel
@@ -54,6 +55,11 @@ class Asker:
         """All calls."""
         self._clock = clock
         self._answered = False
+
+    @property
+    def today(self) -> date:
+        """Return the date."""
+        return self._clock.now().date()
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T | None, Spent]:
         """Return the answer, none if it is of no use, and what it used.

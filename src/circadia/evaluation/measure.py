@@ -7,11 +7,11 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import Final
 
+from circadia.answers.index import MatchKind
 from circadia.evaluation.arms import Answering, Arm, Prepared, Preparing, Trial
 from circadia.evaluation.asker import Asker, Spent
 from circadia.evaluation.dataset import Case, likeliness
 from circadia.evaluation.grade import right
-from circadia.memory.answers.lookup import Way
 
 SIZES: Final = (1, 2, 5, 10, 20)
 """Questions of a context."""
@@ -191,11 +191,11 @@ def _figure(tally: Tally, arm: Arm, size: int, whole: Collection[int]) -> Figure
         hits=_share([each.ready == "hit" for each in trials]),
         hints=_share([each.ready == "hint" for each in trials]),
         false=_share([each.false for each in trials]),
-        exact=_lookups(trials, Way.EXACT), meaning=_lookups(trials, Way.MEANING),
+        exact=_lookups(trials, MatchKind.EXACT), meaning=_lookups(trials, MatchKind.SIMILAR),
     )  # fmt: skip
 
 
-def _lookups(trials: Sequence[Trial], way: Way) -> Lookups:
+def _lookups(trials: Sequence[Trial], way: MatchKind) -> Lookups:
     found = [each for each in trials if each.way is way]
     return Lookups(found=len(found), false=sum(each.false for each in found))
 

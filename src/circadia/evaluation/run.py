@@ -23,7 +23,6 @@ from circadia.evaluation.report import Findings
 from circadia.evaluation.scripted import reading
 from circadia.evaluation.stateful import Run, findings
 from circadia.llm.mind import Mind
-from circadia.memory.answers.likeness import fitted
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.settings import Settings
 from circadia.testing.dreamer import Dreamer
@@ -88,7 +87,7 @@ class Stateful:
         around = self._around
         async with asked(self._chosen, around.settings, around.environment, around.clock) as mind:
             self._asker = Asker(mind, around.clock)
-            preparing = Preparing(self._asker, self._arms, self._expected, words, fitted())
+            preparing = Preparing(self._asker, self._arms, self._expected, words)
             self._measuring = Measuring(
                 self._asker, preparing, self.cases, self._arms, seed=self._seed, at_once=self._at_once
             )

@@ -14,13 +14,14 @@ from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel
 
+from circadia.answers.normalization import normalize
 from circadia.evaluation.asking import CONTEXT, QUESTION, READY, Expectation, Foreseen, Reply, Rewritten
 from circadia.evaluation.forms import sentences
 from circadia.evaluation.world import Kind, Possible, Unknown, Values, Work, World, possible
 from circadia.evaluation.worlds import WORLDS
+from circadia.gateway.answer_judge import SameQuestions
 from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
-from circadia.memory.answers.normal import normal, tokens
 
 T = TypeVar("T", bound=BaseModel)
 
@@ -71,6 +72,8 @@ class ScriptedModel:
         elif output is Expectation:
             count = COUNT.search(prompt.rules)
             answer = expected(prompt.data, int(count[1]) if count else 0)
+        elif output is SameQuestions:
+            answer = same_questions(prompt.data)
         else:
             raise Unusable(f"it cannot answer {output.__name__}")
         thought = STEP_TOKENS * steps
@@ -205,11 +208,26 @@ def _worked(read: Read | None, question: str, lines: list[str]) -> str:
 
 def _same(read: Read | None, question: str, other: str) -> bool:
     """Return whether both ask for the same: word for word, or as it understands them."""
-    if normal(tokens(question)) == normal(tokens(other)):
+    if normalize(question).equals(normalize(other)):
         return True
-    if read is None:
-        return False
-    one, two = _understood(read.world, question), _understood(read.world, other)
+    return read is not None and _same_in(read.world, question, other)
+
+
+def same_questions(data: str) -> SameQuestions:
+    """Return which of the numbered questions ask the same, in any of the worlds."""
+    asked = re.search(r"^question: (.*)$", data, re.M)
+    listed = re.findall(r"^(\d+)\. (.*)$", data, re.M) if asked is not None else []
+    return SameQuestions(
+        same=[
+            int(number)
+            for number, text in listed
+            if asked is not None and any(_same_in(world, asked[1], text) for world in WORLDS)
+        ]
+    )
+
+
+def _same_in(world: World, question: str, other: str) -> bool:
+    one, two = _understood(world, question), _understood(world, other)
     return one is not None and two is not None and (one[0].name, _place(one[1])) == (two[0].name, _place(two[1]))
 
 

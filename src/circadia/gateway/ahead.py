@@ -13,6 +13,7 @@ import orjson
 from pydantic import BaseModel
 
 from circadia.agents.access import allowed
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.errors import InvalidRequest, UpstreamFailed
 from circadia.gateway.dialects.base import Dialect
@@ -63,10 +64,13 @@ class _Way:
 class AheadOfCalls:
     """See `Ahead`."""
 
-    def __init__(self, clock: Clock, store: Store, memory: Memory, providers: Mapping[str, Provider]) -> None:
+    def __init__(
+        self, clock: Clock, store: Store, memory: Memory, lookup: AnswerLookup, providers: Mapping[str, Provider]
+    ) -> None:
         self._clock = clock
         self._store = store
         self._memory = memory
+        self._lookup = lookup
         self._providers = providers
 
     async def agent(self, tx: Tx, bank: Bank, frame: AnswerFrame) -> Agent | None:
@@ -105,7 +109,7 @@ class AheadOfCalls:
                 stable_tokens=agent.policy.stable_tokens if given else 0,
                 fitting_tokens=agent.policy.fitting_tokens if given else 0,
             )  # fmt: skip
-            rests: Rests = await self._memory.shelves.rests(tx, present, context)
+            rests: Rests = await self._lookup.rests(tx, present, context)
         headers = "\n".join(f"{name}: {value}" for name, value in frame.headers)
         return Draft(
             mind=FrameMind(self._clock, way.provider, way.voice, frame), most_tokens=most, rests=rests,

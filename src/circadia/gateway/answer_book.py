@@ -10,6 +10,7 @@ from datetime import date, datetime, timedelta
 from functools import partial
 from typing import Final
 
+from circadia.answers.lookup import Outcome
 from circadia.clock import Clock
 from circadia.errors import StorageUnavailable
 from circadia.gateway.answer_trust import Trust
@@ -17,7 +18,6 @@ from circadia.gateway.backlog import Backlog
 from circadia.gateway.ready import Lookup
 from circadia.ids import AnswerId, BankId, IdSource
 from circadia.latest import Latest
-from circadia.memory.answers.lookup import Outcome
 from circadia.memory.asked import may_keep
 from circadia.memory.redaction import redacted
 from circadia.memory.uses import Marks
@@ -107,19 +107,20 @@ class AnswerBook(Backlog[Noted]):
 
     def note(self, lookup: Lookup) -> None:
         """Have it written soon."""
-        match, now = lookup.ready.match, self._clock.now()
+        match, now = lookup.found.match, self._clock.now()
         found = match is not None and lookup.outcome is not Outcome.MISS
-        way = match.way.value if match is not None and found else LOADING if lookup.ready.loading else NO_WAY
+        way = match.kind.value if match is not None and found else LOADING if lookup.found.loading else NO_WAY
         self._saw(lookup.outcome.value, way, lookup.seconds)
         if self._keeps_frames:  # whatever may be kept of what is said: nothing of that is in a frame
             self._see(lookup, now)
         kept = may_keep(lookup.bank, lookup.asked.call.agent)
-        answer = lookup.ready.answer if found else None
+        answer = lookup.found.answer if found else None
         served = answer if lookup.outcome is Outcome.HIT else None
         self.put(
             Noted(
                 bank=lookup.bank.id, generation=lookup.bank.generation, agent=lookup.asked.call.agent,
-                outcome=lookup.outcome, at=now, use=self._use(lookup, now) if found and kept and lookup.sure else None,
+                outcome=lookup.outcome, at=now,
+                use=self._use(lookup, now) if found and kept and lookup.same_question else None,
                 answer=None if served is None else replace(served, text="", reasoning=""),
                 rests=None if answer is None else answer.rests,
             )
@@ -175,12 +176,12 @@ class AnswerBook(Backlog[Noted]):
 
     def _use(self, lookup: Lookup, now: datetime) -> AnswerUse | None:
         """Return what is written of a use; none if the question has a secret in it."""
-        answer, match, question = lookup.ready.answer, lookup.ready.match, lookup.asked.framed.question
+        answer, match, question = lookup.found.answer, lookup.found.match, lookup.asked.framed.question
         if answer is None or match is None or redacted(question) != question:
             return None
         return AnswerUse(
             id=self._ids.new("use"), bank_id=lookup.bank.id, answer_id=answer.id, scope=lookup.asked.scope,
-            question=question, phrasing=match.phrasing, way=match.way.value,
+            question=question, phrasing=match.phrasing, way=match.kind.value,
             served=lookup.outcome is Outcome.HIT, at=now,
         )  # fmt: skip
 

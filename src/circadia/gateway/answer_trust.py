@@ -3,10 +3,10 @@
 from dataclasses import dataclass
 from typing import Final
 
+from circadia.answers.quality import telling, trusted
 from circadia.clock import Clock
 from circadia.ids import AgentId, BankId
 from circadia.latest import Latest
-from circadia.memory.answers.quality import telling, trusted
 from circadia.records.agent import Agent
 from circadia.records.bank import Bank
 from circadia.records.event import Event, EventType

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Final
 
+from circadia.answers.lookup import Outcome
 from circadia.gateway.dialects.prompt import Prompt
 from circadia.gateway.dreamt import Dreamt
 from circadia.gateway.model_call import ModelCall
@@ -17,7 +18,6 @@ from circadia.gateway.ready import Answering, Asked, Lookup, not_shown
 from circadia.gateway.turns import Turn
 from circadia.ids import BankId
 from circadia.latest import Latest
-from circadia.memory.answers.lookup import Outcome
 from circadia.memory.asked import may_keep
 from circadia.memory.context import Context, Hit, room
 from circadia.memory.index import Question
@@ -158,18 +158,16 @@ class Injection:
             self._dreamt.tell(*given.told)
 
     async def checked(self, turn: Turn, lookup: Lookup) -> Lookup:
-        """Ask a model whether what is alike in meaning is the same, and return what the call gets then.
+        """Have the judge decide about what is only similar, and return what the call gets then.
 
-        That takes a while, so what was found is looked for again: an answer that has become void is none.
+        The judge takes a while, so the answer is looked up again after its yes: one that became void meanwhile is none.
         """
-        if not await self._answering.same(lookup):
-            return replace(lookup, sure=False)
+        if not await self._answering.says_same(lookup):
+            return lookup
         async with asyncio.timeout(AGAIN_SECONDS), self._store.read() as tx:
             bank = await self._memory.banks.bound(tx, turn.agent.policy, turn.user)
             again = None if bank is None else await self._answering.found(tx, bank, lookup.asked)
-        if again is None or not again.unchecked or again.ready.match != lookup.ready.match:
-            return lookup
-        return replace(again, outcome=Outcome.HIT, sure=True)
+        return lookup if again is None or again.outcome is not Outcome.HIT else again
 
     async def _made(self, wanted: _Wanted, tx: Tx, question: Question | None) -> _Made | None:
         """Look for a ready answer, and build a context unless that is served; this may be begun twice for a call."""

@@ -12,22 +12,23 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from datetime import datetime
+from functools import partial
 from typing import Final
 
+from circadia.answers.index import MatchKind
+from circadia.answers.lookup import MISS, AnswerLookup, LookupResult, Outcome
+from circadia.answers.normalization import MAX_CHARACTERS, only_asks
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
-from circadia.gateway.answer_check import Check
 from circadia.gateway.answer_headers import changing, storable
+from circadia.gateway.answer_judge import JudgeLimits
 from circadia.gateway.answer_trust import Trust
 from circadia.gateway.dialects.frame import Volatile
 from circadia.gateway.dialects.voice import Framed
 from circadia.gateway.headers import as_text, one
 from circadia.gateway.model_call import ModelCall
-from circadia.ids import AgentId, IdSource
+from circadia.ids import AgentId, AnswerId, IdSource
 from circadia.latest import Latest
-from circadia.memory.answers.lookup import Outcome, Way
-from circadia.memory.answers.repeating import one_sentence, only_asks
-from circadia.memory.answers.shelf import MISS, Ready, Shelves
 from circadia.memory.context import tokens
 from circadia.memory.harness import spoken
 from circadia.records.agent import AgentPolicy
@@ -43,8 +44,6 @@ ANSWER_ID: Final = b"x-circadia-answer-id"
 ANSWER_REASON: Final = b"x-circadia-answer-reason"
 LOADING: Final = b"loading"
 """Why it is a miss where the answers of the bank are still being loaded."""
-LONGEST: Final = 2_000
-"""Characters of a question that is looked for; a longer one is never expected in these words."""
 REASONING: Final = 400
 """Characters of the reasoning that a hint tells."""
 HISTORIES: Final = 20_000
@@ -70,6 +69,8 @@ class Asked:
     """What the call says."""
     user: str | None
     """Who asks."""
+    conversation: str
+    """The conversation of the call."""
     headers: Sequence[tuple[bytes, bytes]]
     """Those of the call that may change the answer."""
     serves: bool
@@ -96,43 +97,43 @@ class Lookup:
     """The question."""
     bank: Bank
     """Where it was looked for."""
-    ready: Ready
-    """What was found."""
+    found: LookupResult
     outcome: Outcome
     """What the call gets."""
-    sure: bool
-    """Whether the answer is one of this very question, by all that was asked about it."""
-    unchecked: bool = False
-    """Whether it would be served if a model said that both questions ask the same."""
+    checkable: bool = False
+    """Whether the answer would be served if a judge said that both questions ask the same."""
     seconds: float
-    """How long it took."""
 
     @property
     def headers(self) -> list[tuple[bytes, bytes]]:
         """Return what the caller is told of it."""
         told = [(ANSWER, self.outcome.value.encode())]
-        if self.ready.loading:
+        if self.found.loading:
             told.append((ANSWER_REASON, LOADING))
-        if self.outcome is not Outcome.MISS and self.ready.answer is not None:
-            told.append((ANSWER_ID, self.ready.answer.id.encode()))
+        if self.outcome is not Outcome.MISS and self.found.answer is not None:
+            told.append((ANSWER_ID, self.found.answer.id.encode()))
         return told
 
+    @property
+    def same_question(self) -> bool:
+        """Return whether the answer is to this very question: the text is the same, or a judge said so."""
+        match = self.found.match
+        return match is not None and (match.kind is MatchKind.EXACT or self.found.outcome is Outcome.HIT)
+
     def repeats(self, text: str) -> bool:
-        """Return whether a text of the call is nothing but the very question of a ready answer, or that one, served."""
-        answer, match = self.ready.answer, self.ready.match
-        if not self.sure or answer is None or match is None:
+        """Return whether a text of the call says nothing beside the question of the answer, or the served answer."""
+        answer, match = self.found.answer, self.found.match
+        if not self.same_question or answer is None or match is None:
             return False
         if self.outcome is Outcome.HIT and text.strip() == answer.text.strip():
             return True
         if text.strip() != spoken(self.asked.framed.question).strip():
             return False
-        if match.way is Way.EXACT:
-            return True
-        return only_asks(text) if match.objections else one_sentence(text)  # what is said besides is news
+        return match.kind is MatchKind.EXACT or only_asks(text)
 
     def hint(self, room: int) -> str:
         """Return the answer as a part of a context that has room for so many tokens; empty if it does not fit."""
-        answer = self.ready.answer
+        answer = self.found.answer
         if self.outcome is not Outcome.HINT or answer is None:
             return ""
         for reasoning in (answer.reasoning, ""):
@@ -159,23 +160,23 @@ class Histories:
 
 
 class Answering:
-    """Looks ready answers up, and decides."""
+    """Looks ready answers up, and decides what a call gets."""
 
     def __init__(
-        self, clock: Clock, ids: IdSource, shelves: Shelves, trust: Trust, volatile: Volatile, check: Check | None,
-        headers: Iterable[str] = (),
+        self, clock: Clock, ids: IdSource, lookup: AnswerLookup, trust: Trust, volatile: Volatile,
+        judge: JudgeLimits | None, headers: Iterable[str] = (),
     ) -> None:  # fmt: skip
         """No answer depends on what is `volatile` of a system prompt, nor on these `headers`."""
         self._clock = clock
         self._ids = ids
-        self._shelves = shelves
+        self._lookup = lookup
         self._trust = trust
         self._volatile = volatile
-        self.check: Final = check
+        self.judge: Final = judge
         self._headers = frozenset(name.encode() for name in headers)
         self.histories: Final = Histories()
 
-    def asked(self, call: ModelCall, user: str | None, body: bytes, *, held: bool) -> Asked | None:
+    def asked(self, call: ModelCall, user: str | None, body: bytes, *, conversation: str, held: bool) -> Asked | None:
         """Return the question of a call for which ready answers are looked up; none if none are.
 
         The model of a call that was `held` may be told of it, so its answer is no ready one.
@@ -194,7 +195,7 @@ class Answering:
         known = framed.behind == 0 or (before is not None and self.histories.holds(call.agent.id, user, before))
         headers = changing(call.headers, self._headers)
         return Asked(
-            call=call, framed=framed, user=user, headers=headers,
+            call=call, framed=framed, user=user, conversation=conversation, headers=headers,
             scope=AnswerScope(agent_id=call.agent.id, end_user=user or "", frame=_digest(call, framed, headers)),
             serves=policy.answers is AnswerMode.SERVE and framed.servable and framed.plain and known and not held,
         )  # fmt: skip
@@ -205,34 +206,45 @@ class Answering:
         A hint is to be put into the context; where that has no room for it, the call gets nothing.
         """
         began = self._clock.monotonic()
-        serves, ready = False, MISS
+        found, serves = MISS, False
+        question = asked.framed.question
         try:
-            if bank.answers and len(asked.framed.question) <= LONGEST:
-                ready = await self._shelves.find(tx, bank, asked.scope, asked.framed.question)
-                serves = _servable(ready) and asked.serves
+            if bank.answers and len(question) <= MAX_CHARACTERS:
+                found = await self._lookup.find(
+                    tx, bank, asked.scope, question, asked.conversation, partial(self._verdict, bank, question)
+                )
+                serves = asked.serves and (found.match is not None or bool(found.candidates))
                 serves = serves and await self._trust.holds(tx, bank, asked.scope.agent_id)
         except (CircadiaError, MoreThanAGlance):
             raise
         except Exception:  # as above
             _logger.exception("no ready answer is looked up for a call of %r", asked.call.agent.reference)
-            serves, ready = False, MISS
-        unchecked = serves and self.check is not None and ready.match is not None and ready.match.checkable
-        outcome = Outcome.HINT if ready.outcome is Outcome.HIT and (unchecked or not serves) else ready.outcome
+            found, serves = MISS, False
+        outcome = Outcome.HINT if found.outcome is Outcome.HIT and not serves else found.outcome
+        judged = self.judge is not None and asked.call.agent.policy.capture
         return Lookup(
-            asked=asked, bank=bank, ready=ready, outcome=outcome, sure=ready.outcome is Outcome.HIT,
-            unchecked=unchecked, seconds=self._clock.monotonic() - began,
+            asked=asked, bank=bank, found=found, outcome=outcome, seconds=self._clock.monotonic() - began,
+            checkable=serves and judged and bool(found.candidates),
         )  # fmt: skip
 
-    async def same(self, lookup: Lookup) -> bool:
-        """Return whether a model says that what is asked is what the answer was made for; not, if it says nothing."""
-        match, agent = lookup.ready.match, lookup.asked.call.agent
-        assert self.check is not None
-        assert match is not None
-        return await self.check.same(agent, lookup.asked.framed.question, match.phrasing)
+    async def says_same(self, lookup: Lookup) -> bool:
+        """Ask the judge, if this lookup may wait for it; return whether a candidate asks the same.
+
+        What it says is remembered, so that the answer is found when it is looked up again.
+        """
+        agent, candidates = lookup.asked.call.agent, lookup.found.candidates
+        if self.judge is None:
+            return False
+        if not self.judge.admit(agent.id, candidates[0].similarity if lookup.checkable else None):
+            return False
+        return await self.judge.ask(agent, lookup.bank, lookup.asked.framed.question, candidates)
+
+    def _verdict(self, bank: Bank, question: str, answer: AnswerId, phrasing: str) -> bool | None:
+        return None if self.judge is None else self.judge.verdict(bank, question, answer, phrasing)
 
     def said(self, lookup: Lookup) -> bytes:
         """Return the ready answer as the provider would have sent it, whole or as a stream, as the call asks."""
-        call, answer = lookup.asked.call, lookup.ready.answer
+        call, answer = lookup.asked.call, lookup.found.answer
         voice = call.dialect.voice
         assert voice is not None
         assert answer is not None
@@ -247,11 +259,6 @@ def wanted(policy: AgentPolicy) -> bool:
     """Return whether ready answers are looked up for an agent: not if there is no place for a hint, and no more."""
     hints = policy.inject and policy.fitting_tokens > 0
     return policy.answers is AnswerMode.SERVE or (policy.answers is AnswerMode.HINT and hints)
-
-
-def _servable(ready: Ready) -> bool:
-    """Return whether it is a hit, or may become one by a check."""
-    return ready.outcome is Outcome.HIT or (ready.match is not None and ready.match.open)
 
 
 def not_shown(lookup: Lookup) -> Lookup:

@@ -14,6 +14,7 @@ from hashlib import blake2b
 from itertools import chain
 from typing import Final
 
+from circadia.answers.lookup import Outcome
 from circadia.clock import Clock
 from circadia.errors import CircadiaError
 from circadia.gateway.answer_book import AnswerBook
@@ -29,7 +30,6 @@ from circadia.gateway.ready import Answering, Lookup, wanted
 from circadia.gateway.turns import NOTHING, Noted, Prepared, Told, Turn
 from circadia.ids import AgentId
 from circadia.latest import Latest
-from circadia.memory.answers.lookup import Outcome
 from circadia.memory.attribution import Attribution
 from circadia.memory.banks import USER, is_stranger
 from circadia.memory.capture import Capturing, Exchange, Utterance
@@ -147,14 +147,17 @@ class Remembering:
             told = self._told(prompt, kept=keeps)
             if prompt.chore:
                 return Prepared(body=body, noted=Noted(told=told))
-            asked = await off_loop(body, partial(self._answering.asked, call, turn.user, body, held=held))
+            asked = await off_loop(
+                body,
+                partial(self._answering.asked, call, turn.user, body, conversation=turn.conversation.id, held=held),
+            )
             if asked is not None and asked.serves and not await self._exchanges.settle(policy, turn.user):
                 asked = replace(asked, serves=False)  # something was said that the bank does not know
             if injects or asked is not None:
                 async with asyncio.timeout(LOOK_UP_SECONDS):
                     given = await self._injection.into(call, turn, prompt, body, asked, keeps=keeps)
             lookup = given.lookup
-            if lookup is not None and lookup.unchecked:
+            if lookup is not None and lookup.outcome is not Outcome.HIT:
                 lookup = await self._injection.checked(turn, lookup)
             if lookup is not None and lookup.outcome is Outcome.HIT:
                 hit, lookup = lookup, None  # it is one as soon as its answer is written

@@ -86,9 +86,9 @@ MPNET = Weights(
 """The same, five times as large and surer. Here too they are the published weights, byte for byte: the sha256 of
 `model.safetensors` is 78c0197b6159d92658e319bc1d72e4c73a9a03dd03815e70e555c5ef05615658."""
 
-COMPARING: Sequence[Weights] = (MPNET, MINILM)
-"""Those that compare questions, the surest first."""
-KNOWN: Mapping[str, Weights] = {each.name: each for each in (SMOLLM2, *COMPARING)}
+JUDGING = MPNET
+"""Judges ready answers with `check: local` (`python -m benchmarks answers_pairs`)."""
+KNOWN: Mapping[str, Weights] = {each.name: each for each in (SMOLLM2, MPNET, MINILM)}
 WRITERS: Mapping[str, Weights] = {SMOLLM2.name: SMOLLM2}
 """Those that write text."""
 
@@ -124,15 +124,6 @@ def present(weights: Weights, folder: Path) -> Path | None:
     """
     path = folder / weights.filename
     return path if path.is_file() and path.stat().st_size == weights.size_bytes else None
-
-
-def comparing(folder: Path) -> tuple[Weights, Path] | None:
-    """Return the surest weights that compare questions, of those that `folder` has, and their file."""
-    for weights in COMPARING:
-        path = present(weights, folder)
-        if path is not None:
-            return weights, path
-    return None
 
 
 def find(model: str, folder: Path) -> Path | None:

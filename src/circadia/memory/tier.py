@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass, field
 
-from circadia.memory.answers.shelf import Shelves
 from circadia.memory.banks import Banks
 from circadia.memory.blocks import Blocks
 from circadia.memory.context import Contexts
 from circadia.memory.embedding.background import Background
+from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.episodes import Episodes
 from circadia.memory.retrieval import Retrieval
 from circadia.memory.transfer.intake import Intake
@@ -29,8 +29,8 @@ class Memory:
     """What goes into prompts."""
     intake: Intake
     """Imports."""
-    shelves: Shelves
-    """Finds ready answers."""
+    words: BundledEmbedder
+    """Vectors that need no waiting, whichever embedder searches use."""
     embedding: Background | None = None
     """What makes vectors; none if searches go by words alone."""
     uses: Uses = field(default_factory=Uses)

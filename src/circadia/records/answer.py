@@ -20,7 +20,7 @@ class Expected:
     confidence: float
     """How sure the answer is, 0 to 1."""
     conversation: str | None = None
-    """Digest of the conversation that the question belongs to; none if it came from no conversation."""
+    """The only conversation that may find it, since it does not stand alone; none if any may."""
 
 
 class AnswerMode(StrEnum):
@@ -104,6 +104,8 @@ class Answer:
     """The question in several wordings, the one that was answered first."""
     confidence: float
     """How likely the question was held to be, 0 to 1."""
+    conversation: str | None = None
+    """The only conversation that may find it, since the question does not stand alone; none if any may."""
     text: str
     """The answer; empty once it is dropped."""
     reasoning: str = ""
@@ -170,7 +172,7 @@ class AnswerUse:
     phrasing: str
     """The phrasing that it was taken for."""
     way: str
-    """`exact` or `meaning`."""
+    """`exact` or `similar`."""
     served: bool
     """Whether the answer was served; else it was shown as a hint, though it was sure enough to be served."""
     at: datetime

@@ -3,10 +3,14 @@
 import asyncio
 import os
 
+from circadia.answers.judge import Judge
+from circadia.answers.local_judge import LocalJudge, PairComparison
+from circadia.answers.lookup import AnswerLookup
+from circadia.answers.pair_classifier import load_classifier
 from circadia.clock import Clock
 from circadia.errors import StartError
 from circadia.gateway.answer_book import AnswerBook
-from circadia.gateway.answer_check import Check, LocalCheck, MindCheck, NoCheck
+from circadia.gateway.answer_judge import JudgeLimits, ModelJudge
 from circadia.gateway.answer_trust import Trust
 from circadia.gateway.dialects.frame import Volatile
 from circadia.gateway.journal import Journal
@@ -15,54 +19,58 @@ from circadia.ids import IdSource
 from circadia.llm import local_weights
 from circadia.llm.local_encoder import LocalEncoder
 from circadia.llm.mind import Mind
-from circadia.memory.answers.second_look import Looks, SecondLook, fitted
-from circadia.memory.answers.shelf import Shelves
+from circadia.memory.tier import Memory
 from circadia.settings import Settings
 from circadia.stores.base import Store
 from circadia.telemetry.metrics import Metrics
 
 
-def answers_at_gateway(
-    settings: Settings, clock: Clock, ids: IdSource, store: Store, shelves: Shelves, journal: Journal, metrics: Metrics,
-    mind: Mind | None,
-) -> tuple[Answering, AnswerBook]:  # fmt: skip
-    """Build what looks ready answers up for calls, and what writes down behind them what came of it.
+def answer_lookup(settings: Settings, clock: Clock, memory: Memory) -> AnswerLookup:
+    """Build what finds ready answers."""
+    return AnswerLookup(clock, memory.retrieval, memory.words, settings.answers)
 
-    `mind` is asked whether two questions are the same, if the settings want that; without one nothing is made ready.
+
+def answers_at_gateway(
+    settings: Settings, clock: Clock, ids: IdSource, store: Store, lookup: AnswerLookup, journal: Journal,
+    metrics: Metrics, mind: Mind | None,
+) -> tuple[Answering, AnswerBook]:  # fmt: skip
+    """Build what looks ready answers up for calls, and what records the lookups behind them.
+
+    `mind` is the sleep tier's model; without one nothing is made ready, and `check: model` checks nothing.
 
     Raises:
-        StartError: the encoder in the server is to be asked, and its weights are not there.
+        StartError: `check` is `local`, and the encoder's weights are not there.
     """
     chosen = settings.answers
-    check: Check | None = None
+    judge: Judge | None = None
     if chosen.check == "local":
-        check = local_check(shelves, chosen.serve_confidence)
-    elif chosen.check:
-        check = NoCheck() if mind is None else MindCheck(clock, ids, journal, mind)
+        judge = local_judge(chosen.check_confidence)
+    elif chosen.check == "model" and mind is not None:
+        judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
+    limits = None if judge is None else JudgeLimits(clock, judge)
     trust = Trust(clock, chosen)
-    answering = Answering(clock, ids, shelves, trust, Volatile(chosen.volatile), check, chosen.volatile_headers)
+    answering = Answering(clock, ids, lookup, trust, Volatile(chosen.volatile), limits, chosen.volatile_headers)
     return answering, AnswerBook(clock, ids, store, trust, metrics.looked_up, frames=mind is not None)
 
 
-def local_check(shelves: Shelves, bar: float) -> LocalCheck:
-    """Build the check by the encoder in the server, which loads it when it is first asked.
+def local_judge(least_confidence: float) -> LocalJudge:
+    """Build the judge that runs in the server; it loads its encoder when it is first asked.
 
     Raises:
-        StartError: its weights are not there.
+        StartError: the encoder's weights are not there.
     """
     folder = local_weights.models_folder(os.environ)
-    found = local_weights.comparing(folder)
-    if found is None:
+    archive = local_weights.present(local_weights.JUDGING, folder)
+    if archive is None:
+        name = local_weights.JUDGING.name
         raise StartError(
-            f"`answers.check` is 'local', and no weights for it are in {str(folder)!r}: run `circadia model fetch "
-            "minilm`, or `mpnet`, which is surer and takes more, as the server's user, or set `check` to false."
+            f"`answers.check` is 'local', and its weights are not in {str(folder)!r}: run `circadia model fetch "
+            f"{name}` as the server's user, or set `check` to 'model' or 'off'."
         )
-    weights, archive = found
 
-    async def load() -> SecondLook:
-        words, likeness = await shelves.compares()
+    async def load() -> PairComparison:
         return await asyncio.to_thread(
-            lambda: SecondLook(Looks(words, likeness, LocalEncoder(archive)), fitted(weights.name))
+            lambda: PairComparison(LocalEncoder(archive), load_classifier(local_weights.JUDGING.name))
         )
 
-    return LocalCheck(load, bar)
+    return LocalJudge(load, least_confidence)

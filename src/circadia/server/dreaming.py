@@ -10,6 +10,7 @@ from typing import Final, TypeVar
 
 from pydantic import BaseModel
 
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.errors import ConfigError
 from circadia.ids import IdSource
@@ -76,8 +77,11 @@ def sleep_worker(
     wakes: Requests | None = None,
     traces: Traces | None = None,
     ahead: Ahead | None = None,
+    lookup: AnswerLookup | None = None,
 ) -> SleepWorker:
-    """Build what runs passes; `minds` are the tier's model and others by name, `ahead` asks agents'.
+    """Build what runs passes; `minds` are the tier's model and others by name.
+
+    `ahead` asks agents' models and `lookup` finds what is ready; without both nothing is answered ahead.
 
     Raises:
         ConfigError: an operation of the user's own cannot be loaded.
@@ -86,8 +90,8 @@ def sleep_worker(
         _logger.info("%s", told_without_model(settings))
     operations = partial(chosen, own=loaded(settings.sleeptime.own_operations))
     readying = None
-    if ahead is not None:
-        readying = Readying(ahead=ahead, shelves=memory.shelves, settings=settings.answers, clock=clock, ids=ids)
+    if ahead is not None and lookup is not None:
+        readying = Readying(ahead=ahead, lookup=lookup, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
         store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES,
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],

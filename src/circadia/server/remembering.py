@@ -16,8 +16,6 @@ from circadia.gateway.remember import Exchanges, Remembering
 from circadia.ids import IdSource
 from circadia.llm import local_weights
 from circadia.memory import languages
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.shelf import Shelves
 from circadia.memory.attribution import Attribution
 from circadia.memory.banks import USER, Banks, NewBank
 from circadia.memory.blocks import Blocks
@@ -102,7 +100,7 @@ def memory_tier(
         retrieval=retrieval,
         contexts=Contexts(retrieval),
         intake=Intake(clock, banks, episodes),
-        shelves=Shelves(clock, retrieval, words, fitted, settings.answers),
+        words=words,
     )
 
 

@@ -20,6 +20,7 @@ from circadia.agents.presence import Presence
 from circadia.agents.registry import NewAgent, Registry
 from circadia.agents.sessions import Sessions
 from circadia.agents.waits import Waits
+from circadia.answers.lookup import AnswerLookup
 from circadia.api.app import ApiParts, create_api
 from circadia.clock import Clock, SystemClock, system_milliseconds
 from circadia.errors import ConfigError
@@ -46,7 +47,7 @@ from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
-from circadia.server.answering import answers_at_gateway
+from circadia.server.answering import answer_lookup, answers_at_gateway
 from circadia.server.dreaming import Minds, sleep_minds, sleep_savings, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
 from circadia.server.gauges import gauges, memory_gauges, sleep_gauges
@@ -187,20 +188,23 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
-    answers = answers_at_gateway(settings, clock, basis.ids, store, memory.shelves, journal, metrics, minds[0])
-    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
+    lookup = answer_lookup(settings, clock, memory)
+    answers = answers_at_gateway(settings, clock, basis.ids, store, lookup, journal, metrics, minds[0])
+    door, exchanges, ahead = await _model_door(
+        stack, basis, identity, gate, presence, journal, memory, dreams, answers, lookup
+    )
     dreams.behind = [each.flush for each in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-        memory=memory, sleeptime=dreams, check=answers[0].check,
+        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge,
     )  # fmt: skip
     front = Front(_hosts(settings), {"llm": door, "mcp": tools}, create_api(parts), identity, metrics, store.ping)
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead)
+    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead, lookup)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
@@ -221,11 +225,19 @@ def _alerts(basis: Basis) -> Alerts:
 
 
 def _dreamer(
-    minds: Minds, basis: Basis, tier: Sleeptime, metrics: Metrics, memory: Memory, wake: WakeTier, ahead: AheadOfCalls
+    minds: Minds,
+    basis: Basis,
+    tier: Sleeptime,
+    metrics: Metrics,
+    memory: Memory,
+    wake: WakeTier,
+    ahead: AheadOfCalls,
+    lookup: AnswerLookup,
 ) -> tuple[SleepWorker, Sequence[SleepHealth | Savings]]:
     clock, ids, store, signals = basis.clock, basis.ids, basis.store, basis.signals
     worker = sleep_worker(
-        tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead
+        tier, basis.settings, minds, clock, ids, store, signals, memory, wake.requests, basis.traces, ahead,
+        lookup,
     )  # fmt: skip
     health = SleepHealth(clock, store, tier)
     sleep_gauges(metrics, worker, health, signals)
@@ -265,7 +277,7 @@ def _hosts(settings: Settings) -> Hosts:
 
 async def _model_door(
     stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook],
+    memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook], lookup: AnswerLookup,
 ) -> tuple[ModelDoor, Exchanges, AheadOfCalls]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = await opened_providers(settings, partial(_secret, basis), clock, stack)
@@ -278,7 +290,7 @@ async def _model_door(
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
-    return door, exchanges, AheadOfCalls(clock, store, memory, providers)
+    return door, exchanges, AheadOfCalls(clock, store, memory, lookup, providers)
 
 
 def _mcp_door(

@@ -37,18 +37,23 @@ class AnswersSettings(Section):
     max_entries: int = Field(10_000, ge=1, le=MOST, description="Ready answers of a bank at most.")
     max_megabytes: float = Field(64.0, gt=0, le=MOST, description="What they take at most.")
     max_per_agent: int = Field(2_000, ge=1, le=MOST, description="Those of one agent in a bank at most.")
-    serve_confidence: float = Field(
-        0.8, ge=0, le=1, description="How sure it must be that both questions ask for the same, to serve the answer."
+    check: Literal["model", "local", "off"] = Field(
+        "model",
+        description="Who decides whether a question that is not the same text asks the same, so that its answer is "
+        "served. `model`: the sleep tier's model, while the caller waits, 2 seconds at most. `local`: an encoder in "
+        "the server, which `circadia model fetch mpnet` gets; English only. `off`: nobody; such an answer is a hint.",
     )
-    hint_confidence: float = Field(0.6, ge=0, le=1, description="The same, to show it as a hint.")
-    entry_confidence: float = Field(
-        0.5, ge=0, le=1, description="How likely the question must have been held to be, to serve its answer."
+    check_calls_per_hour: int = Field(
+        120, ge=0, le=MOST, description="Maximum number of calls to the model of `check: model` in an hour."
     )
-    check: bool | Literal["local"] = Field(
-        False,
-        description="What is alike in meaning is served only if the tier's model, asked while the caller waits, says "
-        "that both questions ask for the same; `local`: if a small model in the server says so, which `circadia model "
-        "fetch minilm` or `mpnet` gets, and which may overrule guards that judge by single words.",
+    check_confidence: float = Field(
+        0.5, ge=0, le=1, description="How sure `check: local` must be that both questions ask the same."
+    )
+    hint_similarity: float = Field(
+        0.86,
+        ge=0,
+        le=1,
+        description="Cosine of two questions from which on an answer is a hint.",
     )
     volatile: tuple[Span, ...] = Field(
         (),

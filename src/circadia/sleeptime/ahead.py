@@ -7,10 +7,10 @@ from typing import Protocol
 
 from pydantic import BaseModel
 
+from circadia.answers.lookup import AnswerLookup
 from circadia.clock import Clock
 from circadia.ids import IdSource
 from circadia.llm.mind import Mind, Prompt
-from circadia.memory.answers.shelf import Shelves
 from circadia.records.agent import Agent
 from circadia.records.answer import AnswerFrame, Rests
 from circadia.records.bank import Bank
@@ -76,7 +76,7 @@ class Readying:
 
     ahead: Ahead
     """Puts questions."""
-    shelves: Shelves
+    lookup: AnswerLookup
     """Finds what is ready, and tells whether it still stands."""
     settings: AnswersSettings
     """How many, and for how long."""

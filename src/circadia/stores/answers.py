@@ -28,6 +28,8 @@ class Entry(NamedTuple):
     scope: AnswerScope
     phrasings: Sequence[str]
     confidence: float
+    conversation: str | None
+    """The only conversation that may find it; none if any may."""
     revision: int
     dropped: str
 

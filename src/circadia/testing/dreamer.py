@@ -12,10 +12,12 @@ from typing import Final, TypeVar, cast
 
 from pydantic import BaseModel
 
+from circadia.gateway.answer_judge import SameQuestions
 from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
 from circadia.memory.terms import STOP_WORDS
-from circadia.sleeptime.answers.phrasing import Predicted, Predictions
+from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
+from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
 from circadia.sleeptime.operations.compress import Compressed
 from circadia.sleeptime.operations.consolidate import Consolidated, Written
 from circadia.sleeptime.operations.contradictions import Compared, Contradiction
@@ -264,7 +266,9 @@ def predicted(data: str) -> Predictions:
     """Return a question for each fact that a block states: as its person would ask it."""
     lines = [line[2:] for line in data.split("\n") if line.startswith("| ")]
     asked = {(fact.subject == THE, fact.about): _questions(fact) for line in lines for fact in facts("", line)}
-    return Predictions(questions=[Predicted(phrasings=list(each), confidence=0.6) for each in asked.values()][:10])
+    return Predictions(
+        questions=[PredictedQuestion(phrasings=list(each), confidence=0.6) for each in asked.values()][:10]
+    )
 
 
 def _questions(fact: Fact) -> Sequence[str]:
@@ -275,6 +279,27 @@ def _questions(fact: Fact) -> Sequence[str]:
     return f"{asks} is {of} {fact.about}?", f"Tell me {asks.lower()} {of} {fact.about} is"
 
 
+def question_verdicts(data: str) -> QuestionVerdicts:
+    """Return that each question is answered, stands alone, and is asked by each of its phrasings."""
+    found: list[QuestionVerdict] = []
+    for line in data.split("\n"):
+        if question := re.match(r"question (\d+): ", line):
+            found.append(QuestionVerdict(number=int(question[1]), answered=True, stands_alone=True, same=[]))
+        elif (phrasing := re.match(r"  phrasing (\d+): ", line)) and found:
+            found[-1].same.append(int(phrasing[1]))
+    return QuestionVerdicts(questions=found)
+
+
+def same_questions(data: str) -> SameQuestions:
+    """Return the questions that have the same words, in any order."""
+    asked = re.search(r"^question: (.*)$", data, re.M)
+    words = Counter(re.findall(r"\w+", asked[1].casefold())) if asked else Counter[str]()
+    listed = re.findall(r"^(\d+)\. (.*)$", data, re.M)
+    return SameQuestions(
+        same=[int(number) for number, text in listed if Counter(re.findall(r"\w+", text.casefold())) == words]
+    )
+
+
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Consolidated: consolidated,
     Compared: compared,
@@ -282,4 +307,6 @@ _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Compressed: compressed,
     Rethought: rethought,
     Predictions: predicted,
+    QuestionVerdicts: question_verdicts,
+    SameQuestions: same_questions,
 }

@@ -4,7 +4,7 @@ import pytest
 
 from circadia.memory.answers.others import Others
 from circadia.memory.embedding.bundled import WordTable
-from tests.memory.answers.shop import Shop
+from tests.answers.shop import Shop
 from tests.memory.world import World
 
 pytestmark = pytest.mark.spec("ANS-04")

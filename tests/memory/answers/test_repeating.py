@@ -10,7 +10,7 @@ from circadia.memory.answers.repeating import Repeating
 from circadia.memory.embedding.bundled import WordTable
 from circadia.records.answer import Answer, Heads, Rests
 from circadia.records.bank import Trust
-from tests.memory.answers.shop import DAY, SCOPE
+from tests.answers.shop import DAY, SCOPE
 
 pytestmark = pytest.mark.spec("ANS-04")
 NOW = datetime(2030, 1, 1, tzinfo=UTC)

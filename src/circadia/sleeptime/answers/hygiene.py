@@ -86,4 +86,4 @@ async def drop(tx: Tx, bank_id: BankId, ids: Collection[AnswerId], why: Dropped,
 
 async def _stands(tx: Tx, bank: Bank, answer: Answer, readying: Readying) -> bool:
     agent = await tx.agents.get(answer.scope.agent_id)
-    return agent is not None and agent.deleted_at is None and not await readying.shelves.standing(tx, bank, answer)
+    return agent is not None and agent.deleted_at is None and not await readying.lookup.why_void(tx, bank, answer)

@@ -1,13 +1,12 @@
 """Answers expected questions ahead, each as the agent's own call would be answered, and keeps what may be served."""
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from datetime import timedelta
 from typing import Final
 
 from circadia.ids import AgentId, AnswerId
 from circadia.llm.mind import Unusable
-from circadia.memory.answers.lookup import Outcome, Way
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame
 from circadia.records.bank import Bank
@@ -15,14 +14,24 @@ from circadia.sleeptime.ahead import AnsweredAhead, Draft
 from circadia.sleeptime.answers.bench import Bench, usable
 from circadia.sleeptime.answers.frames import Asked
 from circadia.sleeptime.answers.hygiene import PAGE, trimmed
-from circadia.sleeptime.answers.phrasing import Question
+from circadia.sleeptime.answers.phrasing import ExpectedQuestion
 from circadia.sleeptime.answers.predict import Material, material, predicted
 from circadia.sleeptime.answers.unmoved import written
-from circadia.sleeptime.ask import OverBudget
+from circadia.sleeptime.answers.verdicts import QuestionVerdict, judge_questions, keep_question
+from circadia.sleeptime.ask import OverBudget, Yielded
 from circadia.stores.base import Tx
 
 OLD: Final = timedelta(hours=1)
 """An answer that was paid for before this is asked for anew: the world has moved on, though the bank has not."""
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _AnsweredQuestion:
+    """A question with its answer, and what that rests on."""
+
+    question: ExpectedQuestion
+    draft: Draft
+    answer: AnsweredAhead
 
 
 class Making:
@@ -60,19 +69,42 @@ class Making:
         async with bench.ground.store.read() as tx:
             found = await material(tx, bench.bank, agent, frame.scope, upto=bench.run.upto)
         expected = await self._expected(agent, found, ready)
-        tried = own
-        for question in expected:
-            if tried + before >= share or frame.upstream in self._silent:
-                break
-            fresh = await self._not_ready(frame, question)
-            if fresh is None:
-                continue
-            await bench.ground.go_on()
-            tried += 1
-            self.made += await self._made(frame, fresh)
+        answered, tried = list[_AnsweredQuestion](), own
+        try:
+            for question in expected:
+                if tried + before >= share or frame.upstream in self._silent:
+                    break
+                fresh = await self._not_ready(frame, question)
+                if fresh is None:
+                    continue
+                await bench.ground.go_on()
+                tried += 1
+                if (one := await self._answered_ahead(frame, fresh)) is not None:
+                    answered.append(one)
+            verdicts = await self._verdicts(answered)
+        except (OverBudget, Yielded):  # what is paid for is kept, as far as that needs no verdict
+            await self._keep(frame, found, answered, {})
+            raise
+        await self._keep(frame, found, answered, verdicts)
         return tried
 
-    async def _expected(self, agent: Agent, found: Material, ready: Sequence[Answer]) -> Sequence[Question]:
+    async def _verdicts(self, answered: Sequence["_AnsweredQuestion"]) -> Mapping[int, QuestionVerdict]:
+        if not answered:
+            return {}
+        return await judge_questions([(each.question, each.answer.text) for each in answered], self._bench.ask)
+
+    async def _keep(
+        self, frame: AnswerFrame, found: Material, answered: Sequence["_AnsweredQuestion"],
+        verdicts: Mapping[int, QuestionVerdict],
+    ) -> None:  # fmt: skip
+        for place, each in enumerate(answered):
+            kept = keep_question(each.question, verdicts.get(place))
+            if kept is None or (not kept.stands_alone and found.conversation is None):
+                continue
+            conversation = None if kept.stands_alone else found.conversation
+            self.made += await self._kept(frame, kept.question, conversation, each.draft, each.answer)
+
+    async def _expected(self, agent: Agent, found: Material, ready: Sequence[Answer]) -> Sequence[ExpectedQuestion]:
         """Return what is expected; nothing if the tier's model makes nothing of this in particular."""
         bench, run = self._bench, self._bench.run
         try:
@@ -95,8 +127,8 @@ class Making:
             if len(page) < PAGE:
                 return found
 
-    async def _not_ready(self, frame: AnswerFrame, question: Question) -> Question | None:
-        """Return the question without the phrasings that have an answer; none if its first has, or none is left."""
+    async def _not_ready(self, frame: AnswerFrame, question: ExpectedQuestion) -> ExpectedQuestion | None:
+        """Return the question without the phrasings that have an answer; none if its first has one."""
         bench = self._bench
         kept: list[str] = []
         async with bench.ground.store.read() as tx:
@@ -104,31 +136,29 @@ class Making:
             if bank is None:
                 return None
             for phrasing in question.phrasings:
-                found = await bench.readying.shelves.explain(tx, bank, frame.scope, phrasing)
-                same = any(each.match.way is Way.EXACT and not each.why_not for each in found.compared)
-                if found.outcome is not Outcome.HIT and not same:
+                if not await bench.readying.lookup.has_answer(tx, bank, frame.scope, phrasing):
                     kept.append(phrasing)
                 elif not kept:
                     return None
         return replace(question, phrasings=kept)
 
-    async def _made(self, frame: AnswerFrame, question: Question) -> bool:
-        """Answer one question; return whether the answer is ready."""
+    async def _answered_ahead(self, frame: AnswerFrame, question: ExpectedQuestion) -> "_AnsweredQuestion | None":
+        """Answer one question; none if there is no answer of use."""
         bench = self._bench
         draft = await bench.readying.ahead.draft(bench.bank, frame, question.phrasings[0])
         if draft is None:
-            return False
+            return None
         try:
             answered = await self._answered(draft)
         except OverBudget as error:
             if not error.alone:
                 raise
-            return False
+            return None
         except Unusable as error:
             if error.passing:
                 self._silent.add(frame.upstream)
-            return False
-        return usable(answered) and await self._kept(frame, question, draft, answered)
+            return None
+        return _AnsweredQuestion(question=question, draft=draft, answer=answered) if usable(answered) else None
 
     async def _answered(self, draft: Draft) -> AnsweredAhead:
         bench = self._bench
@@ -138,12 +168,16 @@ class Making:
         anew = replace(draft.prompt, rules=f"{draft.prompt.rules}\nfor pass {bench.run.id}")
         return await bench.ask(anew, AnsweredAhead, most_tokens=draft.most_tokens, mind=draft.mind)
 
-    async def _kept(self, frame: AnswerFrame, question: Question, draft: Draft, answered: AnsweredAhead) -> bool:
+    async def _kept(
+        self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None, draft: Draft,
+        answered: AnsweredAhead,
+    ) -> bool:  # fmt: skip
         """Store the answer if it stands, and its agent may have it, in the transaction that stores it."""
         bench, readying = self._bench, self._bench.readying
         answer = Answer(
             id=AnswerId(readying.ids.new("ans")), bank_id=bench.bank.id, scope=frame.scope,
-            phrasings=question.phrasings, confidence=question.confidence, text=answered.text,
+            phrasings=question.phrasings, confidence=question.confidence, conversation=conversation,
+            text=answered.text,
             reasoning=answered.reasoning, rests=draft.rests, pass_id=bench.run.id, made_at=answered.at,
             expires_at=answered.at + timedelta(hours=readying.settings.ttl_hours), tokens=answered.tokens,
             nanousd=answered.nanousd, seconds=answered.seconds,

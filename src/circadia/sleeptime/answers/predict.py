@@ -4,7 +4,6 @@ It is shown the blocks, the newest turns of this end user with this agent, what 
 already: nothing that tools or strangers said, and nothing of another end user's.
 """
 
-import asyncio
 from collections import defaultdict
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -19,7 +18,7 @@ from circadia.records.block import Block
 from circadia.records.end_user import alias
 from circadia.records.episode import Episode, EpisodeKind
 from circadia.sleeptime.ahead import Readying
-from circadia.sleeptime.answers.phrasing import Predictions, Question, fit
+from circadia.sleeptime.answers.phrasing import ExpectedQuestion, Predictions, accept_questions
 from circadia.sleeptime.grounding import sources
 from circadia.sleeptime.operation import AskAnyone
 from circadia.sleeptime.prompts import asked
@@ -60,6 +59,11 @@ class Material:
     """The newest, in order."""
     questions: Sequence[Episode]
     """What the person asked before those, in order."""
+
+    @property
+    def conversation(self) -> str | None:
+        """Return the conversation that was last, where a question that does not stand alone belongs."""
+        return self.turns[-1].session if self.turns else None
 
 
 async def material(tx: Tx, bank: Bank, agent: Agent, scope: AnswerScope, *, upto: int) -> Material:
@@ -121,7 +125,7 @@ def question(found: Material, agent: Agent, ready: Sequence[Answer], *, instruct
 async def predicted(
     found: Material, agent: Agent, ready: Sequence[Answer], readying: Readying, ask: AskAnyone, *,
     instructions: str, own: PassId,
-) -> Sequence[Question]:  # fmt: skip
+) -> Sequence[ExpectedQuestion]:  # fmt: skip
     """Return what is expected and may be, the likeliest first.
 
     What pass `own` has made ready is not shown: so a pass that is run again asks the same, which is paid for already.
@@ -137,4 +141,4 @@ async def predicted(
     answer = await ask(prompt, Predictions, most_tokens=200 + TOKENS_EACH * most)
     rows = [*found.questions, *found.turns]
     said = sources(rows, *(each.value for each in found.blocks), agent.name)
-    return await asyncio.to_thread(fit, answer.questions[: 2 * most], said, *await readying.shelves.compares())
+    return accept_questions(answer.questions[: 2 * most], said)

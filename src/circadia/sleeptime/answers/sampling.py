@@ -11,8 +11,8 @@ from typing import Final
 
 from pydantic import BaseModel
 
+from circadia.answers.index import MatchKind
 from circadia.llm.mind import Unusable
-from circadia.memory.answers.lookup import Way
 from circadia.memory.redaction import redacted
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerUse, Dropped
 from circadia.records.bank import Bank
@@ -99,7 +99,7 @@ class Sampling:
         bank, answer = await tx.banks.get(self._bench.bank.id), await self._answer(tx, use)
         if bank is None or answer is None:
             return None
-        return None if await self._bench.readying.shelves.standing(tx, bank, answer) else answer
+        return None if await self._bench.readying.lookup.why_void(tx, bank, answer) else answer
 
     async def _judged(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it was judged.
@@ -152,7 +152,7 @@ class Sampling:
             if right is None:
                 return True
             await tx.answers.count([AnswerDay(bank_id=bank.id, day=now.date(), right=int(right), wrong=int(not right))])
-            if not right and use.way == Way.EXACT and use.phrasing != answer.phrasings[0]:
+            if not right and use.way == MatchKind.EXACT and use.phrasing != answer.phrasings[0]:
                 kept = [each for each in answer.phrasings if each != use.phrasing]
                 await tx.answers.phrase(bank.id, answer.id, kept)
             elif not right:

@@ -28,7 +28,7 @@ async def written(
         async with store.read() as tx:
             bank = await tx.banks.get(bench.bank.id)
             answer = None if bank is None else await found(tx, bank)
-            if bank is None or answer is None or await bench.readying.shelves.standing(tx, bank, answer):
+            if bank is None or answer is None or await bench.readying.lookup.why_void(tx, bank, answer):
                 return False
             before = await state_of(tx, bank)
         async with store.write() as tx:

@@ -24,6 +24,7 @@ answers = Table(
     *_scope(),
     Column("phrasings", JSON, nullable=False),
     Column("confidence", Double, nullable=False),
+    Column("conversation", String),  # the only one that may find it; null for any
     Column("rests", JSON, nullable=False),
     Column("pass_id", String),
     Column("made_at", Instant, nullable=False),

@@ -38,7 +38,7 @@ _NEXT: Final = Statement(
     .returning(banks.c.answers)
 )  # fmt: skip
 _ENTRIES: Final = select(
-    *(answers.c[name] for name in ("id", *_SCOPE, "phrasings", "confidence", "revision", "dropped"))
+    *(answers.c[name] for name in ("id", *_SCOPE, "phrasings", "confidence", "conversation", "revision", "dropped"))
 ).where(_OF_BANK)
 _CHANGED: Final = Statement(
     _ENTRIES.where(answers.c.revision > bindparam("after")).order_by(answers.c.revision, answers.c.id)
@@ -254,7 +254,8 @@ def _changed(connection: Connection, bank_id: BankId, after: int) -> Changes:
     for row in rows:
         key = (row.agent_id, row.end_user, row.frame)
         scope = scopes.get(key) or scopes.setdefault(key, uses_of.scope_of(row))
-        entries.append(Entry(row.id, scope, tuple(row.phrasings), row.confidence, row.revision, row.dropped))
+        found = (tuple(row.phrasings), row.confidence, row.conversation, row.revision, row.dropped)
+        entries.append(Entry(row.id, scope, *found))
     return Changes(entries, whole)
 
 
@@ -324,6 +325,7 @@ def _answer(row: Row[Any]) -> Answer:
         scope=uses_of.scope_of(row),
         phrasings=tuple(row.phrasings),
         confidence=row.confidence,
+        conversation=row.conversation,
         text=row.text,
         reasoning=row.reasoning,
         rests=_rests(row.rests),

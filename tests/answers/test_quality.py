@@ -2,8 +2,8 @@
 
 import pytest
 
+from circadia.answers.quality import precision, telling, trusted
 from circadia.ids import AgentId, AnswerId, BankId
-from circadia.memory.answers.quality import precision, telling, trusted
 from circadia.records.answer import AnswerScope, AnswerUse
 from circadia.settings.answers import AnswersSettings
 from tests.contract.rows import T0

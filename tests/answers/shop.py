@@ -1,12 +1,12 @@
 """A memory with ready answers, for tests: what a process needs to make them and to find them."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from datetime import timedelta
 from typing import Any
 
+from circadia.answers.lookup import AnswerLookup, CheckedMatch, KnownVerdicts, LookupResult, no_verdicts
 from circadia.ids import AgentId, AnswerId
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.shelf import Explained, Ready, Shelves
 from circadia.memory.context import Contexts
 from circadia.memory.embedding.bundled import WordTable
 from circadia.memory.retrieval import Retrieval
@@ -37,7 +37,7 @@ class Shop:
 
     world: World
     words: WordTable
-    shelves: Shelves = field(init=False)
+    lookup: AnswerLookup = field(init=False)
     contexts: Contexts = field(init=False)
     made: int = 0
 
@@ -45,7 +45,7 @@ class Shop:
         retrieval = Retrieval(self.world.clock, self.world.questions, max_bytes=10**10)
         self.contexts = Contexts(retrieval)
         settings = AnswersSettings.model_validate({})
-        self.shelves = Shelves(self.world.clock, retrieval, Loaded(table=self.words), fitted, settings)
+        self.lookup = AnswerLookup(self.world.clock, retrieval, Loaded(table=self.words), settings)
         self.retrieval = retrieval
 
     async def ready(self, question: str, text: str = "The answer.", *more: str, **values: Any) -> Answer:
@@ -57,7 +57,7 @@ class Shop:
             assert present is not None
             asked = await self.retrieval.ask(question)
             context = await self.contexts.build(tx, present, asked, stable_tokens=500, fitting_tokens=500)
-            rests = await self.shelves.rests(tx, present, context)
+            rests = await self.lookup.rests(tx, present, context)
         now = self.world.clock.now()
         given: dict[str, Any] = {
             "id": AnswerId(f"ans_{self.made:05}"), "bank_id": bank.id, "scope": SCOPE, "confidence": 0.9, "text": text,
@@ -72,14 +72,19 @@ class Shop:
         async with self.world.store.write() as tx:
             await tx.answers.drop(answer.bank_id, [answer.id], Dropped.BY_HAND, self.world.clock.now())
 
-    async def ask(self, question: str, scope: AnswerScope = SCOPE, bank: Bank | None = None) -> Ready:
+    async def ask(
+        self, question: str, scope: AnswerScope = SCOPE, bank: Bank | None = None, **more: Any
+    ) -> LookupResult:
         async with self.world.store.read() as tx:
-            return await self.ask_in(tx, question, scope, bank)
+            return await self.ask_in(tx, question, scope, bank, **more)
 
-    async def ask_in(self, tx: Tx, question: str, scope: AnswerScope = SCOPE, bank: Bank | None = None) -> Ready:
+    async def ask_in(
+        self, tx: Tx, question: str, scope: AnswerScope = SCOPE, bank: Bank | None = None, *,
+        conversation: str | None = None, verdicts: KnownVerdicts = no_verdicts,
+    ) -> LookupResult:  # fmt: skip
         present = await tx.banks.get((bank or self.world.bank).id)
         assert present is not None
-        return await self.shelves.find(tx, present, scope, question)
+        return await self.lookup.find(tx, present, scope, question, conversation, verdicts)
 
     async def told(self, question: str, scope: AnswerScope = SCOPE) -> str:
         """Return the text that the question finds, once all is loaded; empty if none."""
@@ -87,17 +92,17 @@ class Shop:
         found = await self.ask(question, scope)
         return "" if found.answer is None else found.answer.text
 
-    async def explain(self, question: str) -> Explained:
+    async def explain(self, question: str) -> Sequence[CheckedMatch]:
         async with self.world.store.read() as tx:
             present = await tx.banks.get(self.world.bank.id)
             assert present is not None
-            return await self.shelves.explain(tx, present, SCOPE, question)
+            return await self.lookup.explain(tx, present, SCOPE, question)
 
     async def why_not(self, answer: Answer) -> str:
         async with self.world.store.read() as tx:
             present = await tx.banks.get(answer.bank_id)
             assert present is not None
-            return await self.shelves.standing(tx, present, answer)
+            return await self.lookup.why_void(tx, present, answer)
 
 
 def other(**values: Any) -> AnswerScope:

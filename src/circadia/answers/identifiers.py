@@ -1,0 +1,104 @@
+"""Numbers, codes, quoted texts and names in a question, in any language: what decides without a model (ANS-02).
+
+A name is a word with a capital that does not begin its sentence. Where writing does not tell names by capitals (scripts
+without case, and German, which gives each noun one), there are none here, and the judge decides alone.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Final, NamedTuple
+
+from circadia.memory.languages import languages
+
+_QUOTED: Final = re.compile(
+    r'"([^"\n]+)"|“([^”\n]+)”|„([^“”\n]+)[“”]|«([^»\n]+)»|`([^`\n]+)`|「([^」\n]+)」|『([^』\n]+)』|(?<!\w)\'([^\'\n]+)\'(?!\w)'
+)
+_WORD: Final = re.compile(r"\d+(?:[.,:/'’-]\d+)*(?!\w)|[-/~.@#_]{0,3}\w+(?:[-.,:/@_&+#]+\w+)*[+#]*")
+_NUMBER: Final = re.compile(r"\d+(?:[.,:/'’-]\d+)*")
+_GROUPED: Final = re.compile(r"\d{1,3}(?:[.,'’]\d{3})+")
+_CODE: Final = re.compile(r"[_/@#~+\\]|\w[.:]\w|^-|[a-z][A-Z]|\d.*[^\W\d]|[^\W\d].*\d")
+_SENTENCE_END: Final = re.compile(r"[.!?…。！？؟:]\s*$")
+_OPENING: Final = " \t\"'“„«¿¡("
+_CAPITALIZED_NOUNS: Final = frozenset({"de", "lb"})
+"""Languages whose writing gives each noun a capital."""
+
+
+class _Text(NamedTuple):
+    """The words of a text, in the form in which they are compared."""
+
+    words: Sequence[str]
+    certain: Sequence[str]
+    """Numbers, codes and quoted texts."""
+    names: Sequence[str]
+
+    @property
+    def identifiers(self) -> Sequence[str]:
+        return [*self.certain, *self.names]
+
+
+def find_conflict(asked: str, expected: str) -> str:
+    """Return what shows that two questions differ, in words; empty if nothing does.
+
+    They differ if each has an identifier that the other lacks, or if both have the same ones in another order.
+    """
+    ours, theirs = _read(asked), _read(expected)
+    if (ours.names or theirs.names) and _CAPITALIZED_NOUNS.issuperset(languages(f"{asked} {expected}")[:1]):
+        ours, theirs = ours._replace(names=()), theirs._replace(names=())
+    if not ours.identifiers and not theirs.identifiers:
+        return ""
+    only_asked = [each for each in ours.identifiers if each not in theirs.words]
+    only_expected = [each for each in theirs.identifiers if each not in ours.words]
+    if only_asked and only_expected:
+        return f"{', '.join(only_asked)} against {', '.join(only_expected)}"
+    shared = {*ours.identifiers, *theirs.identifiers}.intersection(ours.words).intersection(theirs.words)
+    first, second = ([each for each in text.words if each in shared] for text in (ours, theirs))
+    if first != second and sorted(first) == sorted(second):
+        return f"{', '.join(first)} in another order"
+    return ""
+
+
+def has_identifier(text: str) -> bool:
+    """Return whether a text has a number, a code, a quoted text or a name."""
+    return bool(_read(text).identifiers)
+
+
+def _read(text: str) -> _Text:
+    text = unicodedata.normalize("NFKC", text)
+    quoted = [" ".join(next(filter(None, match.groups())).casefold().split()) for match in _QUOTED.finditer(text)]
+    words, certain, names = list[str](), list[str](), list[str]()
+    for match in _WORD.finditer(_split_scripts(text)):
+        word = match[0]
+        if _NUMBER.fullmatch(word):
+            plain = re.sub(r"[.,'’]", "", word) if _GROUPED.fullmatch(word) else word
+            words.append("".join(str(unicodedata.digit(each, each)) for each in plain))
+            certain.append(words[-1])
+        elif _CODE.search(word):
+            words.append(word)
+            certain.append(word)
+        else:
+            words.append(word.casefold())
+            if word[0].isupper() and len(word) > 1 and not _begins_sentence(match.string, match.start()):
+                names.append(words[-1])
+    return _Text([*words, *quoted], [*certain, *quoted], names)
+
+
+def _split_scripts(text: str) -> str:
+    """Return a text with a space wherever a letter without case meets another sign of a word, as in `第12号`."""
+    if text.isascii():
+        return text
+    found = [text[:1]]
+    for before, after in pairwise(text):
+        meets = before.isalnum() and after.isalnum() and _is_caseless(before) != _is_caseless(after)
+        found += [" ", after] if meets else [after]
+    return "".join(found)
+
+
+def _is_caseless(character: str) -> bool:
+    return character.isalpha() and character.lower() == character.upper()
+
+
+def _begins_sentence(text: str, start: int) -> bool:
+    before = text[:start].rstrip(_OPENING)
+    return not before or _SENTENCE_END.search(before) is not None

@@ -1,0 +1,190 @@
+"""The expected questions of one scope: found by the same text, or as candidates by their vectors (ANS-02)."""
+
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final
+
+import numpy as np
+
+from circadia.answers.identifiers import find_conflict
+from circadia.answers.normalization import NormalizedText, normalize
+from circadia.ids import AnswerId
+from circadia.memory.columns import Array, Column
+from circadia.memory.vectors import Vectors, stored_vector
+from circadia.records.answer import Expected
+
+TextVectors = Callable[[str], tuple[Array, float]]
+"""Returns the unit vector of a text and its length before; the length is 0 if nothing is known of it."""
+CANDIDATES: Final = 3
+"""Candidates of a lookup: the nearest one is the right one nearly always (`python -m benchmarks answers_pairs`)."""
+_NEIGHBOURS: Final = 8
+"""Nearest vectors of which the candidates are taken: some are dropped by a conflict, or are of one answer."""
+_REBUILD_RATIO: Final = 2
+"""Rows for each live one from which on the index is built anew."""
+_REBUILD_ROWS: Final = 256
+"""An index of fewer rows is never built anew."""
+
+
+class MatchKind(StrEnum):
+    """How an expected question was found."""
+
+    EXACT = "exact"
+    SIMILAR = "similar"
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Match:
+    """An expected question that was compared with the one that is asked."""
+
+    answer: AnswerId
+    phrasing: str
+    kind: MatchKind
+    similarity: float
+    """Cosine of both questions; 1 if they are the same text."""
+    shared_letters: float = 1.0
+    """Share of the letter trigrams of both that both have."""
+    conflict: str = ""
+    """What shows that they differ, in words; empty if nothing does."""
+
+
+@dataclass(kw_only=True, slots=True)
+class _Entry:
+    expected: Expected
+    rows: list[int] = field(default_factory=list[int])
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Row:
+    entry: _Entry
+    text: str
+    normalized: NormalizedText
+
+
+class AnswerIndex:
+    """The expected questions of one scope."""
+
+    def __init__(self, vectors: TextVectors) -> None:
+        self._vector_of = vectors
+        self._entries: dict[AnswerId, _Entry] = {}
+        self._clear()
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
+    def _clear(self) -> None:
+        self._rows: list[_Row | None] = []
+        self._open = Column(np.bool_)
+        """By row: whether any conversation may find it."""
+        self._removed = 0
+        self._by_text: defaultdict[str, list[int]] = defaultdict(list)
+        self._by_conversation: defaultdict[str, set[int]] = defaultdict(set)
+        self._vectors = Vectors(len(self._vector_of("a")[0]))
+
+    def add(self, expected: Iterable[Expected]) -> None:
+        """Add questions; one with a known id replaces that one."""
+        given = {each.id: each for each in expected}
+        self.remove(given)
+        first, vectors = len(self._rows), list[bytes]()
+        for each in given.values():
+            entry = self._entries[each.id] = _Entry(expected=each)
+            for text in dict.fromkeys(each.phrasings):
+                row = len(self._rows)
+                normalized = normalize(text)
+                self._rows.append(_Row(entry=entry, text=text, normalized=normalized))
+                entry.rows.append(row)
+                self._by_text[normalized.text].append(row)
+                if each.conversation is not None:
+                    self._by_conversation[each.conversation].add(row)
+                vectors.append(stored_vector(self._vector_of(text)[0]))
+        added = self._rows[first:]
+        self._open.extend(np.array([row is not None and row.entry.expected.conversation is None for row in added]))
+        self._vectors.extend(range(first, first + len(vectors)), vectors)
+
+    def remove(self, ids: Iterable[AnswerId]) -> None:
+        """Remove questions; unknown ids are ignored."""
+        for each in ids:
+            entry = self._entries.pop(each, None)
+            for row in entry.rows if entry is not None else ():
+                self._remove_row(row)
+        live = len(self._rows) - self._removed
+        if len(self._rows) > _REBUILD_ROWS and len(self._rows) > _REBUILD_RATIO * live:
+            kept = [entry.expected for entry in self._entries.values()]
+            self._entries.clear()
+            self._clear()
+            self.add(kept)
+
+    def _remove_row(self, number: int) -> None:
+        row = self._rows[number]
+        if row is None:
+            return
+        self._rows[number] = None
+        self._open.values[number] = False
+        self._removed += 1
+        self._by_text[row.normalized.text].remove(number)
+        if not self._by_text[row.normalized.text]:
+            del self._by_text[row.normalized.text]
+        conversation = row.entry.expected.conversation
+        if conversation is not None:
+            self._by_conversation[conversation].discard(number)
+
+    def find_exact(
+        self, question: str, conversation: str | None = None, *, without: Collection[AnswerId] = frozenset()
+    ) -> Match | None:
+        """Return the expected question with the same text; of several, the likeliest to be asked."""
+        asked = normalize(question)
+        rows = [row for number in self._by_text.get(asked.text, ()) if (row := self._rows[number]) is not None]
+        found = [
+            row
+            for row in rows
+            if row.normalized.equals(asked)
+            and row.entry.expected.id not in without
+            and row.entry.expected.conversation in (None, conversation)
+        ]
+        best = max(found, key=lambda row: row.entry.expected.confidence, default=None)
+        if best is None:
+            return None
+        return Match(answer=best.entry.expected.id, phrasing=best.text, kind=MatchKind.EXACT, similarity=1.0)
+
+    def find_similar(
+        self, question: str, conversation: str | None = None, *, least: float,
+        without: Collection[AnswerId] = frozenset(), count: int = CANDIDATES,
+    ) -> Sequence[Match]:  # fmt: skip
+        """Return the nearest expected questions, one for each answer, those without a conflict first."""
+        vector, length = self._vector_of(question)
+        if not length or not self._entries:
+            return ()
+        rows, cosines = self._vectors.nearest(vector, max(_NEIGHBOURS, count), self._allowed(conversation, without))
+        best: dict[AnswerId, Match] = {}
+        for at in np.argsort(-cosines, kind="stable"):
+            row, similarity = self._rows[int(rows[at])], float(cosines[at])
+            if row is None or similarity < least:
+                continue
+            conflict = find_conflict(question, row.text)
+            answer = row.entry.expected.id
+            if answer not in best or (best[answer].conflict and not conflict):
+                best[answer] = Match(
+                    answer=answer, phrasing=row.text, kind=MatchKind.SIMILAR, similarity=similarity,
+                    shared_letters=_shared_trigrams(question, row.text), conflict=conflict,
+                )  # fmt: skip
+        return sorted(best.values(), key=lambda match: (bool(match.conflict), -match.similarity))[:count]
+
+    def _allowed(self, conversation: str | None, without: Collection[AnswerId]) -> Array:
+        allowed: Array = self._open.values
+        own = self._by_conversation.get(conversation) if conversation is not None else None
+        left_out = [row for each in without if each in self._entries for row in self._entries[each].rows]
+        if own or left_out:
+            allowed = allowed.copy()
+            allowed[list(own or ())] = True
+            allowed[left_out] = False
+        return allowed
+
+
+def _shared_trigrams(first: str, second: str) -> float:
+    one, two = ({text[at : at + 3] for at in range(len(text) - 2)} for text in map(_spaced, (first, second)))
+    return len(one & two) / max(len(one | two), 1)
+
+
+def _spaced(text: str) -> str:
+    return f" {' '.join(text.casefold().split())} "

@@ -1,0 +1,59 @@
+"""The judge `check: local`: an encoder in the server, in English (ANS-02). It costs no tokens."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from functools import lru_cache
+from typing import Final
+
+from circadia.answers.judge import Verdict
+from circadia.answers.pair_classifier import PairClassifier
+from circadia.answers.pair_features import EncodedText, encoded_text, pair_features
+from circadia.llm.local_encoder import LocalEncoder
+from circadia.memory.languages import languages
+from circadia.records.agent import Agent
+
+ENGLISH: Final = "en"
+"""The encoders were trained on English."""
+_KEPT_TEXTS: Final = 64
+"""Encoded questions that are kept, up to 2.7 MB each."""
+
+
+class PairComparison:
+    """Compares two questions. Threads may share one."""
+
+    def __init__(self, encoder: LocalEncoder, classifier: PairClassifier) -> None:
+        self._encoder = encoder
+        self._classifier = classifier
+        self._encode = lru_cache(maxsize=_KEPT_TEXTS)(self._encoded)
+
+    def confidence(self, first: str, second: str) -> float:
+        """Return how likely both ask the same, from 0 to 1; 0 if one of them is not in English."""
+        if not all(ENGLISH in languages(text) for text in (first, second)):
+            return 0.0
+        return self._classifier.confidence(pair_features(self._encode(first), self._encode(second)))
+
+    def _encoded(self, text: str) -> EncodedText:
+        return encoded_text(text, *self._encoder.states(text))
+
+
+class LocalJudge:
+    """Judges in a thread of the server."""
+
+    waits = False
+
+    def __init__(self, load: Callable[[], Awaitable[PairComparison]], least_confidence: float) -> None:
+        """`load` is awaited at the first question."""
+        self._load = load
+        self._least_confidence = least_confidence
+        self._loading: asyncio.Future[PairComparison] | None = None
+        self._turn = asyncio.Lock()
+        """One comparison at a time: it takes a core, which calls need too."""
+
+    async def judge(self, agent: Agent, asked: str, candidates: Sequence[str]) -> Sequence[Verdict]:
+        """Return a verdict for each candidate. Raises TimeoutError: the caller's time limit."""
+        async with self._turn:
+            if self._loading is None or (self._loading.done() and self._loading.exception()):
+                self._loading = asyncio.ensure_future(self._load())
+            comparison = await asyncio.shield(self._loading)
+            found = [await asyncio.to_thread(comparison.confidence, asked, text) for text in candidates]
+        return [Verdict(same=each >= self._least_confidence, confidence=each) for each in found]

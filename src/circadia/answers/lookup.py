@@ -1,0 +1,401 @@
+"""Finds the ready answer of a question in a transaction (ANS-02, ANS-04, ANS-06).
+
+The index in memory is a copy of the expected questions in the database and only proposes. Each answer is read in the
+caller's transaction, and what it rests on is compared there. So no write of any process leaves a stale answer, and an
+answer of another scope is never found.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, Protocol
+
+from circadia.answers.freshness import Freshness, rests_of
+from circadia.answers.index import AnswerIndex, Match, TextVectors
+from circadia.answers.normalization import MAX_CHARACTERS
+from circadia.clock import Clock
+from circadia.errors import UpstreamFailed
+from circadia.ids import AnswerId, BankId
+from circadia.memory.context import Context
+from circadia.memory.lru import Lru
+from circadia.memory.retrieval import Retrieval
+from circadia.records.answer import Answer, AnswerScope, Expected, Rests
+from circadia.records.bank import Bank
+from circadia.settings.answers import AnswersSettings
+from circadia.stores.answers import Changes
+from circadia.stores.base import Tx
+
+_logger = logging.getLogger(__name__)
+
+MAX_INDEX_BYTES: Final = 256 * 2**20
+"""Memory for the indexes of all banks; the least recently used are dropped."""
+_PHRASING_BYTES: Final = 1_800
+_BANK_BYTES: Final = 2_000
+_RETRIES: Final = 4
+"""Matches with the same text that are tried: one whose answer is void is skipped."""
+INLINE_ADDITIONS: Final = 64
+"""Changed answers that are indexed on the event loop; more go to a thread."""
+CALL_WAIT_SECONDS: Final = 0.2
+"""How long a call waits for an index to load (ANS-03); then it is a miss."""
+_RELOAD_SECONDS: Final = 60.0
+"""Pause after word vectors could not be loaded."""
+ROWS_READ: Final = 192
+"""New rows of a bank that a call reads to see whether they void an answer; with more, the answer is not found yet."""
+LEAST_SIMILARITY: Final = 0.2
+"""Cosine below which no judge is asked; `python -m benchmarks answers_pairs` tells how many reworded ones are above."""
+HINT_SHARED_LETTERS: Final = 0.2
+"""Common letter trigrams that a hint needs: in languages that the vectors know little all cosines are high."""
+EXPLAINED: Final = 8
+"""Candidates that an explanation lists."""
+
+
+class Outcome(StrEnum):
+    """What a lookup comes to."""
+
+    HIT = "hit"
+    """The answer may be served."""
+    HINT = "hint"
+    """The answer may be shown beside the question, marked as possibly of another one."""
+    MISS = "miss"
+
+
+class WordVectorSource(Protocol):
+    """Makes vectors of texts; `BundledEmbedder` does."""
+
+    name: str
+    """The name under which rows have vectors of the same kind."""
+
+    async def word_vectors(self) -> TextVectors:
+        """Return the loaded table. Raises UpstreamFailed: it cannot be loaded."""
+        ...
+
+
+class KnownVerdicts(Protocol):
+    """Tells what a judge said before."""
+
+    def __call__(self, answer: AnswerId, phrasing: str) -> bool | None:
+        """Return whether it asks the same; none if no judge has said so."""
+        ...
+
+
+def no_verdicts(answer: AnswerId, phrasing: str) -> bool | None:
+    """Return that no judge was asked."""
+    return None
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class LookupResult:
+    """What a question finds."""
+
+    outcome: Outcome
+    answer: Answer | None = None
+    """The whole answer as the transaction shows it; none with a miss."""
+    match: Match | None = None
+    """The expected question; none with a miss."""
+    candidates: Sequence[Match] = ()
+    """Similar questions, the nearest first: a judge may find that one asks the same."""
+    doubt: str = ""
+    """Why the answer may have changed, in words: then it is a hint at most."""
+    loading: bool = False
+    """Whether the index is still being loaded, so that there may be an answer."""
+
+
+MISS: Final = LookupResult(outcome=Outcome.MISS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class CheckedMatch:
+    """A match with the state of its answer."""
+
+    match: Match
+    answer: Answer | None
+    why_void: str = ""
+    """Why the answer is void, in words; empty if it stands."""
+    doubt: str = ""
+
+
+@dataclass(kw_only=True, slots=True)
+class _ScopeIndex:
+    """The index of one scope, and what it lacks."""
+
+    index: AnswerIndex | None = None
+    ids: set[AnswerId] = field(default_factory=set[AnswerId])
+    added: dict[AnswerId, Expected] = field(default_factory=dict[AnswerId, Expected])
+    removed: set[AnswerId] = field(default_factory=set[AnswerId])
+    loading: asyncio.Task[None] | None = None
+
+
+@dataclass(kw_only=True, slots=True)
+class _BankIndex:
+    """The indexes of one bank, up to a revision of its answers."""
+
+    revision: int = 0
+    scope_of: dict[AnswerId, tuple[AnswerScope, int]] = field(default_factory=dict[AnswerId, tuple[AnswerScope, int]])
+    """The scope of each answer, with the number of its phrasings."""
+    phrasings: int = 0
+    scopes: dict[AnswerScope, _ScopeIndex] = field(default_factory=dict[AnswerScope, _ScopeIndex])
+    lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Only one caller at a time applies changes."""
+
+    @property
+    def nbytes(self) -> int:
+        """Return the approximate memory in bytes."""
+        return _BANK_BYTES + _PHRASING_BYTES * self.phrasings
+
+    def apply(self, changes: Changes, revision: int) -> None:
+        """Apply what has changed up to a revision of the bank's answers."""
+        for answer_id in {*self.scope_of} - {each.id for each in changes.answers} if changes.whole else ():
+            self.remove(answer_id)
+        for entry in changes.answers:
+            self.remove(entry.id)
+            if not entry.dropped:
+                self.scope_of[entry.id] = entry.scope, len(entry.phrasings)
+                self.phrasings += len(entry.phrasings)
+                scope = self.scopes.setdefault(entry.scope, _ScopeIndex())
+                scope.ids.add(entry.id)
+                scope.added[entry.id] = Expected(
+                    id=entry.id, phrasings=entry.phrasings, confidence=entry.confidence,
+                    conversation=entry.conversation,
+                )  # fmt: skip
+        self.revision = revision
+
+    def remove(self, answer_id: AnswerId) -> None:
+        """Remove an answer; an unknown id is ignored."""
+        known = self.scope_of.pop(answer_id, None)
+        if known is not None:
+            scope_key, phrasings = known
+            self.phrasings -= phrasings
+            scope = self.scopes[scope_key]
+            scope.ids.discard(answer_id)
+            scope.added.pop(answer_id, None)
+            scope.removed.add(answer_id)
+            if not scope.ids and scope.loading is None:
+                del self.scopes[scope_key]
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class _Loaded:
+    vectors: TextVectors
+    freshness: Freshness
+
+
+class AnswerLookup:
+    """Finds ready answers; keeps an index for each bank that was asked lately."""
+
+    def __init__(
+        self, clock: Clock, retrieval: Retrieval, words: WordVectorSource, settings: AnswersSettings, *,
+        max_bytes: int = MAX_INDEX_BYTES,
+    ) -> None:  # fmt: skip
+        self._clock = clock
+        self._retrieval = retrieval
+        self._words = words
+        self._hint_similarity = settings.hint_similarity
+        self.indexes: Final[Lru[BankId, _BankIndex]] = Lru(max_bytes)
+        self._loading: asyncio.Future[_Loaded] | None = None
+        self._paused_until = 0.0
+
+    async def find(
+        self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None,
+        verdicts: KnownVerdicts = no_verdicts,
+    ) -> LookupResult:  # fmt: skip
+        """Return what a question finds in a reading transaction in which `bank` was read.
+
+        A call waits 200 ms at most for an index that is being loaded; then it is a miss that says so.
+        """
+        if not bank.answers or not question.strip() or len(question) > MAX_CHARACTERS or not _is_text(question):
+            return MISS
+        try:
+            index = await self._index(tx, bank, scope, CALL_WAIT_SECONDS)
+        except TimeoutError:
+            return LookupResult(outcome=Outcome.MISS, loading=True)
+        except UpstreamFailed:
+            return MISS
+        if index is None:
+            return MISS
+        exact = await self._find_exact(tx, bank, scope, index, question, conversation)
+        if exact is not None:
+            return exact
+        similar = index.find_similar(question, conversation, least=LEAST_SIMILARITY)
+        return await self._find_similar(tx, bank, scope, similar, verdicts)
+
+    async def _find_exact(
+        self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None
+    ) -> LookupResult | None:
+        """Return the answer of the same text; none if there is none that stands."""
+        void: set[AnswerId] = set()
+        for _ in range(_RETRIES):
+            match = index.find_exact(question, conversation, without=void)
+            if match is None:
+                return None
+            checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
+            if checked.answer is not None and not checked.why_void:
+                outcome = Outcome.HINT if checked.doubt else Outcome.HIT
+                return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
+            void.add(match.answer)
+        return None
+
+    async def _find_similar(
+        self, tx: Tx, bank: Bank, scope: AnswerScope, matches: Sequence[Match], verdicts: KnownVerdicts
+    ) -> LookupResult:
+        """Return the answer that a judge has said yes to, or the nearest as a hint, with what a judge may decide."""
+        candidates: list[Match] = []
+        for match in matches:
+            verdict = None if match.conflict else verdicts(match.answer, match.phrasing)
+            if verdict:
+                checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
+                if checked.answer is not None and not checked.why_void:
+                    outcome = Outcome.HINT if checked.doubt else Outcome.HIT
+                    return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
+            elif verdict is None and not match.conflict:
+                candidates.append(match)
+        for match in candidates:
+            if self.is_hint(match):
+                checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
+                if checked.answer is not None and not checked.why_void:
+                    return LookupResult(
+                        outcome=Outcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt,
+                        candidates=candidates,
+                    )  # fmt: skip
+        return LookupResult(outcome=Outcome.MISS, candidates=candidates)
+
+    def is_hint(self, match: Match) -> bool:
+        """Return whether an expected question is near enough to be shown as a hint."""
+        return match.similarity >= self._hint_similarity and match.shared_letters >= HINT_SHARED_LETTERS
+
+    async def explain(
+        self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None
+    ) -> Sequence[CheckedMatch]:
+        """Return all that is near a question, with the state of each answer; it waits until all is loaded.
+
+        Raises:
+            UpstreamFailed: the word vectors cannot be loaded.
+        """
+        index = await self._index(tx, bank, scope, None) if bank.answers else None
+        if index is None or len(question) > MAX_CHARACTERS:
+            return ()
+        exact = index.find_exact(question, conversation)
+        similar = index.find_similar(question, conversation, least=-1.0, count=EXPLAINED)
+        matches = [*([exact] if exact is not None else []), *similar]
+        return [await self._check(tx, bank, scope, match, rows_read=None) for match in matches]
+
+    async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str) -> bool:
+        """Return whether the same text has an answer that stands. Raises UpstreamFailed: it cannot be told."""
+        index = await self._index(tx, bank, scope, None) if bank.answers else None
+        return index is not None and await self._find_exact(tx, bank, scope, index, question, None) is not None
+
+    async def why_void(self, tx: Tx, bank: Bank, answer: Answer) -> str:
+        """Return why an answer is void, in words; empty if it stands. Whether it was dropped or is over is not asked.
+
+        Raises:
+            UpstreamFailed: the word vectors cannot be loaded.
+        """
+        return (await (await self._load()).freshness.check(tx, bank, answer, rows_read=None)).why_void
+
+    async def rests(self, tx: Tx, bank: Bank, context: Context) -> Rests:
+        """Return what an answer with this context rests on; the context was made in this transaction."""
+        return await rests_of(tx, bank, (await self._retrieval.look(tx, bank, None)).blocks, context)
+
+    async def _check(
+        self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, *, rows_read: int | None
+    ) -> CheckedMatch:
+        """Return a match with its answer as the transaction shows it."""
+        answer = await tx.answers.get(bank.id, match.answer)
+        if answer is None or answer.dropped:
+            held = self.indexes.get(bank.id)
+            if held is not None and bank.answers >= held.revision:
+                held.remove(match.answer)  # otherwise the transaction is older than the answer
+            why = "there is none" if answer is None else f"it was dropped: {answer.dropped}"
+            return CheckedMatch(match=match, answer=None, why_void=why)
+        if answer.scope != scope or match.phrasing not in answer.phrasings:
+            return CheckedMatch(match=match, answer=None, why_void="it answers another question by now")
+        now = self._clock.now()
+        if not answer.made_at <= now < answer.expires_at:
+            why = f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
+            return CheckedMatch(match=match, answer=answer, why_void=why)
+        state = await (await self._load()).freshness.check(tx, bank, answer, rows_read=rows_read)
+        return CheckedMatch(match=match, answer=answer, why_void=state.why_void, doubt=state.doubt)
+
+    async def _index(self, tx: Tx, bank: Bank, scope: AnswerScope, seconds: float | None) -> AnswerIndex | None:
+        """Return the index of a scope as the bank has it; none if the scope has no answer.
+
+        Raises:
+            UpstreamFailed: the word vectors cannot be loaded. TimeoutError: loading takes longer than `seconds`.
+        """
+        loop = asyncio.get_running_loop()
+        end = None if seconds is None else loop.time() + seconds
+        held = self.indexes.get(bank.id) or _BankIndex()
+        self.indexes.put(bank.id, held, held.nbytes)
+        if bank.answers > held.revision:
+            async with held.lock:
+                if bank.answers > held.revision:
+                    held.apply(await tx.answers.changed(bank.id, after=held.revision), bank.answers)
+            self.indexes.weigh(bank.id, held, held.nbytes)
+        while (own := held.scopes.get(scope)) is not None:
+            if own.loading is None and own.index is not None and len(own.added) <= INLINE_ADDITIONS:
+                if own.removed or own.added:
+                    _update(own.index, own.added, own.removed)
+                own.removed.clear()
+                own.added.clear()
+                return own.index
+            loaded = await self._loaded(None if end is None else end - loop.time())
+            if loaded is None:
+                raise TimeoutError
+            loading = own.loading
+            if loading is None:
+                loading = own.loading = asyncio.create_task(_load_index(own, AnswerIndex(loaded.vectors)))
+            _, late = await asyncio.wait((loading,), timeout=None if end is None else max(end - loop.time(), 0))
+            if late:
+                raise TimeoutError
+        return None
+
+    async def _loaded(self, seconds: float | None) -> _Loaded | None:
+        """Return what is loaded on first use; none if it takes longer. Raises UpstreamFailed: it cannot be loaded."""
+        if self._loading is None or (
+            self._loading.done() and self._loading.exception() and self._clock.monotonic() >= self._paused_until
+        ):
+            self._loading = asyncio.ensure_future(self._load_words())
+        if not self._loading.done():
+            await asyncio.wait((self._loading,), timeout=None if seconds is None else max(seconds, 0))
+        return self._loading.result() if self._loading.done() else None
+
+    async def _load(self) -> _Loaded:
+        """Return the same, however long it takes. Raises UpstreamFailed."""
+        while (loaded := await self._loaded(None)) is None:
+            pass
+        return loaded
+
+    async def _load_words(self) -> _Loaded:
+        self._paused_until = self._clock.monotonic() + _RELOAD_SECONDS
+        try:
+            vectors = await self._words.word_vectors()
+        except UpstreamFailed as error:
+            _logger.warning("no ready answer is found for now: %s", error)
+            raise
+        return _Loaded(vectors=vectors, freshness=Freshness(self._retrieval, vectors, self._words.name))
+
+
+def _is_text(question: str) -> bool:
+    """Return whether it is valid Unicode: a lone surrogate is none."""
+    try:
+        question.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+async def _load_index(scope: _ScopeIndex, empty: AnswerIndex) -> None:
+    """Index what was added, in a thread; meanwhile nobody uses that index."""
+    index, added, removed = scope.index or empty, scope.added, scope.removed
+    scope.added, scope.removed = {}, set()
+    try:
+        await asyncio.to_thread(_update, index, added, removed)
+        scope.index = index
+    finally:
+        scope.loading = None
+
+
+def _update(index: AnswerIndex, added: Mapping[AnswerId, Expected], removed: Collection[AnswerId]) -> None:
+    index.remove(removed)
+    index.add(added.values())

@@ -1,0 +1,83 @@
+"""Asks the tier's model, once for all, what of the expected questions and their answers may be kept (ANS-01)."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from pydantic import BaseModel, Field
+
+from circadia.answers.identifiers import has_identifier
+from circadia.llm.mind import Unusable
+from circadia.memory.redaction import redacted
+from circadia.sleeptime.answers.phrasing import ExpectedQuestion
+from circadia.sleeptime.operation import AskAnyone
+from circadia.sleeptime.prompts import asked
+from circadia.sleeptime.wording import one_line
+
+_SHOWN_CHARACTERS: Final = 300
+"""Beginning of an answer, which shows whether it is one."""
+_MAX_PHRASINGS: Final = 5
+_TOKENS_EACH: Final = 60
+"""Output for one question."""
+
+
+class QuestionVerdict(BaseModel):
+    """What the model says about one question."""
+
+    number: int = Field(description="Number of the question.")
+    answered: bool = Field(description="Whether the answer answers it.")
+    stands_alone: bool = Field(description="Whether it can be understood without a conversation.")
+    same: list[int] = Field(description="Numbers of the phrasings that ask exactly the same.", max_length=20)
+
+
+class QuestionVerdicts(BaseModel):
+    """What the model says about all."""
+
+    questions: list[QuestionVerdict] = Field(max_length=200)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class KeptQuestion:
+    """A question with the phrasings that may find its answer."""
+
+    question: ExpectedQuestion
+    stands_alone: bool
+    """Otherwise only its own conversation may find it."""
+
+
+async def judge_questions(
+    answered: Sequence[tuple[ExpectedQuestion, str]], ask: AskAnyone
+) -> Mapping[int, QuestionVerdict]:
+    """Return the verdicts on questions with their answers, by place; those that the model leaves out have none.
+
+    Raises:
+        OverBudget, Yielded: nobody was asked.
+    """
+    lines: list[str] = []
+    for number, (question, answer) in enumerate(answered, 1):
+        lines.append(f"question {number}: {one_line(question.phrasings[0])}")
+        lines += [f"  phrasing {at}: {one_line(text)}" for at, text in enumerate(question.phrasings[1:], 1)]
+        lines.append(f"  answer: {one_line(redacted(answer))[:_SHOWN_CHARACTERS]}")
+    try:
+        said = await ask(
+            asked("expected_questions", "\n".join(lines)), QuestionVerdicts,
+            most_tokens=200 + _TOKENS_EACH * len(answered),
+        )  # fmt: skip
+    except Unusable:
+        return {}
+    return {each.number - 1: each for each in said.questions}
+
+
+def keep_question(question: ExpectedQuestion, verdict: QuestionVerdict | None) -> KeptQuestion | None:
+    """Return what of a question may be kept; none if it was not answered.
+
+    Without a verdict it is the first phrasing only, for its own conversation unless it names what it is about.
+    """
+    first = question.phrasings[0]
+    if verdict is None:
+        return KeptQuestion(question=replace(question, phrasings=[first]), stands_alone=has_identifier(first))
+    if not verdict.answered:
+        return None
+    same = [text for at, text in enumerate(question.phrasings[1:], 1) if at in verdict.same]
+    kept = replace(question, phrasings=[first, *same][:_MAX_PHRASINGS])
+    return KeptQuestion(question=kept, stands_alone=verdict.stands_alone)

@@ -1,0 +1,17 @@
+"""Ready answers that only their own conversation may find.
+
+Revision 0027, after 0026.
+"""
+
+import sqlalchemy as sa
+from alembic import op
+
+revision = "0027"
+down_revision = "0026"
+branch_labels = None
+depends_on = None
+
+
+def upgrade() -> None:
+    """Add the column."""
+    op.add_column("answers", sa.Column("conversation", sa.String()))

@@ -1,0 +1,95 @@
+"""The hand-written questions in seven languages are complete and consistent."""
+
+import unicodedata
+from collections import Counter
+from typing import get_args
+
+import pytest
+
+from circadia.testing.language_suite import ExpectedQuestion, NearMissKind, english_pairs, language_suite
+from circadia.testing.minimal_edits import minimal_edits
+
+LANGUAGES = ("en", "de", "fr", "es", "zh", "ja", "ar")
+PAIR_KINDS = {
+    "number", "unit", "date", "relative time", "name", "direction", "negation", "comparison", "quantifier", "modality",
+    "tense", "person", "agent/patient swap", "preposition", "condition", "opposite verb", "code identifier", "option",
+    "part/whole", "why/how/when",
+}  # fmt: skip
+QUESTIONS = language_suite()
+EACH_QUESTION = pytest.mark.parametrize(
+    "expected", QUESTIONS, ids=[f"{each.language}-{index % 12 + 1}" for index, each in enumerate(QUESTIONS)]
+)
+
+
+def fold_width(character: str) -> str:
+    wide = unicodedata.decomposition(character).startswith(("<wide>", "<narrow>"))
+    return unicodedata.normalize("NFKC", character) if wide else character
+
+
+def normalise(text: str) -> str:
+    folded = unicodedata.normalize("NFC", "".join(map(fold_width, unicodedata.normalize("NFC", text))))
+    words = " ".join(folded.split())
+    return (words[:-1] if words.endswith(("?", "؟", "。", ".")) else words).rstrip()
+
+
+def same_questions(expected: ExpectedQuestion) -> list[str]:
+    return [expected.question, *expected.phrasings, *expected.paraphrases]
+
+
+@pytest.mark.spec("ANS-12")
+def test_each_language_has_twelve_expected_questions_and_two_of_them_need_their_conversation() -> None:
+    assert Counter(each.language for each in QUESTIONS) == dict.fromkeys(LANGUAGES, 12)
+    assert Counter(each.language for each in QUESTIONS if not each.stands_alone) == dict.fromkeys(LANGUAGES, 2)
+
+
+@EACH_QUESTION
+def test_a_question_has_two_variants_of_each_sort_and_five_near_misses(expected: ExpectedQuestion) -> None:
+    assert (len(expected.same_words), len(expected.paraphrases), len(expected.phrasings)) == (2, 2, 2)
+    assert len(expected.near_misses) >= 5
+
+
+@EACH_QUESTION
+def test_the_same_words_differ_in_form_only(expected: ExpectedQuestion) -> None:
+    assert len({expected.question, *expected.same_words}) == 3
+    assert {normalise(each) for each in expected.same_words} == {normalise(expected.question)}
+
+
+@EACH_QUESTION
+def test_a_near_miss_has_other_words_than_what_asks_the_same(expected: ExpectedQuestion) -> None:
+    same = {normalise(each) for each in same_questions(expected)}
+    assert len(same) == 5
+    assert same.isdisjoint(normalise(each.question) for each in expected.near_misses)
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_no_question_of_a_language_is_there_twice(language: str) -> None:
+    questions = [each for each in QUESTIONS if each.language == language]
+    texts = [text for each in questions for text in same_questions(each)]
+    texts += [miss.question for each in questions for miss in each.near_misses]
+    assert [text for text, count in Counter(map(normalise, texts)).items() if count > 1] == []
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_each_language_has_each_kind_of_near_miss(language: str) -> None:
+    kinds = {miss.kind for each in QUESTIONS if each.language == language for miss in each.near_misses}
+    assert kinds == set(get_args(NearMissKind))
+
+
+@pytest.mark.spec("ANS-09")
+def test_there_are_sixty_english_paraphrases_and_five_near_misses_of_each_kind() -> None:
+    pairs = english_pairs()
+    assert sum(each.same for each in pairs) == 60
+    assert Counter(each.kind for each in pairs if not each.same) == dict.fromkeys(PAIR_KINDS, 5)
+
+
+def test_no_english_question_is_in_two_pairs() -> None:
+    texts = [normalise(text) for each in english_pairs() for text in (each.first, each.second)]
+    assert [text for text, count in Counter(texts).items() if count > 1] == []
+
+
+def test_no_rule_of_the_minimal_edits_makes_an_english_near_miss() -> None:
+    misses = [(each.first, each.second) for each in english_pairs() if not each.same]
+    pairs = {*misses, *((two, one) for one, two in misses)}
+    questions = [one for one, _ in pairs]
+    edits = {(edit.before, edit.after) for seed in range(20) for edit in minimal_edits(questions, seed)}
+    assert edits & pairs == set()
