@@ -1,5 +1,7 @@
 """Writes by one process' services and lookups by another's, in one order, with what must come of each lookup.
 
+Now and then a judge who is right settles what is in doubt, as a pass does.
+
 What must come of it is worked out from the writes alone: each answer has a subject, and lists of what it rests on.
 """
 
@@ -147,11 +149,14 @@ class Interleaved:
             subject.made_at = 0
         return made
 
-    async def run(self, operations: int, *, related: float = 1.0) -> Outcomes:
-        """Do so many, and return what came of them; `related` times as many writes as usual concern an answer."""
+    async def run(self, operations: int, *, related: float = 1.0, judged: float = 1.0) -> Outcomes:
+        """Do so many, and return what came of them.
+
+        `related` times as many writes as usual concern an answer; `judged` percent are looks of the judge.
+        """
         began = time.monotonic()
         ways: dict[Callable[[_Subject], Awaitable[None]], float] = {
-            self._look: 60, self._chat: 30, self._answer_again: 8, self._move: related,
+            self._look: 60, self._chat: 30, self._answer_again: 8, self._judge: judged, self._move: related,
             self._write_block: related / 5, self._demote: related / 5, self._pin: related / 50,
             self._forget: related / 50,
         }  # fmt: skip
@@ -214,6 +219,21 @@ class Interleaved:
         void = [each for each in self.subjects if not each.stands]
         if void:
             await self._answer(self.draw.choice(void))
+
+    async def _judge(self, _: _Subject) -> None:
+        """Settle what is in doubt by a judge who is right, as a pass does."""
+        by_answer = {each.answer.id: each for each in self.subjects if each.answer is not None}
+        async with self.writer.store.read() as tx:
+            bank = await self._present(tx)
+            live = await tx.answers.live(bank.id, limit=len(self.subjects))
+            found = {each.id: await self.writer.shelves.validity(tx, bank, each) for each in live}
+        settled = {
+            answer_id: validity.heads
+            for answer_id, validity in found.items()
+            if validity.concerns and not validity.void and by_answer[answer_id].stands
+        }
+        async with self.writer.store.write() as tx:
+            await tx.answers.settle(self.bank.id, settled)
 
     async def _answer(self, subject: _Subject) -> None:
         question = Question(terms=asked_terms(subject.question))

@@ -16,6 +16,7 @@ from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
 from circadia.memory.terms import STOP_WORDS
 from circadia.sleeptime.answers.phrasing import Predicted, Predictions
+from circadia.sleeptime.answers.settling import Verdict, Verdicts
 from circadia.sleeptime.operations.compress import Compressed
 from circadia.sleeptime.operations.consolidate import Consolidated, Written
 from circadia.sleeptime.operations.contradictions import Compared, Contradiction
@@ -275,6 +276,21 @@ def _questions(fact: Fact) -> Sequence[str]:
     return f"{asks} is {of} {fact.about}?", f"Tell me {asks.lower()} {of} {fact.about} is"
 
 
+def still_right(data: str) -> Verdicts:
+    """Return for each answer whether it is right: unless a new line shares a word of five letters with it."""
+    by_key = {row.key: row for row in rows(data)}
+    answers = re.findall(r"(?m)^## Answer (a\d+), beside (.*)\n((?:\| .*\n?)*)", data)
+    return Verdicts(
+        verdicts=[Verdict(id=key, right=_still(lines, beside.split(), by_key)) for key, beside, lines in answers]
+    )
+
+
+def _still(lines: str, beside: Sequence[str], by_key: Mapping[str, Row]) -> bool:
+    words = {each.casefold() for each in _WORD.findall(lines)} - STOP_WORDS
+    new = [by_key[key].text for key in beside if key in by_key]
+    return not any(words & {each.casefold() for each in _WORD.findall(text)} for text in new)
+
+
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Consolidated: consolidated,
     Compared: compared,
@@ -282,4 +298,5 @@ _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Compressed: compressed,
     Rethought: rethought,
     Predictions: predicted,
+    Verdicts: still_right,
 }

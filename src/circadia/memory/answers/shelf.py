@@ -18,8 +18,7 @@ from circadia.memory.answers.likeness import Likeness
 from circadia.memory.answers.lookup import OPEN, Bars, Match, Outcome, ReadyAnswers
 from circadia.memory.answers.meaning import Meanings, WordVectors
 from circadia.memory.answers.normal import LONGEST
-from circadia.memory.answers.repeating import Repeating
-from circadia.memory.answers.standing import Standing, rests_of
+from circadia.memory.answers.standing import Standing, Validity, rests_of
 from circadia.memory.context import Context
 from circadia.memory.lru import Lru
 from circadia.memory.retrieval import Retrieval
@@ -203,6 +202,7 @@ class Shelves:
         if not bank.answers or not question.strip() or len(question) > LONGEST:
             return MISS
         without: set[AnswerId] = set()
+        hint = MISS
         for _ in range(TRIES):
             try:
                 ready = await self._filled(tx, bank, scope, QUICK_SECONDS)
@@ -213,11 +213,14 @@ class Shelves:
             found = None if ready is None else ready.find(question, conversation, without=without)
             if found is None or found.match is None or (found.outcome is Outcome.MISS and not found.match.open):
                 break
-            answer, why_not = await self._confirmed(tx, bank, scope, found.match, most=ROWS)
-            if answer is not None and not why_not:
-                return Ready(outcome=found.outcome, answer=answer, match=found.match)
+            answer, validity = await self._confirmed(tx, bank, scope, found.match, most=ROWS)
+            if answer is not None and not validity.why_not:
+                ready = Ready(outcome=found.outcome, answer=answer, match=found.match)
+                return hint if ready.outcome is not Outcome.HIT and hint is not MISS else ready
+            if answer is not None and not validity.void and hint is MISS and found.outcome is not Outcome.MISS:
+                hint = Ready(outcome=Outcome.HINT, answer=answer, match=replace(found.match, open=False))
             without.add(found.match.answer)
-        return MISS
+        return hint
 
     async def explain(
         self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, conversation: str | None = None
@@ -230,11 +233,14 @@ class Shelves:
         ready = await self._filled(tx, bank, scope, None) if bank.answers else None
         found = (ready or self._empty(await self._tools())).explain(question, conversation)
         compared: list[Compared] = []
+        outcomes: list[Outcome] = []
         for match in (found.match, *found.others):
             if match is not None:
-                answer, why_not = await self._confirmed(tx, bank, scope, match, most=None)
-                compared.append(Compared(match=match, answer=answer, why_not=why_not))
-        outcome = next((each.match.outcome for each in compared if not each.why_not), Outcome.MISS)
+                answer, validity = await self._confirmed(tx, bank, scope, match, most=None)
+                compared.append(Compared(match=match, answer=answer, why_not=validity.why_not))
+                if not validity.void:
+                    outcomes.append(Outcome.HINT if validity.doubt and match.outcome is Outcome.HIT else match.outcome)
+        outcome = next((each for each in Outcome if each in outcomes), Outcome.MISS)
         return Explained(outcome=outcome, alone=found.alone, compared=compared)
 
     async def standing(self, tx: Tx, bank: Bank, answer: Answer) -> str:
@@ -242,7 +248,11 @@ class Shelves:
 
         Whether it was dropped, or is over, is not asked. Raises UpstreamFailed: the word vectors cannot be loaded.
         """
-        return await (await self._tools()).standing.why_not(tx, bank, answer, most=None)
+        return (await self.validity(tx, bank, answer)).why_not
+
+    async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
+        """Return the same with the later rows that put it in doubt. Raises UpstreamFailed, too."""
+        return await (await self._tools()).standing.validity(tx, bank, answer, most=None)
 
     async def rests(self, tx: Tx, bank: Bank, context: Context) -> Rests:
         """Return the state of the bank for an answer with this context, which was made in this very transaction."""
@@ -255,20 +265,20 @@ class Shelves:
 
     async def _confirmed(
         self, tx: Tx, bank: Bank, scope: AnswerScope, match: Match, *, most: int | None
-    ) -> tuple[Answer | None, str]:
-        """Return the answer as the transaction shows it, and why it is none; that is empty if it stands."""
+    ) -> tuple[Answer | None, Validity]:
+        """Return the answer as the transaction shows it, and whether it is valid."""
         answer = await tx.answers.get(bank.id, match.answer)
         if answer is None or answer.dropped:
             shelf = self.loaded.get(bank.id)
             if shelf is not None and bank.answers >= shelf.revision:
                 shelf.drop(match.answer)  # else the transaction is older, and it is there by now
-            return None, "there is none" if answer is None else f"it was dropped: {answer.dropped}"
+            return None, Validity("there is none" if answer is None else f"it was dropped: {answer.dropped}")
         if answer.scope != scope or match.phrasing not in answer.phrasings:
-            return None, "it is of another scope, or answers another question by now"
+            return None, Validity("it is of another scope, or answers another question by now")
         now = self._clock.now()
         if not answer.made_at <= now < answer.expires_at:
-            return answer, f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
-        return answer, await (await self._tools()).standing.why_not(tx, bank, answer, most=most)
+            return answer, Validity(f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}")
+        return answer, await (await self._tools()).standing.validity(tx, bank, answer, most=most)
 
     async def _filled(self, tx: Tx, bank: Bank, scope: AnswerScope, seconds: float | None) -> ReadyAnswers | None:
         """Return the scope's answers as the bank has them; none if it has none.
@@ -329,8 +339,7 @@ class Shelves:
             _logger.warning("no ready answer is found for now: %s", error)
             raise
         likeness = await asyncio.to_thread(self._likeness)
-        repeating = Repeating(vectors, likeness)
-        standing = Standing(self._retrieval, vectors, self._words.name, repeating)
+        standing = Standing(self._retrieval, vectors, self._words.name)
         return _Tools(vectors=vectors, likeness=likeness, meanings=Meanings(vectors), standing=standing)
 
 

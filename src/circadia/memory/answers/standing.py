@@ -2,28 +2,30 @@
 
 It stands as long as the same prompt would still be made for its question, as far as can be told without making it: the
 blocks that stood in it, and those that would stand in it now; the notes and episodes that stood in it, with their
-weights; and no row that came later may touch the question.
+weights. A row that came later leaves it alone, puts it in doubt, or voids it. What is in doubt is a hint until a judge
+has looked at the new rows; up to which rows one has is kept with the answer (`Answer.settled`).
 """
 
 from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from circadia.ids import AnswerId
 from circadia.latest import Latest
 from circadia.memory.answers.meaning import WordVectors
-from circadia.memory.answers.others import Others
-from circadia.memory.answers.reading import named_besides, subjects
-from circadia.memory.answers.repeating import Repeating
+from circadia.memory.answers.repeating import states_nothing
+from circadia.memory.columns import Array
 from circadia.memory.context import Context, block_terms
 from circadia.memory.embedding.base import MAX_CHARACTERS
 from circadia.memory.episodes import searched_text
 from circadia.memory.question import Question
 from circadia.memory.retrieval import Retrieval, Since
-from circadia.memory.terms import asked_terms
-from circadia.memory.touching import COMMON, Later
+from circadia.memory.terms import asked_stems, asked_terms
+from circadia.memory.touching import NEAR, VOIDING, Bars, LaterRow
 from circadia.records.answer import Answer, Rests
-from circadia.records.bank import Bank
+from circadia.records.bank import Bank, Trust
 from circadia.records.block import Block
 from circadia.records.episode import EpisodeKind
 from circadia.records.excerpt import Excerpt
@@ -32,108 +34,138 @@ from circadia.records.ready_view import Heads
 from circadia.stores.base import Tx
 
 LOOKED_THROUGH: Final = 20_000
-"""Answers of which is kept up to which rows nothing touches them, and as many that stand no more, 200 bytes each."""
+"""Answers whose later rows are kept, and as many that are void, a few hundred bytes each."""
+QUESTIONS: Final = 2_000
+"""Questions whose words and vectors are kept, 2 KB each."""
+SPELT: Final = 300
+"""Letters of a question that tell how much its vector says."""
+SHOWN: Final = 10
+"""Later rows of an answer that a judge is shown, those that most likely change it."""
+
+
+class Concern(NamedTuple):
+    """A later row that may change an answer, as far as can be told without a judge."""
+
+    weight: float
+    """How likely it does; see `memory/touching.py`."""
+    layer: Layer
+    number: int
+    doubtful: bool
+    """Whether it puts the answer in doubt; else it is only looked at when a judge is asked anyway."""
+
+
+class Validity(NamedTuple):
+    """Whether an answer may be served, shown as a hint, or neither."""
+
+    void: str = ""
+    """Why it may not even be a hint, in words; empty if it may."""
+    concerns: Sequence[Concern] = ()
+    """Later rows that a judge may be asked about, the most likely first."""
+    heads: Heads = Heads(0, 0)
+    """The greatest numbers that were looked at."""
+
+    @property
+    def doubt(self) -> str:
+        """Return why it may only be shown as a hint, in words; empty if it may be served."""
+        found = next((each for each in self.concerns if each.doubtful), None)
+        return "" if found is None else f"number {found.number} of the {found.layer}, which came later, may change it"
+
+    @property
+    def why_not(self) -> str:
+        """Return why it may not be served, in words; empty if it may."""
+        return self.void or self.doubt
 
 
 class Standing:
-    """Tells why an answer stands no more."""
+    """Tells whether answers still stand."""
 
-    def __init__(self, retrieval: Retrieval, vectors: WordVectors, embedder: str, repeating: Repeating) -> None:
+    def __init__(self, retrieval: Retrieval, vectors: WordVectors, embedder: str) -> None:
         """`embedder` is the name under which rows have vectors of the same kind as those of words."""
         self._retrieval = retrieval
         self._vectors = vectors
         self._embedder = embedder
-        self._repeating = repeating
-        self._others = Others(vectors)
-        self._seen: Latest[tuple[AnswerId, str], Heads] = Latest(LOOKED_THROUGH)
-        """By answer and question."""
+        self._questions: Latest[str, Question] = Latest(QUESTIONS)
+        self._seen: Latest[tuple[AnswerId, str], tuple[Heads, Sequence[Concern]]] = Latest(LOOKED_THROUGH)
+        """By answer and question: up to which rows was looked, and which of these are concerns."""
         self._void: Latest[AnswerId, str] = Latest(LOOKED_THROUGH)
-        """Why answers stand no more: what touched one may be gone by now, and the world is not what it was."""
+        """Why answers are void: the row that voided one may be gone by now, and the world is not what it was."""
 
-    async def why_not(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> str:
-        """Return why not, in words; empty if it stands. At most so many texts of later rows are read in each layer."""
+    async def validity(self, tx: Tx, bank: Bank, answer: Answer, *, most: int | None) -> Validity:
+        """Return whether it may be served. At most so many texts of later rows are read in each layer.
+
+        It depends on the rows of the database alone, so that every process says the same at once.
+        """
         if answer.id in self._void:
-            return self._void[answer.id]
+            return Validity(self._void[answer.id])
         rests = answer.rests
         if rests.generation != bank.generation:
-            return "something was forgotten since, or vectors were made anew"
+            return Validity("something was forgotten since, or vectors were made anew")
         if not answer.phrasings:
-            return "its question is gone"
-        question = self._question(answer.phrasings[0], answer.text)
+            return Validity("its question is gone")
+        question = self._question(answer.phrasings[0])
         shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
-        seen = self._seen.get((answer.id, answer.phrasings[0]), rests.heads)
+        seen, known = self._seen.get((answer.id, answer.phrasings[0]), (rests.heads, ()))
+        seen = Heads(*map(max, seen, answer.settled or seen))
         since = await self._retrieval.since(tx, bank, shown, rests.heads, seen, question)
         if since is None:
-            return "the transaction is older than something that was forgotten"
+            return Validity("the transaction is older than something that was forgotten")
         void = _other_weight(shown, since.weights) or await self._other_block(tx, bank, rests, since.blocks, question)
-        lacks = ""
-        if not void:
-            void, lacks = await self._touched(tx, bank, answer, question, since, most)
         if void:
             self._void[answer.id] = void
-        return void or lacks
+            return Validity(void)
+        return await self._looked_at(tx, bank, answer, question, since, known, most)
 
-    def _question(self, text: str, answer: str) -> Question:
-        vector, length = self._vectors(text[:MAX_CHARACTERS])
-        return Question(
-            text=text, terms=asked_terms(text), subjects=subjects(text), answered=named_besides(answer, text),
-            common=COMMON if self._others.english(text) else (),
-            vectors={self._embedder: vector} if length else {},
-        )  # fmt: skip
+    def _question(self, text: str) -> Question:
+        known = self._questions.get(text)
+        if known is None:
+            known = self._questions[text] = weighed_question(text, self._vectors, self._embedder)
+        return known
 
-    async def _touched(
-        self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, most: int | None
-    ) -> tuple[str, str]:
-        """Return which later row is about the question, or what lacks to tell; keep in mind up to which none is."""
-        looked, lacks = dict(zip((Layer.EPISODES, Layer.NOTES), since.heads, strict=True)), ""
+    async def _looked_at(
+        self, tx: Tx, bank: Bank, answer: Answer, question: Question, since: Since, known: Sequence[Concern],
+        most: int | None,
+    ) -> Validity:  # fmt: skip
+        """Return which later rows may change the answer, or what lacks to tell; keep in mind up to which was looked."""
+        looked, found, lacks = dict(zip(Layer, since.heads, strict=True)), list(known), ""
         for layer in Layer:
-            later = [each for each in since.later if each.layer is layer]
+            later = [each for each in since.later.rows if each.layer is layer]
             some = later[:most]
             excerpts = await self._excerpts(tx, bank, [each.number for each in some], layer)
             for each in some:
-                found = excerpts.get(each.number)
-                if found is None:
-                    return "", f"the transaction is older than number {each.number} of the {layer}"
-                if self._touches(found, each, answer, question):
-                    return f"number {each.number} of the {layer}, which came later, is about the question", ""
+                row = excerpts.get(each.number)
+                if row is None:
+                    return Validity(f"the transaction is older than number {each.number} of the {layer}")
+                concern = self._concern(row, each, since.later.bars, answer, question)
+                if concern is not None and concern.weight > VOIDING and row.trust != Trust.AGENT:
+                    void = self._void[answer.id] = f"number {each.number} of the {layer}, which came later, changes it"
+                    return Validity(void)
+                found += [concern] if concern is not None else []
             if len(some) < len(later):
                 looked[layer] = some[-1].number
                 lacks = f"there are more than {most} later {layer} to look at first"
-        key = (answer.id, answer.phrasings[0])
-        known = self._seen.get(key, answer.rests.heads)
-        self._seen[key] = Heads(*map(max, known, (looked[Layer.EPISODES], looked[Layer.NOTES])))
-        return "", lacks
+        settled = dict(zip(Layer, answer.settled or answer.rests.heads, strict=True))
+        found = sorted({each for each in found if each.number > settled[each.layer]}, reverse=True)[:SHOWN]
+        heads = Heads(looked[Layer.EPISODES], looked[Layer.NOTES])
+        self._seen[answer.id, answer.phrasings[0]] = heads, found
+        return Validity(lacks, found, heads)
 
     async def _excerpts(self, tx: Tx, bank: Bank, numbers: Sequence[int], layer: Layer) -> Mapping[int, Excerpt]:
         if not numbers:
             return {}
         return await (tx.episodes if layer is Layer.EPISODES else tx.notes).excerpts(bank.id, numbers)
 
-    def _touches(self, row: Excerpt, later: Later, answer: Answer, question: Question) -> bool:
+    def _concern(self, row: Excerpt, later: LaterRow, bars: Bars, answer: Answer, question: Question) -> Concern | None:
+        weight = later.weight
         if row.kind == EpisodeKind.READY:
-            return False  # it was made of what the bank held before, and each row of that is looked at by itself
-        if later.elsewhere and self._others.tells(row.text[:MAX_CHARACTERS], question.text):
-            return False
-        text = row.text[:MAX_CHARACTERS]
-        akin = later.akin and (
-            self._others.akin(text, question.text) or self._others.corrects(text, question.text, answer.text)
-            if later.elsewhere
-            else self._others.alters(text, question.text, answer.text)
-        )  # fmt: skip
-        says = bool(question.common) or not later.elsewhere or self._others.changes(text)
-        akin = akin or (later.akin and says and self._others.foreign(text, question.text))
-        if not akin and later.least is not None and not self._nearer(row, later.least, question):
-            return False
-        return not self._repeating.repeats(row.text, row.trust, answer)
-
-    def _nearer(self, row: Excerpt, least: float, question: Question) -> bool:
-        """Return whether the text of a row is nearer to the question."""
-        if least >= 1:
-            return False
-        text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
-        vector, _ = self._vectors(text[:MAX_CHARACTERS])
+            return None  # it was made of what the bank held before, and each row of that is looked at by itself
         asked = question.vectors.get(self._embedder)
-        return asked is not None and float(vector @ asked) > least
+        if not later.embedded and asked is not None:
+            text = row.text if row.speaker is None else searched_text(row.at, row.speaker, row.text)
+            vector, _ = self._vectors(text[:MAX_CHARACTERS])
+            weight += NEAR * (question.sense * float(vector @ asked) - bars.usual)
+        if weight <= bars.judged or states_nothing(row.text, answer):
+            return None
+        return Concern(weight, later.layer, later.number, weight > bars.doubted)
 
     async def _other_block(self, tx: Tx, bank: Bank, rests: Rests, blocks: Sequence[Block], question: Question) -> str:
         """Return which block is another in the prompt by now."""
@@ -152,6 +184,26 @@ class Standing:
             if any(each.pinned and each.version == rests.blocks[label] for each in history):
                 return f"block {label!r}, which was pinned, was deleted since"
         return ""
+
+
+def weighed_question(text: str, vectors: WordVectors, embedder: str) -> Question:
+    """Return what later rows are weighed by."""
+    vector, length = vectors(text[:MAX_CHARACTERS])
+    return Question(
+        text=text, terms=asked_terms(text), stems=asked_stems(text), sense=_sense(text, vector, vectors),
+        vectors={embedder: vector} if length else {},
+    )  # fmt: skip
+
+
+def _sense(text: str, vector: Array, vectors: WordVectors) -> float:
+    """Return how much a text's vector says beyond its letters: little if it is near that of the letters alone.
+
+    Of a language that the model hardly knows, it knows the letters: there any two texts are near each other.
+    """
+    letters = [vectors(each) for each in text[:SPELT] if not each.isspace()]
+    spelt = sum((each * length for each, length in letters), np.zeros_like(vector))
+    length = float(np.linalg.norm(spelt))
+    return 1.0 - max(float(vector @ spelt) / length, 0.0) if length else 0.0
 
 
 def _other_weight(shown: Mapping[Layer, Mapping[int, float]], present: Mapping[Layer, Mapping[int, float]]) -> str:

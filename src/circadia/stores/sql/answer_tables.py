@@ -25,6 +25,7 @@ answers = Table(
     Column("phrasings", JSON, nullable=False),
     Column("confidence", Double, nullable=False),
     Column("rests", JSON, nullable=False),
+    Column("settled", JSON(none_as_null=True)),  # the greatest numbers that a judge has looked at since
     Column("pass_id", String),
     Column("made_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),
