@@ -13,6 +13,7 @@ import numpy as np
 
 from benchmarks.answers_fit import logistic
 from benchmarks.recall import Conversation
+from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
 from circadia.memory import touching
 from circadia.memory.answers.repeating import only_asks
 from circadia.memory.answers.standing import weighed_question
@@ -23,7 +24,6 @@ from circadia.memory.terms import stored_terms
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
 from circadia.records.ready_view import Heads
-from circadia.testing.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
 
 TURNS: Final = 50
 """Other turns of one talk after which an answer is looked at."""

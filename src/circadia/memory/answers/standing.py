@@ -106,13 +106,15 @@ class Standing:
         shown = {Layer.EPISODES: rests.episodes, Layer.NOTES: rests.notes}
         seen, known = self._seen.get((answer.id, answer.phrasings[0]), (rests.heads, ()))
         seen = Heads(*map(max, seen, answer.settled or seen))
-        since = await self._retrieval.since(tx, bank, shown, rests.heads, seen, question)
+        rows = {layer: {*shown[layer], *(each.number for each in known if each.layer is layer)} for layer in Layer}
+        since = await self._retrieval.since(tx, bank, rows, rests.heads, seen, question)
         if since is None:
             return Validity("the transaction is older than something that was forgotten")
         void = _other_weight(shown, since.weights) or await self._other_block(tx, bank, rests, since.blocks, question)
         if void:
             self._void[answer.id] = void
             return Validity(void)
+        known = [each for each in known if since.weights[each.layer].get(each.number)]  # else it was retired since
         return await self._looked_at(tx, bank, answer, question, since, known, most)
 
     def _question(self, text: str) -> Question:

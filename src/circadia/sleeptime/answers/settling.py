@@ -10,11 +10,13 @@ from typing import Final
 
 from pydantic import BaseModel, Field
 
-from circadia.ids import AnswerId
+from circadia.ids import AnswerId, BankId
 from circadia.llm.mind import Prompt, Unusable
 from circadia.memory.answers.standing import Validity
 from circadia.records.answer import Answer, Dropped
+from circadia.records.episode import Episode
 from circadia.records.index_entry import Layer
+from circadia.records.note import Note
 from circadia.sleeptime.answers.bench import Bench
 from circadia.sleeptime.answers.hygiene import drop
 from circadia.sleeptime.prompts import asked
@@ -55,8 +57,8 @@ async def settle_doubts(bench: Bench, found: Mapping[AnswerId, Validity], counts
         batch = order[at : at + TOGETHER]
         async with bench.ground.store.read() as tx:
             every = [await tx.answers.get(bench.bank.id, each) for each in batch]
-            answers = [each for each in every if each is not None and not each.dropped]
-            prompt = await _question(tx, answers, found)
+            answers = [each for each in every if each is not None and not each.dropped and each.phrasings]
+            prompt = await _question(tx, bench.bank.id, answers, found)
         try:
             told = await bench.ask(prompt, Verdicts, most_tokens=100 + TOKENS_EACH * len(answers))
         except Unusable as error:
@@ -74,24 +76,20 @@ async def settle_doubts(bench: Bench, found: Mapping[AnswerId, Validity], counts
         counts["answers_settled"] += len(right)
 
 
-async def _question(tx: Tx, answers: Sequence[Answer], found: Mapping[AnswerId, Validity]) -> Prompt:
+async def _question(tx: Tx, bank_id: BankId, answers: Sequence[Answer], found: Mapping[AnswerId, Validity]) -> Prompt:
     """Return the question about these answers: what was said since, each row once, then each answer with its rows."""
+    concerns = {(each.layer, each.number) for answer in answers for each in found[answer.id].concerns}
+    episodes = await tx.episodes.numbered(bank_id, [number for layer, number in concerns if layer is Layer.EPISODES])
+    notes = await tx.notes.numbered(bank_id, [number for layer, number in concerns if layer is Layer.NOTES])
     sheet = Sheet()
-    numbers = {layer: sorted(_numbers(answers, found, layer)) for layer in Layer}
-    bank_id = answers[0].bank_id if answers else None
-    episodes = await tx.episodes.numbered(bank_id, numbers[Layer.EPISODES]) if bank_id else {}
-    notes = await tx.notes.numbered(bank_id, numbers[Layer.NOTES]) if bank_id else {}
     sheet.head("Said since")
     sheet.episodes([episodes[each] for each in sorted(episodes)], longest=LONGEST_ROW)
     sheet.notes([notes[each] for each in sorted(notes)])
     for place, answer in enumerate(answers, 1):
-        rows = [
-            (episodes if each.layer is Layer.EPISODES else notes).get(each.number) for each in found[answer.id].concerns
+        rows: list[Episode | Note | None] = [
+            episodes.get(each.number) if each.layer is Layer.EPISODES else notes.get(each.number)
+            for each in found[answer.id].concerns
         ]
         ids = " ".join(sheet.id_of(row) for row in rows if row is not None)
         sheet.block(f"Answer a{place}, beside {ids}", f"{answer.phrasings[0]}\n{answer.text}", LONGEST_ANSWER)
     return asked("still_right", sheet.text)
-
-
-def _numbers(answers: Sequence[Answer], found: Mapping[AnswerId, Validity], layer: Layer) -> set[int]:
-    return {each.number for answer in answers for each in found[answer.id].concerns if each.layer is layer}

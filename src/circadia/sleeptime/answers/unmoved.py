@@ -21,14 +21,22 @@ async def written(
     bench: Bench,
     found: Callable[[Tx, Bank], Awaitable[Answer | None]],
     write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
+    *,
+    in_doubt: bool = False,
 ) -> bool:
-    """Write about the answer that is `found`, if it stands in the transaction that writes; return what `write` does."""
+    """Write about the answer that is `found`, if it stands in the transaction that writes; return what `write` does.
+
+    It may be `in_doubt`.
+    """
     store = bench.ground.store
     for _ in range(TRIES):
         async with store.read() as tx:
             bank = await tx.banks.get(bench.bank.id)
             answer = None if bank is None else await found(tx, bank)
-            if bank is None or answer is None or await bench.readying.shelves.standing(tx, bank, answer):
+            if bank is None or answer is None:
+                return False
+            validity = await bench.readying.shelves.validity(tx, bank, answer)
+            if validity.void or (validity.doubt and not in_doubt):
                 return False
             before = await state_of(tx, bank)
         async with store.write() as tx:

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from importlib import resources
+from pathlib import Path
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -32,7 +32,7 @@ class VoidingLanguage:
 
 def voiding_suite() -> Mapping[str, VoidingLanguage]:
     """Return it, by the languages' codes."""
-    lines = resources.files("circadia.testing").joinpath("voiding_suite.tsv").read_text("utf-8").splitlines()
+    lines = Path(__file__).with_suffix(".tsv").read_text("utf-8").splitlines()
     rows = [line.split("\t") for line in lines]
     found: dict[str, VoidingLanguage] = {}
     for code in dict.fromkeys(row[0] for row in rows):
