@@ -79,9 +79,8 @@ async def run(_: Path, size: Size) -> Report:
     notes, goals = list[str](), list[Goal]()
     archive = local_weights.present(local_weights.JUDGING, local_weights.models_folder(os.environ))
     if archive is None:
-        notes.append(
-            f"`check: local` is left out: its weights are not here (`circadia model fetch {local_weights.JUDGING.name}`)."
-        )
+        fetch = f"circadia model fetch {local_weights.JUDGING.name}"
+        notes.append(f"`check: local` is left out: its weights are not here (`{fetch}`).")
     else:
         encoder = LocalEncoder(archive)
         comparison = PairComparison(encoder, load_classifier(local_weights.JUDGING.name))
@@ -196,8 +195,8 @@ def _report(size: Size, ways: Sequence[Way], goals: Sequence[Goal], notes: Seque
         title="Questions that are served a ready answer, by who decides about what is not the same text",
         columns=[
             "who decides", "people's paraphrases", "people's other pairs", "minimal edits", "reworded English",
-            "English near misses", "suite, English: same", "suite, English: near misses", "suite, other languages: same",
-            "suite, other languages: near misses",
+            "English near misses", "suite, English: same", "suite, English: near misses",
+            "suite, other languages: same", "suite, other languages: near misses",
         ],
         rows=[
             [each.name, *(f"{number(100 * share)} %" for share in (
@@ -210,9 +209,9 @@ def _report(size: Size, ways: Sequence[Way], goals: Sequence[Goal], notes: Seque
         goals=[*(goals if size.data is not None else ()), *more],
         notes=[
             f"People's pairs: {ways[0].people.same:,} that ask the same and {ways[0].people.other:,} that do not; "
-            f"{ways[0].edits.other:,} edits; {ways[0].english.same} reworded and {ways[0].english.other} near misses by "
-            f"hand; the suite has {ways[0].suite.same} and {ways[0].suite.other} in English, {ways[0].others.same} and "
-            f"{ways[0].others.other} in German, French, Spanish, Chinese, Japanese and Arabic.",
+            f"{ways[0].edits.other:,} edits; {ways[0].english.same} reworded and {ways[0].english.other} near misses "
+            f"by hand; the suite has {ways[0].suite.same} and {ways[0].suite.other} in English, {ways[0].others.same} "
+            f"and {ways[0].others.other} in German, French, Spanish, Chinese, Japanese and Arabic.",
             "Scripted judges know the labels and err on a fixed share of what they are asked; `circadia eval judge` "
             "measures a real model. Half of the suite's `same` are the same text but for white space, width and marks.",
             *notes,

@@ -14,16 +14,33 @@ from pathlib import Path
 from typing import Final
 
 from benchmarks.interleaved import Interleaved, Outcomes
-from benchmarks.later_turns import SURVIVAL, Asked, asked, cosine_alone, fit, fits, shipped
+from benchmarks.later_turns import (
+    KINDS,
+    TURNS,
+    Asked,
+    Shares,
+    asked,
+    changed,
+    cosine_alone,
+    fit,
+    fits,
+    left,
+    shipped,
+    suite,
+)
 from benchmarks.postgres import NoPostgres, postgres
 from benchmarks.recall import TINY, conversation_of
 from benchmarks.report import Goal, Report, number
+from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
 
-LEAST_SURVIVAL: Final = 90
+LEAST_SURVIVAL: Final = 85
+LEAST_FOUND: Final = 85
+"""Percent of the lookups among other writes that find what still stands."""
+LEFT: Final = ("unrelated", "same person")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -59,7 +76,7 @@ async def run(folder: Path, size: Size) -> Report:
                 told["PostgreSQL"] = await _interleaved(lambda: open_postgres(url), embedder, size)
         except NoPostgres as error:
             notes.append(f"PostgreSQL is left out: {error}")
-    return report(size, fitted, given, told, notes)
+    return report(size, fitted, given, told, await suite(embedder), notes)
 
 
 async def _interleaved(opened: Callable[[], Awaitable[Store]], embedder: BundledEmbedder, size: Size) -> Outcomes:
@@ -73,57 +90,74 @@ async def _interleaved(opened: Callable[[], Awaitable[Store]], embedder: Bundled
 
 def report(
     size: Size, fit_part: Sequence[Asked], test_part: Sequence[Asked], told: Mapping[str, Outcomes],
-    notes: Sequence[str] = (),
+    suites: Mapping[str, Mapping[str, Array]], notes: Sequence[str] = (),
 ) -> Report:  # fmt: skip
     """Return what was found, by database; where all conversations are of one part, it stands for the other too."""
     fitted, given = fit_part or test_part, test_part or fit_part
     ours = shipped(given)
-    same, (_, theirs) = cosine_alone(given, fitted, ours.survival)[0], cosine_alone(given, fitted, SURVIVAL)
-    weights, floor, ceiling = fit(fitted)
-    rows = [("Circadia", ours), ("cosine alone, where as many others survive", same)]
-    rows.append((f"cosine alone, bar at {SURVIVAL} % of the fit part", theirs))
+    same = cosine_alone(given, ours.survival)
+    rows = [
+        ["talks, Circadia", *map(_percent, (ours.recall, ours.survival, ours.same_person))],
+        ["talks, with a judge", *map(_percent, (ours.recall_judged, ours.survival_judged, ours.same_person_judged))],
+        ["talks, cosine alone", _percent(same.recall), _percent(same.survival), ""],
+    ]
+    for code, each in suites.items():
+        for judged in (False, True):
+            shares = changed(each, judged=judged), *(left(each, kind, judged=judged) for kind in LEFT)
+            rows.append([f"suite, {code}{', with a judge' * judged}", *map(_percent, shares)])
     return Report(
         name="answers_stale",
-        title=f"Turns that came after the answer to one of {len(given):,} questions: evidence must void it, others not",
-        columns=["rule", "evidence that voids it", "other turns that leave it"],
-        rows=[[name, f"{number(each.recall)} %", f"{number(each.survival)} %"] for name, each in rows],
+        title=f"One more statement after each answer to {len(given):,} questions of talks, and in seven languages",
+        columns=["", "change the answer: it is not served", "other statements: it is", "about the same person: it is"],
+        rows=rows,
         goals=[
-            *(
-                [
-                    Goal(
-                        what="other single turns that leave an answer", limit=LEAST_SURVIVAL, unit="%",
-                        found=ours.survival, bound="at least",
-                    )
-                ]
-                if size.data is not None and test_part
-                else []
-            ),
+            *(_promises(ours) if size.data is not None and test_part else []),
             *(goal for name, each in told.items() for goal in _goals(name, each)),
         ],
         notes=[
             *(_done(name, each) for name, each in told.items()),
             "A lookup may find an answer if no write since it was made names its subject, is of what stood in its "
             "prompt, or of all prompts; that is kept beside the database, from the writes. All subjects are asked for "
-            "in the same words.",
-            "The other turns are of the same two people and often about the same thing, and a rule that lets nine of "
-            "ten be still loses an answer after some turns of such a talk.",
-            f"The fit part gives the weights {', '.join(f'{each:.1f}' for each in weights)}, and bars from "
-            f"{floor:.1f} to {ceiling:.1f}.",
+            "in the same words, and a judge who is right settles doubts once in a hundred operations.",
+            "The judge is one who is right, and is shown every statement above the bar for that. The other turns of "
+            f"the talks are of the same two people. After {TURNS} other turns of a talk, and a judge, "
+            f"{number(ours.alive)} % of the answers are served.",
+            "What says another thing about the same person shares the name alone with the question, as a change in "
+            "other words does; outside of English the bundled vectors do not tell them apart, and a judge must.",
+            f"The fit part gives the weights {', '.join(f'{each:.1f}' for each in fit(fitted))}.",
             *notes,
             _parted(size, fit_part, test_part),
         ],
         figures={
-            "shares": {name: asdict(each) for name, each in rows},
+            "talks": {"Circadia": asdict(ours), "cosine alone": asdict(same)},
+            "suite": {code: {kind: each[kind].tolist() for kind in KINDS} for code, each in suites.items()},
             "interleaved": {name: asdict(each) for name, each in told.items()},
         },
     )  # fmt: skip
+
+
+def _percent(share: float) -> str:
+    return f"{number(share)} %"
+
+
+def _promises(ours: Shares) -> Sequence[Goal]:
+    """Return what ANS-04 promises of talks."""
+    least = [
+        ("evidence after which an answer is not served", ours.recall, 80),
+        ("the same with a judge", ours.recall_judged, 88),
+        ("other single turns that leave an answer", ours.survival, LEAST_SURVIVAL),
+        ("those about the same person", ours.same_person, 60),
+        ("the same with a judge", ours.same_person_judged, 90),
+        (f"answers served after {TURNS} other turns and a judge", ours.alive, 50),
+    ]
+    return [Goal(what=what, limit=limit, unit="%", found=found, bound="at least") for what, found, limit in least]
 
 
 def _goals(database: str, told: Outcomes) -> Sequence[Goal]:
     return [
         Goal(what=f"stale answers among interleaved operations, {database}", limit=0, unit="answers", found=told.stale),
         Goal(
-            what=f"answers that survive unrelated writes, interleaved, {database}", limit=LEAST_SURVIVAL, unit="%",
+            what=f"answers that survive unrelated writes, interleaved, {database}", limit=LEAST_FOUND, unit="%",
             found=told.survival, bound="at least",
         ),
     ]  # fmt: skip

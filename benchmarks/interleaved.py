@@ -1,5 +1,7 @@
 """Writes by one process' services and lookups by another's, in one order, with what must come of each lookup.
 
+Now and then a judge who is right settles what is in doubt, as a pass does.
+
 What must come of it is worked out from the writes alone: each answer has a subject, and lists of what it rests on.
 """
 
@@ -11,11 +13,9 @@ from datetime import timedelta
 from typing import Final, Self
 
 from benchmarks.talks import small_talk
+from circadia.answers.lookup import AnswerLookup, Outcome
 from circadia.clock import SystemClock, system_milliseconds
 from circadia.ids import AgentId, AnswerId, RandomIds
-from circadia.memory.answers.likeness import fitted
-from circadia.memory.answers.lookup import Outcome
-from circadia.memory.answers.shelf import Shelves
 from circadia.memory.banks import Banks, NewBank
 from circadia.memory.blocks import Blocks, Edit, Writer
 from circadia.memory.columns import Array
@@ -100,7 +100,7 @@ class Process:
         self.episodes, self.blocks = Episodes(clock, ids, LocalSignals()), Blocks(clock)
         self.banks, self.contexts = Banks(clock, ids, {}), Contexts(retrieval)
         self.clock = clock
-        self.shelves = Shelves(clock, retrieval, embedder, fitted, AnswersSettings.model_validate({}))
+        self.lookup = AnswerLookup(clock, retrieval, embedder, AnswersSettings.model_validate({}))
 
 
 class _NoVectors:
@@ -147,11 +147,14 @@ class Interleaved:
             subject.made_at = 0
         return made
 
-    async def run(self, operations: int, *, related: float = 1.0) -> Outcomes:
-        """Do so many, and return what came of them; `related` times as many writes as usual concern an answer."""
+    async def run(self, operations: int, *, related: float = 1.0, judged: float = 1.0) -> Outcomes:
+        """Do so many, and return what came of them.
+
+        `related` times as many writes as usual concern an answer; `judged` percent are looks of the judge.
+        """
         began = time.monotonic()
         ways: dict[Callable[[_Subject], Awaitable[None]], float] = {
-            self._look: 60, self._chat: 30, self._answer_again: 8, self._move: related,
+            self._look: 60, self._chat: 30, self._answer_again: 8, self._judge: judged, self._move: related,
             self._write_block: related / 5, self._demote: related / 5, self._pin: related / 50,
             self._forget: related / 50,
         }  # fmt: skip
@@ -163,7 +166,7 @@ class Interleaved:
 
     async def _look(self, subject: _Subject) -> None:
         async with self.reader.store.read() as tx:
-            found = await self.reader.shelves.find(tx, await self._present(tx), SCOPE, subject.question)
+            found = await self.reader.lookup.find(tx, await self._present(tx), SCOPE, subject.question)
         ours = found.answer is not None and subject.answer is not None and found.answer.id == subject.answer.id
         served = found.outcome is Outcome.HIT
         self.told.lookups += 1
@@ -215,12 +218,27 @@ class Interleaved:
         if void:
             await self._answer(self.draw.choice(void))
 
+    async def _judge(self, _: _Subject) -> None:
+        """Settle what is in doubt by a judge who is right, as a pass does."""
+        by_answer = {each.answer.id: each for each in self.subjects if each.answer is not None}
+        async with self.writer.store.read() as tx:
+            bank = await self._present(tx)
+            live = await tx.answers.live(bank.id, limit=len(self.subjects))
+            found = {each.id: await self.writer.lookup.validity(tx, bank, each) for each in live}
+        settled = {
+            answer_id: validity.heads
+            for answer_id, validity in found.items()
+            if validity.concerns and not validity.void and by_answer[answer_id].stands
+        }
+        async with self.writer.store.write() as tx:
+            await tx.answers.settle(self.bank.id, settled)
+
     async def _answer(self, subject: _Subject) -> None:
         question = Question(terms=asked_terms(subject.question))
         async with self.writer.store.read() as tx:
             bank = await self._present(tx)
             context = await self.writer.contexts.build(tx, bank, question, stable_tokens=500, fitting_tokens=FITTING)
-            rests = await self.writer.shelves.rests(tx, bank, context)
+            rests = await self.writer.lookup.rests(tx, bank, context)
         now = self.writer.clock.now()
         answer = Answer(
             id=AnswerId(f"ans_{self.draw.getrandbits(64):016x}"), bank_id=self.bank.id, scope=SCOPE, confidence=1.0,

@@ -1,10 +1,11 @@
-"""Which turns of labelled conversations touch a question, each taken as if it came after its answer.
+"""What becomes of a ready answer after one more statement: each is taken as if it came after the answer.
 
-A turn that a person named as evidence must; of the others, which are about the same two people, few may.
+Of labelled conversations, a turn that a person named as evidence must void the answer or put it in doubt; most others,
+which are about the same two people, must leave it. Of the suite in seven languages, each statement says what it is.
 """
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -12,35 +13,37 @@ import numpy as np
 
 from benchmarks.answers_fit import logistic
 from benchmarks.recall import Conversation
-from circadia.evaluation.conversations import Asked as Told
+from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
+from circadia.answers.freshness import weighed_question
+from circadia.answers.normalization import only_asks
 from circadia.memory import touching
-from circadia.memory.answers.others import Others
-from circadia.memory.answers.reading import named_besides, subjects
 from circadia.memory.columns import Array
 from circadia.memory.embedding.bundled import BundledEmbedder
 from circadia.memory.index import Index
-from circadia.memory.question import Question
-from circadia.memory.terms import asked_terms, stored_terms
+from circadia.memory.terms import stored_terms
 from circadia.memory.vectors import stored_vector
 from circadia.records.index_entry import IndexEntry, Layer
+from circadia.records.ready_view import Heads
 
-FLOOR_AT: Final = 0.87
-"""Share of the other turns of the fit part that weigh less than any bar."""
-CEILING_AT: Final = 0.97
-"""Share that weighs less than the highest bar."""
-SURVIVAL: Final = 90
-"""Percent of the others that a bar of another way lets be."""
+TURNS: Final = 50
+"""Other turns of one talk after which an answer is looked at."""
+LEAVES, JUDGED, DOUBTED, VOIDED = range(4)
+"""What a row does: nothing; a judge looks at it; the answer is a hint until one has; the answer is void."""
+DAY: Final = "24 November 2026"
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
 class Asked:
     """A question beside all turns of its conversation."""
 
-    rows: touching.Rows
+    rows: touching.Features
+    usual: float
     evidence: Array
     """Whether each is evidence."""
-    touches: Array
-    """Whether each touches, as shipped."""
+    outcomes: Array
+    """What each does."""
+    person: Array
+    """Whether each is said by, or names, somebody whom the question names."""
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -48,9 +51,18 @@ class Shares:
     """What comes of a rule, in percent."""
 
     recall: float
-    """Of the turns that are evidence, how many touch."""
+    """Of the turns that are evidence, how many void the answer or put it in doubt."""
     survival: float
     """Of the others, how many do not."""
+    recall_judged: float = 0.0
+    """Evidence after which it is not served, once a judge who is right has looked."""
+    survival_judged: float = 0.0
+    """Others after which it is."""
+    same_person: float = 0.0
+    """Others about the same person that leave it."""
+    same_person_judged: float = 0.0
+    alive: float = 0.0
+    """Answers that are served after `TURNS` other turns of one talk, once a judge who is right has looked."""
 
 
 def fits(conversation: Conversation) -> bool:
@@ -61,76 +73,129 @@ def fits(conversation: Conversation) -> bool:
 async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequence[Asked]:
     """Put each question beside each turn."""
     turns = conversation.turns
-    vectors = await embedder.embed([turn.searched for turn in turns])
-    index = Index()
-    index.add(
-        Layer.EPISODES,
-        [
-            IndexEntry(
-                number=at, at=turn.at.timestamp(), session=turn.session, speaker=turn.speaker, kind="turn",
-                trust="person", importance=None, weight=1.0, terms=stored_terms(turn.searched),
-                vector=stored_vector(vector), embedder=embedder.name, text=turn.text,
-            )
-            for at, (turn, vector) in enumerate(zip(turns, vectors, strict=True), 1)
-        ],
-    )  # fmt: skip
-    others = Others(await embedder.word_vectors())
-    every, found = np.arange(len(turns)), list[Asked]()
-    keys = [(Layer.EPISODES, at) for at in every.tolist()]
+    index, words = Index(), await embedder.word_vectors()
+    texts = [(turn.searched, turn.text, turn.session) for turn in turns]
+    index.add(Layer.EPISODES, await _entries(texts, embedder))
+    every, only = np.arange(len(turns)), np.array([only_asks(turn.text) for turn in turns])
+    found = list[Asked]()
     for each in conversation.asked:
-        (vector,) = await embedder.embed([each.question], question=True)
-        question = Question(
-            terms=asked_terms(each.question),
-            subjects=subjects(each.question),
-            answered=named_besides(each.answer, each.question),
-            vectors={embedder.name: vector},
-        )
-        both = index.beside(np.concatenate([every, every]), question, every)
-        touched = [
-            later.number
-            for later in touching.touching(both, len(turns), keys)
-            if not (later.elsewhere and others.tells(turns[later.number].text, each.question))
-            and (later.least is None or (later.akin and _akin(others, later, turns[later.number].text, each)))
-        ]
-        rows = touching.Rows(*(column[: len(turns)] for column in both))
+        question = weighed_question(each.question, words, embedder.name)
+        rows = index.beside(every, question, every)
+        usual = touching.usual_cosine(rows.near, question.sense)
+        weights = touching.weigh(rows, usual)
+        outcomes = np.where(only, LEAVES, _outcomes(weights, touching.bars_of(weights, usual)))
+        named = {turn.speaker for turn in turns if turn.speaker in each.question}
+        person = [turn.speaker in named or any(name in turn.text for name in named) for turn in turns]
         evidence = np.isin(every, list(each.evidence))
-        found.append(Asked(rows=rows, evidence=evidence, touches=np.isin(every, touched)))
+        found.append(Asked(rows=rows, usual=usual, evidence=evidence, outcomes=outcomes, person=np.array(person)))
     return found
 
 
-def _akin(others: Others, later: touching.Later, text: str, asked: Told) -> bool:
-    if later.elsewhere:
-        return others.akin(text, asked.question) or others.corrects(text, asked.question, asked.answer)
-    return others.alters(text, asked.question, asked.answer)
+def _outcomes(weights: Array, bars: touching.Bars) -> Array:
+    return np.searchsorted([bars.judged, bars.doubted, touching.VOIDING], weights)
+
+
+async def _entries(texts: Sequence[tuple[str, str, str | None]], embedder: BundledEmbedder) -> Sequence[IndexEntry]:
+    vectors = await embedder.embed([searched for searched, _, _ in texts])
+    return [
+        IndexEntry(
+            number=at, at=0.0, session=session, speaker="", kind="turn", trust="person", importance=None, weight=1.0,
+            terms=stored_terms(searched, text), vector=stored_vector(vector), embedder=embedder.name, text=text,
+        )
+        for at, ((searched, text, session), vector) in enumerate(zip(texts, vectors, strict=True), 1)
+    ]  # fmt: skip
 
 
 def shipped(given: Sequence[Asked]) -> Shares:
     """Return what comes of the rule as it is shipped."""
     evidence = np.concatenate([each.evidence for each in given])
-    touches = np.concatenate([each.touches for each in given])
-    return Shares(recall=100 * float(touches[evidence].mean()), survival=100 * float((~touches[~evidence]).mean()))
+    outcomes = np.concatenate([each.outcomes for each in given])
+    others = outcomes[~evidence]
+    person = outcomes[np.concatenate([each.person & ~each.evidence for each in given])]
+    talks = [
+        (each.outcomes[at : at + TURNS] < VOIDED).all()
+        for each in given
+        for at in range(0, len(each.outcomes) - TURNS + 1, TURNS)
+        if not each.evidence[at : at + TURNS].any()
+    ]
+    return Shares(
+        recall=_percent(outcomes[evidence] >= DOUBTED), survival=_percent(others < DOUBTED),
+        recall_judged=_percent(outcomes[evidence] >= JUDGED), survival_judged=_percent(others < VOIDED),
+        same_person=_percent(person < DOUBTED), same_person_judged=_percent(person < VOIDED),
+        alive=_percent(np.array(talks)),
+    )  # fmt: skip
 
 
-def cosine_alone(given: Sequence[Asked], fitted: Sequence[Asked], survival: float) -> tuple[Shares, Shares]:
-    """Return what comes of a bar of cosine that lets so many percent of the others be: of those given, and of these."""
+def _percent(those: Array) -> float:
+    return 100 * float(those.mean()) if len(those) else 100.0
+
+
+def cosine_alone(given: Sequence[Asked], survival: float) -> Shares:
+    """Return what comes of a bar of cosine that lets so many percent of the others be."""
     evidence = np.concatenate([each.evidence for each in given])
     near = np.concatenate([each.rows.near for each in given])
-    other = np.concatenate([each.rows.near[~each.evidence] for each in fitted])
-    bars = np.quantile(near[~evidence], survival / 100), np.quantile(other, survival / 100)
-    one, two = (
-        Shares(recall=100 * float((near[evidence] > bar).mean()), survival=100 * float((near[~evidence] <= bar).mean()))
-        for bar in bars
-    )
-    return one, two
+    bar = np.quantile(near[~evidence], survival / 100)
+    return Shares(recall=_percent(near[evidence] > bar), survival=_percent(near[~evidence] <= bar))
 
 
-def fit(given: Sequence[Asked]) -> tuple[Sequence[float], float, float]:
-    """Return weights that tell evidence from other turns, and the bounds of bars."""
-    usual = [touching.usual_cosine(each.rows.near) for each in given]
-    rows = np.vstack([touching.features(each.rows, at) for each, at in zip(given, usual, strict=True)])
+def fit(given: Sequence[Asked]) -> Sequence[float]:
+    """Return weights that tell evidence from other turns."""
+    rows = np.vstack([touching.columns(each.rows, each.usual) for each in given])
     evidence = np.concatenate([each.evidence for each in given])
     scale = rows.std(axis=0) + 1e-9
-    weights = logistic(rows / scale, evidence.astype(float))[:-1] / scale
-    weighed = rows @ weights
-    floor, ceiling = (float(np.quantile(weighed[~evidence], share)) for share in (FLOOR_AT, CEILING_AT))
-    return [float(each) for each in weights], floor, ceiling
+    return [float(each) for each in logistic(rows / scale, evidence.astype(float))[:-1] / scale]
+
+
+KINDS: Final = ("same words", "other words", "same person", "unrelated", "findings", "others")
+"""What the statements of the suite are: two that change the answer, and four that leave it."""
+
+
+async def suite(embedder: BundledEmbedder) -> Mapping[str, Mapping[str, Array]]:
+    """Return by language and kind what the statements of the suite do."""
+    languages = voiding_suite()
+    everywhere = [text for each in languages.values() for text in each.unrelated[:2]]
+    return {code: await _language(each, everywhere, embedder) for code, each in languages.items()}
+
+
+async def _language(
+    language: VoidingLanguage, everywhere: Sequence[str], embedder: BundledEmbedder
+) -> Mapping[str, Array]:
+    """Return what statements do in a bank that has the answers, and in which those who are asked about speak, too."""
+    base = [("Eve", each.answer) for each in language.cases]
+    base += [(name, text) for name in language.names for text in language.unrelated]
+    words, found = await embedder.word_vectors(), {kind: list[int]() for kind in KINDS}
+    for case in language.cases:
+        said = _said(case, language, everywhere)
+        index = Index()
+        texts = [*base, *(("Eve", text) for each in said.values() for text in each)]
+        index.add(
+            Layer.EPISODES, await _entries([(f"{DAY} {who}: {text}", text, None) for who, text in texts], embedder)
+        )
+        heads, question = Heads(len(base), 0), weighed_question(case.question, words, embedder.name)
+        later = index.since(heads, heads, question)
+        weights = {row.number - len(base) - 1: row.weight for row in later.rows}
+        outcomes = _outcomes(np.array([weights.get(at, -np.inf) for at in range(len(texts) - len(base))]), later.bars)
+        at = 0
+        for kind, each in said.items():
+            found[kind] += outcomes[at : at + len(each)].tolist()
+            at += len(each)
+    return {kind: np.array(each) for kind, each in found.items()}
+
+
+def _said(case: VoidingCase, language: VoidingLanguage, everywhere: Sequence[str]) -> Mapping[str, Sequence[str]]:
+    return {
+        "same words": [case.same_words], "other words": [case.other_words], "same person": [case.besides],
+        "unrelated": language.unrelated, "findings": everywhere,
+        "others": [each.answer for each in language.cases if each is not case],
+    }  # fmt: skip
+
+
+def changed(outcomes: Mapping[str, Array], *, judged: bool) -> float:
+    """Return how many percent of the statements that change the answer keep it from being served."""
+    every = np.concatenate([outcomes[kind] for kind in ("same words", "other words")])
+    return _percent(every >= (JUDGED if judged else DOUBTED))
+
+
+def left(outcomes: Mapping[str, Array], kind: str, *, judged: bool) -> float:
+    """Return how many percent of the statements of a kind leave the answer."""
+    return _percent(outcomes[kind] < (VOIDED if judged else DOUBTED))

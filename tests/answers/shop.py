@@ -102,7 +102,7 @@ class Shop:
         async with self.world.store.read() as tx:
             present = await tx.banks.get(answer.bank_id)
             assert present is not None
-            return await self.lookup.why_void(tx, present, answer)
+            return (await self.lookup.validity(tx, present, answer)).why_not
 
 
 def other(**values: Any) -> AnswerScope:

@@ -71,7 +71,7 @@ async def ids(store: Store, bank: BankId, **more: Any) -> list[str]:
 
 
 def entry(of: Answer) -> Entry:
-    return Entry(of.id, of.scope, of.phrasings, of.confidence, of.revision, of.dropped)
+    return Entry(of.id, of.scope, of.phrasings, of.confidence, of.conversation, of.revision, of.dropped)
 
 
 def blank(found: Answer, why: Dropped, seconds: float, revision: int) -> Answer:
@@ -109,6 +109,23 @@ async def test_an_answer_is_kept_as_it_was_given_and_each_change_is_told_by_its_
         assert await tx.answers.get(team, two.id) == gone
         assert await tx.answers.live(team) == [one]
     assert (await counted(store, team), await counted(store, other)) == (3, 1)
+
+
+@pytest.mark.spec("ANS-04")
+async def test_up_to_which_rows_a_judge_has_looked_is_kept_and_counts_as_no_change(store: Store) -> None:
+    team, other = await banks_of(store, "team", "other")
+    one, two = answer("a1", team), answer("a2", team, settled=Heads(3, 1))
+    await put(store, one, two)
+    async with store.write() as tx:
+        await tx.answers.drop(team, [two.id], Dropped.VOID, at(5))
+        await tx.answers.settle(other, {one.id: Heads(7, 7)})
+        await tx.answers.settle(team, {one.id: Heads(5, 2), two.id: Heads(9, 9), AnswerId("none"): Heads(9, 9)})
+        await tx.answers.settle(team, {})
+    before = await counted(store, team)
+    async with store.read() as tx:
+        found = [await tx.answers.get(team, each.id) for each in (one, two)]
+    assert [each and each.settled for each in found] == [Heads(5, 2), Heads(3, 1)]
+    assert before == 3, "two were put, and one was dropped"
 
 
 @pytest.mark.spec("ANS-04")

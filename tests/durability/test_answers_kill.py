@@ -118,7 +118,7 @@ async def show_what_is_ready(made: Hall, scopes: dict[str, AnswerScope]) -> None
         for (scope, phrasings), answer in found.items():
             assert answer.text.startswith(f"{names[scope]}: {phrasings[0]} ")
             assert (tuple(answer.rests.shown), answer.expires_at - answer.made_at) == (("ann",), timedelta(days=1))
-            assert not await lookup.why_void(tx, bank, answer)
+            assert not (await lookup.validity(tx, bank, answer)).why_not
             for each in phrasings:
                 ready = await lookup.find(tx, bank, scope, each)
                 assert (ready.outcome, ready.answer) == (Outcome.HIT, answer)

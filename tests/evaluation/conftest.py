@@ -4,11 +4,11 @@ import asyncio
 
 import pytest
 
-from circadia.memory.answers.meaning import WordVectors
+from circadia.answers.index import TextVectors
 from circadia.memory.embedding.bundled import BundledEmbedder
 
 
 @pytest.fixture(scope="session")
-def words() -> WordVectors:
+def words() -> TextVectors:
     """Those that a server has."""
     return asyncio.run(BundledEmbedder().word_vectors())

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from circadia.answers.index import AnswerIndex, MatchKind
+from circadia.answers.index import AnswerIndex, MatchKind, TextVectors
 from circadia.cli.eval import to_end
 from circadia.clock import SystemClock
 from circadia.errors import UpstreamFailed
@@ -32,7 +32,6 @@ from circadia.evaluation.report import save
 from circadia.evaluation.scripted import ScriptedModel
 from circadia.evaluation.stateful import SCRIPTED_NOTE, Run, findings
 from circadia.llm.mind import Unusable
-from circadia.memory.answers.meaning import WordVectors
 from circadia.testing.clock import ManualClock
 from circadia.testing.mind import ScriptedMind
 from tests.evaluation.stand import ARMS, Recording, Stand, same_vector, stand
@@ -139,7 +138,7 @@ def test_questions_that_are_equally_likely_stand_in_one_bin(
         assert [(each.lowest, each.highest, each.questions) for each in parts if each.arm is arm] == found
 
 
-async def test_hits_are_told_by_how_they_were_found_with_the_false_ones_of_each(words: WordVectors) -> None:
+async def test_hits_are_told_by_how_they_were_found_with_the_false_ones_of_each(words: TextVectors) -> None:
     made = stand(words, cases=contexts(11, 8, 12), expected=8)
     await made.measuring.run(lambda: None)
     tally = made.measuring.tally
@@ -178,7 +177,7 @@ def run_of(made: Stand, sizes: Sequence[int]) -> Run:
 
 
 async def test_a_table_and_a_picture_have_a_place_for_each_range_that_there_is(
-    tmp_path: Path, words: WordVectors
+    tmp_path: Path, words: TextVectors
 ) -> None:
     same = [Asked(text=each.text, key=each.key, likely=0.25) for each in contexts(3, 1, 5)[0].questions]
     made = stand(words, cases=[Case(name="c", context=contexts(3, 1)[0].context, questions=same)])
@@ -191,13 +190,13 @@ async def test_a_table_and_a_picture_have_a_place_for_each_range_that_there_is(
     assert "predictability.png" in {path.name for path in save(found, tmp_path)}
 
 
-async def finished(words: WordVectors, seed: int = 5) -> Stand:
+async def finished(words: TextVectors, seed: int = 5) -> Stand:
     made = stand(words, seed=seed)
     await made.measuring.run(lambda: None)
     return made
 
 
-async def test_each_arm_does_what_it_is_for(words: WordVectors) -> None:
+async def test_each_arm_does_what_it_is_for(words: TextVectors) -> None:
     made = await finished(words)
     assert made.measuring.tally.complete
     found = {each.arm: each for each in figures(made.measuring.tally, ARMS) if each.questions == 5}
@@ -214,14 +213,14 @@ async def test_each_arm_does_what_it_is_for(words: WordVectors) -> None:
     assert found[Arm.BOTH].hits == found[Arm.ANSWERS].hits
 
 
-async def test_a_run_is_the_same_again(words: WordVectors) -> None:
+async def test_a_run_is_the_same_again(words: TextVectors) -> None:
     first, again = await finished(words), await finished(words)
     assert figures(first.measuring.tally, ARMS) == figures(again.measuring.tally, ARMS)
     other = await finished(words, 6)
     assert figures(first.measuring.tally, ARMS) != figures(other.measuring.tally, ARMS)
 
 
-async def test_progress_and_calls_are_told_before_and_no_prompt_is_paid_twice(words: WordVectors) -> None:
+async def test_progress_and_calls_are_told_before_and_no_prompt_is_paid_twice(words: TextVectors) -> None:
     mind, steps = Recording(), list[None]()
     made = stand(words, mind=mind)
     await made.measuring.run(lambda: steps.append(None))
@@ -270,7 +269,7 @@ def test_the_prompts_say_what_they_must() -> None:
     assert READY not in prompt.data
 
 
-def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, words: WordVectors) -> None:
+def test_ctrl_c_leaves_what_was_measured(tmp_path: Path, words: TextVectors) -> None:
     class Interrupting(Recording):
         def before(self, number: int) -> None:
             if number == 40:

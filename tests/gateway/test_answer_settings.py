@@ -27,7 +27,7 @@ def model(request: dict[str, Any]) -> str:
     """Expect five questions where that is asked, find two answers alike, and answer all else."""
     schema = json.dumps(request.get("response_format", ""))
     if '"answered"' in schema:
-        kept = {"answered": True, "stands_alone": True, "same": []}
+        kept: dict[str, Any] = {"answered": True, "stands_alone": True, "same": []}
         return json.dumps({"questions": [{"number": number, **kept} for number in range(1, 6)]})
     if '"phrasings"' in schema:
         return json.dumps({"questions": [{"phrasings": [each], "confidence": 0.8} for each in EXPECTED]})

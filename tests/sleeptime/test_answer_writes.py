@@ -6,7 +6,8 @@ from typing import Any, cast
 
 import pytest
 
-from circadia.memory.answers.shelf import Shelves
+from circadia.answers.freshness import Validity
+from circadia.answers.lookup import AnswerLookup
 from circadia.stores.base import Store, Tx
 from tests.sleeptime.answers_stand import CAT, HOME, Hall, expecting, tier_mind
 
@@ -40,14 +41,14 @@ class Watched:
 @pytest.fixture
 def looks(one: Hall, monkeypatch: pytest.MonkeyPatch) -> list[int]:
     """Have the database watched; return how many transactions wrote at each look at what an answer rests on."""
-    watched, found, look = Watched(one.store), list[int](), Shelves.standing
+    watched, found, look = Watched(one.store), list[int](), AnswerLookup.validity
     one.store = cast("Store", watched)
 
-    async def standing(*args: Any) -> str:
+    async def validity(*args: Any) -> Validity:
         found.append(watched.writing)
         return await look(*args)
 
-    monkeypatch.setattr(Shelves, "standing", standing)
+    monkeypatch.setattr(AnswerLookup, "validity", validity)
     return found
 
 
@@ -69,16 +70,16 @@ async def test_what_is_written_between_the_look_and_the_transaction_is_looked_at
     await one.said("I moved last year.")
     await one.seen()
     watched = cast("Watched", one.store)
-    look = Shelves.standing
+    look = AnswerLookup.validity
 
-    async def standing(*args: Any) -> str:
-        why_not = await look(*args)
+    async def validity(*args: Any) -> Validity:
+        found = await look(*args)
         if len(looks) == 1:
             watched.before = lambda: one.said(news)
-        return why_not
+        return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Shelves, "standing", standing)
+        patch.setattr(AnswerLookup, "validity", validity)
         await one.run(tier_mind(expecting(HOME)))
     assert (await one.questions(), looks) == ([HOME] if kept else [], [0, 0])
 
@@ -87,14 +88,14 @@ async def test_a_bank_that_never_rests_keeps_nothing_and_nobody_waits_for_it(one
     await one.said("I moved last year.")
     await one.seen()
     watched = cast("Watched", one.store)
-    look = Shelves.standing
+    look = AnswerLookup.validity
 
-    async def standing(*args: Any) -> str:
-        why_not = await look(*args)
+    async def validity(*args: Any) -> Validity:
+        found = await look(*args)
         watched.before = lambda: one.said(f"Tea number {len(looks)} is served.")
-        return why_not
+        return found
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(Shelves, "standing", standing)
+        patch.setattr(AnswerLookup, "validity", validity)
         await one.run(tier_mind(expecting(CAT)))
     assert await one.questions() == []

@@ -3,7 +3,7 @@
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import lru_cache
-from typing import Final
+from typing import Final, Protocol
 
 from circadia.answers.judge import Verdict
 from circadia.answers.pair_classifier import PairClassifier
@@ -16,6 +16,14 @@ ENGLISH: Final = "en"
 """The encoders were trained on English."""
 _KEPT_TEXTS: Final = 64
 """Encoded questions that are kept, up to 2.7 MB each."""
+
+
+class Comparison(Protocol):
+    """Compares two questions; `PairComparison` does. It runs in a thread."""
+
+    def confidence(self, first: str, second: str) -> float:
+        """Return how likely both ask the same, from 0 to 1."""
+        ...
 
 
 class PairComparison:
@@ -41,11 +49,11 @@ class LocalJudge:
 
     waits = False
 
-    def __init__(self, load: Callable[[], Awaitable[PairComparison]], least_confidence: float) -> None:
+    def __init__(self, load: Callable[[], Awaitable[Comparison]], least_confidence: float) -> None:
         """`load` is awaited at the first question."""
         self._load = load
         self._least_confidence = least_confidence
-        self._loading: asyncio.Future[PairComparison] | None = None
+        self._loading: asyncio.Future[Comparison] | None = None
         self._turn = asyncio.Lock()
         """One comparison at a time: it takes a core, which calls need too."""
 

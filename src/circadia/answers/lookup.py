@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
 
-from circadia.answers.freshness import Freshness, rests_of
+from circadia.answers.freshness import AnswerFreshness, Validity, rests_of
 from circadia.answers.index import AnswerIndex, Match, TextVectors
 from circadia.answers.normalization import MAX_CHARACTERS
 from circadia.clock import Clock
@@ -178,7 +178,7 @@ class _BankIndex:
 @dataclass(frozen=True, kw_only=True, slots=True)
 class _Loaded:
     vectors: TextVectors
-    freshness: Freshness
+    freshness: AnswerFreshness
 
 
 class AnswerLookup:
@@ -285,13 +285,12 @@ class AnswerLookup:
         index = await self._index(tx, bank, scope, None) if bank.answers else None
         return index is not None and await self._find_exact(tx, bank, scope, index, question, None) is not None
 
-    async def why_void(self, tx: Tx, bank: Bank, answer: Answer) -> str:
-        """Return why an answer is void, in words; empty if it stands. Whether it was dropped or is over is not asked.
+    async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
+        """Return whether an answer is valid, with the new rows that put it in doubt.
 
-        Raises:
-            UpstreamFailed: the word vectors cannot be loaded.
+        Whether it was dropped or has expired is not asked. Raises UpstreamFailed: the word vectors cannot be loaded.
         """
-        return (await (await self._load()).freshness.check(tx, bank, answer, rows_read=None)).why_void
+        return await (await self._load()).freshness.check(tx, bank, answer, most=None)
 
     async def rests(self, tx: Tx, bank: Bank, context: Context) -> Rests:
         """Return what an answer with this context rests on; the context was made in this transaction."""
@@ -314,8 +313,8 @@ class AnswerLookup:
         if not answer.made_at <= now < answer.expires_at:
             why = f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
             return CheckedMatch(match=match, answer=answer, why_void=why)
-        state = await (await self._load()).freshness.check(tx, bank, answer, rows_read=rows_read)
-        return CheckedMatch(match=match, answer=answer, why_void=state.why_void, doubt=state.doubt)
+        validity = await (await self._load()).freshness.check(tx, bank, answer, most=rows_read)
+        return CheckedMatch(match=match, answer=answer, why_void=validity.void, doubt=validity.doubt)
 
     async def _index(self, tx: Tx, bank: Bank, scope: AnswerScope, seconds: float | None) -> AnswerIndex | None:
         """Return the index of a scope as the bank has it; none if the scope has no answer.
@@ -373,7 +372,7 @@ class AnswerLookup:
         except UpstreamFailed as error:
             _logger.warning("no ready answer is found for now: %s", error)
             raise
-        return _Loaded(vectors=vectors, freshness=Freshness(self._retrieval, vectors, self._words.name))
+        return _Loaded(vectors=vectors, freshness=AnswerFreshness(self._retrieval, vectors, self._words.name))
 
 
 def _is_text(question: str) -> bool:

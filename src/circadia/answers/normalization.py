@@ -5,6 +5,7 @@ Case and all other marks count. A text that closes with a question mark never eq
 one asks, the other states.
 """
 
+import re
 import unicodedata
 from typing import Final, NamedTuple
 
@@ -13,6 +14,7 @@ MAX_CHARACTERS: Final = 2_000
 _QUESTION_MARKS: Final = "?\uff1f\u061f"
 _FULL_STOPS: Final = ".\u3002\uff0e\uff61"
 _CLOSING: Final = _QUESTION_MARKS + _FULL_STOPS
+_SENTENCE_END: Final = re.compile(r"[.!?;؟]\s|[。！？；]|\n")
 
 
 class NormalizedText(NamedTuple):
@@ -41,8 +43,8 @@ def normalize(text: str) -> NormalizedText:
 
 
 def only_asks(text: str) -> bool:
-    """Return whether a text closes with a question mark."""
-    return normalize(text).closing == "?"
+    """Return whether a text is one question and nothing else."""
+    return normalize(text).closing == "?" and _SENTENCE_END.search(text.strip()[:-1]) is None
 
 
 def _fold_width(character: str) -> str:

@@ -397,7 +397,7 @@ async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
     now = parts.clock.now()
     if not answer.made_at <= now < answer.expires_at:
         return f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
-    return await parts.lookup.why_void(tx, bank, answer)
+    return (await parts.lookup.validity(tx, bank, answer)).why_not
 
 
 def _view(answer: Answer, agent: str, why_not: str) -> AnswerView:

@@ -22,7 +22,7 @@ from circadia.memory.postings import Postings
 from circadia.memory.question import UNEXPLAINED, Question, Scored
 from circadia.memory.row_table import NONE, RowTable
 from circadia.memory.terms import QUESTION
-from circadia.memory.touching import POINTING, SAMPLED, Later, Rows, otherwise, rarity, touching
+from circadia.memory.touching import NO_ROWS, SAMPLED, UNKNOWN, Features, LaterRows, rarity, touching
 from circadia.memory.vectors import Vectors
 from circadia.records.end_user import alias
 from circadia.records.excerpt import Excerpt
@@ -53,6 +53,8 @@ RANKING: Final = 2
 
 WAITING_BYTES: Final = 100
 """What a row takes that waits for its vector."""
+LEAST: Final = 1e-9
+"""Divides what may be zero."""
 
 
 class Index:
@@ -148,8 +150,8 @@ class Index:
         with self._busy:
             return self._found(question, series)
 
-    def since(self, made: Heads, seen: Heads, question: Question) -> Sequence[Later]:
-        """Return which rows with greater numbers than are `seen` may be about the question of an answer.
+    def since(self, made: Heads, seen: Heads, question: Question) -> LaterRows:
+        """Return which rows with greater numbers than are `seen` may change the answer.
 
         Those up to `made` are what the answer was made of, and so what others are weighed by.
         """
@@ -164,45 +166,44 @@ class Index:
                 later.append(rows[first:][there])
                 keys += [(layer, number) for number in numbers[first:][there].tolist()]
             if not keys:
-                return ()
+                return NO_ROWS
             base = np.concatenate(known)
             some = base[np.linspace(0, len(base), min(len(base), SAMPLED), endpoint=False).astype(np.int64)]
-            return touching(self.beside(np.concatenate([some, *later]), question, base), len(some), keys)
+            both = self.beside(np.concatenate([some, *later]), question, base)
+            return touching(both, len(some), keys, question.sense)
 
-    def beside(self, rows: Array, question: Question, base: Array) -> Rows:
+    def beside(self, rows: Array, question: Question, base: Array) -> Features:
         """Return rows beside a question; how rare its words are the rows `base` tell."""
         before = self._rows["before"][rows]
-        asked = np.append(self._rows["question"], False)[before]
-        words, near = np.zeros(len(self) + 1), np.full(len(self) + 1, np.nan)
-        known = np.zeros(len(self) + 1, np.bool_)
-        known[base] = True
-        rare = {term: rarity(len(base), int(known[self._postings.rows(term)].sum())) for term in question.terms}
-        for term, weight in rare.items():
-            words[self._postings.rows(term)] += weight / sum(rare.values())
+        words, near = self._shares(question.stems, base), np.full(len(self) + 1, np.nan)
         allowed = np.zeros(len(self) + 1, np.bool_)
-        told = otherwise(self._postings.rows, np.append(self._rows["length"], 0), known, question)
-        heard = [before, np.append(self._rows["before"], NONE)[before]]
-        allowed[rows] = allowed[before[asked]] = True
-        for each in heard:
-            allowed[each[told["alters"][rows]]] = True
+        allowed[rows] = allowed[before] = True
         allowed[NONE] = False
         for embedder, vector in question.vectors.items():
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
                 found, cosines = held.nearest(vector, len(self), allowed)
-                near[found] = cosines
-        speaks = np.zeros(len(self) + 1, np.bool_)
-        for term in question.subjects:
-            speaks[self._postings.rows(term)] = True
-        speaks[rows] |= speaks[before]
-        for term in POINTING if question.subjects else ():
-            speaks[self._postings.rows(term)] = True
-        return Rows(
-            words=words[rows], near=near[rows], lent_words=np.where(asked, words[before], 0),
-            lent_near=np.where(asked, near[before], np.nan), answers=asked, asks=self._rows["question"][rows],
-            elsewhere=~speaks[rows] & bool(question.subjects),
-            heard_words=np.maximum(*(words[each] for each in heard)),
-            heard_near=np.fmax(*(near[each] for each in heard)), **{name: by[rows] for name, by in told.items()},
+                near[found] = question.sense * cosines
+        return Features(
+            words=words[rows], near=near[rows], words_before=words[before], near_before=near[before],
+            answers=np.append(self._rows["question"], False)[before],
         )  # fmt: skip
+
+    def _shares(self, stems: Sequence[Collection[int]], base: Array) -> Array:
+        """Return by row which share of these words it has, by how rare the rows `base` say that they are."""
+        known = np.zeros(len(self) + 1, np.bool_)
+        known[base] = True
+        having = [np.unique(np.concatenate([self._postings.rows(stem) for stem in word])) for word in stems]
+        times = [int(known[rows].sum()) for rows in having]
+        unknown = UNKNOWN if any(times) else 1.0
+        had, asked = np.zeros(len(self) + 1), np.zeros(len(self) + 1)
+        for rows, count in zip(having, times, strict=True):
+            weight = rarity(len(base), count)
+            had[rows] += weight
+            asked += weight * (1 if count else unknown)
+            if not count:
+                asked[rows] += weight * (1 - unknown)
+        had[NONE] = 0
+        return had / np.maximum(asked, LEAST)
 
     def _add(self, layer: Layer, rows: Sequence[IndexEntry]) -> None:
         first = len(self)

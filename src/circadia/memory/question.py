@@ -26,12 +26,10 @@ class Question:
     """Hashes of its words."""
     vectors: Mapping[str, Array] = field(default_factory=dict[str, Array])
     """Its embedding by embedder, unit length."""
-    subjects: Sequence[int] = ()
-    """Hashes of names and numbers in it, to see what later row may be about it; none if it has none."""
-    answered: Sequence[int] = ()
-    """Hashes of what an answer of it names that it does not name itself, to see what later row may change that."""
-    common: Collection[int] = ()
-    """Hashes of the commonest words of its language: what has none may be in another; none if it is not known."""
+    stems: Sequence[Collection[int]] = ()
+    """Hashes by word, to see what later rows change its answer: a row has a word if it has one of its hashes."""
+    sense: float = 1.0
+    """How much its vectors say beyond the letters of the text, 0 to 1."""
     names: Collection[str] = ()
     """Its words, lower case, to see whom it names."""
     layers: Collection[Layer] = (Layer.EPISODES, Layer.NOTES)

@@ -15,7 +15,7 @@ from circadia.memory.glances import Glances
 from circadia.memory.index import UNEXPLAINED, Index, Question, Scored
 from circadia.memory.lru import Lru
 from circadia.memory.terms import asked_words
-from circadia.memory.touching import Later
+from circadia.memory.touching import LaterRows
 from circadia.records.bank import Bank
 from circadia.records.block import Block
 from circadia.records.episode import Episode
@@ -96,8 +96,8 @@ class Since:
     """The newest version of each, by label."""
     weights: Mapping[Layer, Mapping[int, float]]
     """Of the rows that were asked for, by number; those that are gone are left out."""
-    later: Sequence[Later]
-    """Rows with greater numbers that may be about the question."""
+    later: LaterRows
+    """Rows with greater numbers that may change the answer."""
     heads: Heads
     """The greatest numbers that were looked at."""
 

@@ -88,6 +88,18 @@ def asked_words(question: str) -> tuple[Sequence[int], frozenset[str]]:
     return list(dict.fromkeys((*_telling(every), *_others(question, asked=True)))), frozenset(every)
 
 
+def asked_stems(question: str) -> Sequence[frozenset[int]]:
+    """Return for each word of a question the hashes that a stored text has one of if it has the word."""
+    every = dict.fromkeys(words(question))
+    by_word = {word: {_hash(word)} for word in every if word not in STOP_WORDS} or {
+        word: {_hash(word)} for word in every
+    }
+    for word, stem in stems(question, asked=True):
+        if word in by_word:
+            by_word[word].add(_crc(stem))
+    return [frozenset(hashes) for hashes in by_word.values()]
+
+
 def _telling(asked: Iterable[str]) -> Sequence[int]:
     asked = dict.fromkeys(asked)
     telling = [word for word in asked if word not in STOP_WORDS]

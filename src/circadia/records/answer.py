@@ -112,6 +112,8 @@ class Answer:
     """What the model said of how it came to it; empty if it said nothing."""
     rests: Rests
     """What it rests on."""
+    settled: Heads | None = None
+    """The greatest numbers that a judge has looked at since, and found that the answer is still right."""
     pass_id: PassId | None = None
     """The pass that made it."""
     made_at: datetime

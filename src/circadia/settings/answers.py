@@ -47,7 +47,7 @@ class AnswersSettings(Section):
         120, ge=0, le=MOST, description="Maximum number of calls to the model of `check: model` in an hour."
     )
     check_confidence: float = Field(
-        0.5, ge=0, le=1, description="How sure `check: local` must be that both questions ask the same."
+        0.8, ge=0, le=1, description="How sure `check: local` must be that both questions ask the same."
     )
     hint_similarity: float = Field(
         0.86,

@@ -43,7 +43,7 @@ PAGE: Final = 500
 """Episodes that are read and published together."""
 NOT_DONE: Final = ("refused", "staged", FULL)
 """Counts of a pass that change nothing."""
-KEPT_UP: Final = ("thresholds", "vectors", "views", "answers", "answers_dropped", "answers_judged")
+KEPT_UP: Final = ("thresholds", "vectors", "views", "answers", "answers_dropped", "answers_settled", "answers_judged")
 """Counts of a pass that only keep up with what is remembered."""
 PATIENCE: Final = 3
 """Passes that may fail in a row since the provider does; then a step that gets no answer is set apart, if others do."""

@@ -1,11 +1,12 @@
 """What the program asks of a database for anticipated answers. `base.py` has the rest."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from datetime import date, datetime
 from typing import Final, NamedTuple, Protocol
 
 from circadia.ids import AgentId, AnswerId, BankId
 from circadia.records.answer import Answer, AnswerDay, AnswerFrame, AnswerScope, AnswerUse, Dropped
+from circadia.records.ready_view import Heads
 
 FRAMES: Final = 8
 """Frames that are kept of an end user's calls to an agent: whose prompt differs from call to call leaves no more."""
@@ -86,6 +87,13 @@ class Answers(Protocol):
 
     async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
         """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
+        ...
+
+    async def settle(self, bank_id: BankId, settled: Mapping[AnswerId, Heads]) -> None:
+        """Write up to which rows a judge found these answers still right; nothing of those that are dropped.
+
+        It counts in no `revision`: whoever finds an answer reads it anew.
+        """
         ...
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime) -> Sequence[Answer]:

@@ -17,6 +17,7 @@ from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
 from circadia.memory.terms import STOP_WORDS
 from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
+from circadia.sleeptime.answers.settling import Verdict, Verdicts
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
 from circadia.sleeptime.operations.compress import Compressed
 from circadia.sleeptime.operations.consolidate import Consolidated, Written
@@ -300,6 +301,21 @@ def same_questions(data: str) -> SameQuestions:
     )
 
 
+def still_right(data: str) -> Verdicts:
+    """Return for each answer whether it is right: unless a new line shares a word of five letters with it."""
+    by_key = {row.key: row for row in rows(data)}
+    answers = re.findall(r"(?m)^## Answer (a\d+), beside (.*)\n((?:\| .*\n?)*)", data)
+    return Verdicts(
+        verdicts=[Verdict(id=key, right=_still(lines, beside.split(), by_key)) for key, beside, lines in answers]
+    )
+
+
+def _still(lines: str, beside: Sequence[str], by_key: Mapping[str, Row]) -> bool:
+    words = {each.casefold() for each in _WORD.findall(lines)} - STOP_WORDS
+    new = [by_key[key].text for key in beside if key in by_key]
+    return not any(words & {each.casefold() for each in _WORD.findall(text)} for text in new)
+
+
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Consolidated: consolidated,
     Compared: compared,
@@ -309,4 +325,5 @@ _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Predictions: predicted,
     QuestionVerdicts: question_verdicts,
     SameQuestions: same_questions,
+    Verdicts: still_right,
 }

@@ -1,9 +1,10 @@
 """Takes out ready answers that are over, that stand no more, and that there is no room for (ANS-05)."""
 
-from collections.abc import Collection, Sequence
-from datetime import datetime
-from typing import Final
+from collections.abc import Collection, Mapping, Sequence
+from datetime import datetime, timedelta
+from typing import Final, NamedTuple
 
+from circadia.answers.freshness import Validity
 from circadia.ids import AnswerId, BankId
 from circadia.records.answer import Answer, AnswerDay, Dropped
 from circadia.records.bank import Bank
@@ -14,17 +15,28 @@ from circadia.stores.base import Store, Tx
 
 PAGE: Final = 100
 """Answers that are looked at in one transaction."""
+NEW: Final = timedelta(hours=1)
+"""An answer that nobody has used yet is worth a judge's look for so long."""
 _BYTES: Final = 1_000_000
 """Of a megabyte."""
 
 
-async def tidied(bank: Bank, ground: Ground, readying: Readying) -> int:
-    """Drop what is over or void, page after page, and then what is too much; return how many were dropped.
+class Tidied(NamedTuple):
+    """What was dropped, and what a judge is to be asked about."""
+
+    dropped: int
+    uncertain: Mapping[AnswerId, Validity]
+    """Answers that are used or new, and that a later row may have changed."""
+
+
+async def tidied(bank: Bank, ground: Ground, readying: Readying) -> Tidied:
+    """Drop what is over or void, page after page, and then what is too much.
 
     Raises:
         Yielded: somebody waits.
     """
     dropped = 0
+    uncertain: dict[AnswerId, Validity] = {}
     after: AnswerId | None = None
     while True:
         await ground.go_on()
@@ -33,11 +45,10 @@ async def tidied(bank: Bank, ground: Ground, readying: Readying) -> int:
             present = await tx.banks.get(bank.id)
             page = [] if present is None else list(await tx.answers.live(bank.id, after=after, limit=PAGE))
             over = [each.id for each in page if each.expires_at <= now]
-            void = [
-                each.id
-                for each in page
-                if present is not None and each.id not in over and not await _stands(tx, present, each, readying)
-            ]
+            left = [] if present is None else [each for each in page if each.id not in over]
+            found = [(each, await _validity(tx, bank, each, readying)) for each in left]
+        void = [each.id for each, validity in found if validity.void]
+        uncertain |= {each.id: validity for each, validity in found if _worth_asking(each, validity, now)}
         if over or void:
             async with ground.store.write() as tx:
                 dropped += len(await drop(tx, bank.id, over, Dropped.EXPIRED, now))
@@ -46,7 +57,8 @@ async def tidied(bank: Bank, ground: Ground, readying: Readying) -> int:
             break
         after = page[-1].id
     async with ground.store.write() as tx:
-        return dropped + len(await trimmed(tx, bank.id, readying.settings, readying.clock.now()))
+        dropped += len(await trimmed(tx, bank.id, readying.settings, readying.clock.now()))
+    return Tidied(dropped, uncertain)
 
 
 async def forget_expired(store: Store, now: datetime) -> None:
@@ -84,6 +96,12 @@ async def drop(tx: Tx, bank_id: BankId, ids: Collection[AnswerId], why: Dropped,
     return gone
 
 
-async def _stands(tx: Tx, bank: Bank, answer: Answer, readying: Readying) -> bool:
+def _worth_asking(answer: Answer, validity: Validity, now: datetime) -> bool:
+    return not validity.void and bool(validity.concerns) and (answer.uses > 0 or answer.made_at > now - NEW)
+
+
+async def _validity(tx: Tx, bank: Bank, answer: Answer, readying: Readying) -> Validity:
     agent = await tx.agents.get(answer.scope.agent_id)
-    return agent is not None and agent.deleted_at is None and not await readying.lookup.why_void(tx, bank, answer)
+    if agent is None or agent.deleted_at is not None:
+        return Validity("its agent is gone")
+    return await readying.lookup.validity(tx, bank, answer)

@@ -195,4 +195,4 @@ class Making:
             await trimmed(tx, bank.id, readying.settings, now)
             return True
 
-        return await written(bench, allowed, put)
+        return await written(bench, allowed, put, in_doubt=True)

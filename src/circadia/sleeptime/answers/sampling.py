@@ -99,7 +99,7 @@ class Sampling:
         bank, answer = await tx.banks.get(self._bench.bank.id), await self._answer(tx, use)
         if bank is None or answer is None:
             return None
-        return None if await self._bench.readying.lookup.why_void(tx, bank, answer) else answer
+        return None if (await self._bench.readying.lookup.validity(tx, bank, answer)).why_not else answer
 
     async def _judged(self, use: AnswerUse) -> bool:
         """Answer one use's question afresh and compare; return whether it was judged.

@@ -7,7 +7,7 @@ must not get into an index.
 from collections.abc import Awaitable, Callable
 from typing import Final
 
-from circadia.memory.answers.standing import state_of
+from circadia.answers.freshness import state_of
 from circadia.records.answer import Answer
 from circadia.records.bank import Bank
 from circadia.sleeptime.answers.bench import Bench
@@ -21,14 +21,22 @@ async def written(
     bench: Bench,
     found: Callable[[Tx, Bank], Awaitable[Answer | None]],
     write: Callable[[Tx, Bank, Answer], Awaitable[bool]],
+    *,
+    in_doubt: bool = False,
 ) -> bool:
-    """Write about the answer that is `found`, if it stands in the transaction that writes; return what `write` does."""
+    """Write about the answer that is `found`, if it stands in the transaction that writes; return what `write` does.
+
+    It may be `in_doubt`.
+    """
     store = bench.ground.store
     for _ in range(TRIES):
         async with store.read() as tx:
             bank = await tx.banks.get(bench.bank.id)
             answer = None if bank is None else await found(tx, bank)
-            if bank is None or answer is None or await bench.readying.lookup.why_void(tx, bank, answer):
+            if bank is None or answer is None:
+                return False
+            validity = await bench.readying.lookup.validity(tx, bank, answer)
+            if validity.void or (validity.doubt and not in_doubt):
                 return False
             before = await state_of(tx, bank)
         async with store.write() as tx:

@@ -1,8 +1,9 @@
 """Precompute: expected questions are answered ahead, as the agents themselves would (ANS-01, SLEEP-28).
 
-At the end of a pass, once all that it derived is published: what is ready and holds no more goes, some uses are judged,
-and for each agent that was asked lately the likeliest questions are answered. It proposes nothing, and there is nothing
-to undo: an answer is valid for one state of its bank only, and is never found in another.
+At the end of a pass, once all that it derived is published: what is ready and holds no more goes, what is in doubt is
+settled, some uses are judged, and for each agent that was asked lately the likeliest questions are answered. It
+proposes nothing, and there is nothing to undo: an answer is valid for one state of its bank only, and is never found in
+another.
 """
 
 import logging
@@ -22,6 +23,7 @@ from circadia.sleeptime.answers.frames import Asked, asked_lately
 from circadia.sleeptime.answers.hygiene import tidied
 from circadia.sleeptime.answers.making import Making
 from circadia.sleeptime.answers.sampling import Sampling
+from circadia.sleeptime.answers.settling import settle_doubts
 from circadia.sleeptime.ask import OverBudget, Yielded
 from circadia.sleeptime.operation import Ask, Ground, Step, View
 
@@ -52,9 +54,12 @@ class Precompute:
         counts: Counter[str] = Counter()
         with suppress(Yielded):
             try:
-                counts["answers_dropped"] = await tidied(bank, ground, readying)
+                found = await tidied(bank, ground, readying)
+                counts["answers_dropped"] = found.dropped
                 if ground.ask is not None:
-                    await _made(Bench(bank=bank, ground=ground, readying=readying, ask=ground.ask, run=run), counts)
+                    bench = Bench(bank=bank, ground=ground, readying=readying, ask=ground.ask, run=run)
+                    await settle_doubts(bench, found.uncertain, counts)
+                    await _made(bench, counts)
             except (OverBudget, Unusable, UpstreamFailed) as error:
                 _logger.info("no more answers are made ready in bank %r for now: %s", bank.name, error)
         return {name: number for name, number in counts.items() if number}

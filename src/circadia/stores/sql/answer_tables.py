@@ -26,6 +26,7 @@ answers = Table(
     Column("confidence", Double, nullable=False),
     Column("conversation", String),  # the only one that may find it; null for any
     Column("rests", JSON, nullable=False),
+    Column("settled", JSON(none_as_null=True)),  # the greatest numbers that a judge has looked at since
     Column("pass_id", String),
     Column("made_at", Instant, nullable=False),
     Column("expires_at", Instant, nullable=False),

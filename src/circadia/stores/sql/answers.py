@@ -68,6 +68,12 @@ _PHRASE: Final = Statement(
     .where(answers.c.id == bindparam("of_id"))
     .values({name: bindparam(f"new_{name}") for name in ("phrasings", "size", "revision")})
 )
+_SETTLE: Final = Statement(
+    update(answers)
+    .where(_OF_BANK, answers.c.dropped == literal_column("''"), answers.c.id == bindparam("of_id"))
+    .values(settled=bindparam("heads")),
+    ("bank", "of_id", "heads"),
+)
 _DROP: Final = Statement(
     update(answers)
     .where(answers.c.id == bindparam("of_id"))
@@ -164,6 +170,11 @@ class SqlAnswers:
     async def phrase(self, bank_id: BankId, answer_id: AnswerId, phrasings: Sequence[str]) -> None:
         """Write other phrasings, with the bank's next `revision`; nothing if it is dropped."""
         await self._run(lambda connection: _phrase(connection, bank_id, answer_id, phrasings))
+
+    async def settle(self, bank_id: BankId, settled: Mapping[AnswerId, Heads]) -> None:
+        """Write up to which rows a judge found these answers still right; nothing of those that are dropped."""
+        rows = [(bank_id, each, list(heads)) for each, heads in settled.items()]
+        await self._run(lambda connection: _SETTLE.many(connection, rows))
 
     async def drop(self, bank_id: BankId, ids: Collection[AnswerId], why: Dropped, at: datetime) -> Sequence[Answer]:
         """Drop those that are not yet, blank phrasings, text and reasoning; return them as they were."""
@@ -296,6 +307,7 @@ def _values(answer: Answer) -> Sequence[object]:
     made = {
         "phrasings": list(answer.phrasings),
         "rests": rests,
+        "settled": None if answer.settled is None else list(answer.settled),
         "touched_at": answer.used_at or answer.made_at,
         "size": _size(answer.phrasings, answer.text, answer.reasoning, rests),
         **{name: getattr(answer.scope, name) for name in _SCOPE},
@@ -329,6 +341,7 @@ def _answer(row: Row[Any]) -> Answer:
         text=row.text,
         reasoning=row.reasoning,
         rests=_rests(row.rests),
+        settled=None if row.settled is None else Heads(*row.settled),
         pass_id=None if row.pass_id is None else PassId(row.pass_id),
         made_at=row.made_at,
         expires_at=row.expires_at,

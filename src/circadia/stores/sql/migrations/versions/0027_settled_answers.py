@@ -1,4 +1,4 @@
-"""Ready answers that only their own conversation may find.
+"""Up to which rows a judge has found a ready answer still right.
 
 Revision 0027, after 0026.
 """
@@ -14,4 +14,4 @@ depends_on = None
 
 def upgrade() -> None:
     """Add the column."""
-    op.add_column("answers", sa.Column("conversation", sa.String()))
+    op.add_column("answers", sa.Column("settled", sa.JSON()))

@@ -12,14 +12,14 @@ from circadia.stores.sqlite import open_sqlite
 
 
 @pytest.mark.spec("ANS-04")
-async def test_among_writes_of_another_process_no_lookup_finds_a_void_answer_and_nearly_all_others_are_found(
+async def test_among_writes_of_another_process_no_lookup_finds_a_void_answer_and_most_others_are_found(
     either_store: Store, store_url: str | None, tmp_path: Path
 ) -> None:
     other = await (open_sqlite(tmp_path / "circadia.db") if store_url is None else open_postgres(store_url))
     embedder = BundledEmbedder()
     await embedder.word_vectors()
-    told = await (await Interleaved.made(either_store, other, embedder, 10)).run(150, related=20)
+    told = await (await Interleaved.made(either_store, other, embedder, 20)).run(400, related=6, judged=5)
     await other.close()
     assert told.stale == 0
-    assert told.void > 5, "else nothing is shown"
-    assert told.survival >= 90
+    assert told.void > 50, "else nothing is shown"
+    assert told.survival >= 85
