@@ -28,9 +28,9 @@ from circadia.gateway.answer_judge import MAX_OUTPUT_TOKENS, SameQuestions, judg
 from circadia.ids import AnswerId
 from circadia.llm.mind import Prompt
 from circadia.records.answer import Expected
+from circadia.settings.answers import AnswersSettings
 
-HINT_SIMILARITY: Final = 0.86
-"""Default of `answers.hint_similarity`."""
+HINT_SIMILARITY: Final = AnswersSettings.model_validate({}).hint_similarity
 UNKNOWN: Final = "unknown"
 """What the rules have a model say that cannot tell; such an answer is not kept ready."""
 

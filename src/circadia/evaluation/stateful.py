@@ -20,11 +20,10 @@ SCRIPTED_NOTE: Final = (
     "The model is scripted. What follows from that are its properties, not a real model's: it makes no mistake of its "
     f"own, thinks {STEP_TOKENS} tokens for each step of work, states {DERIVED} results in a learned context, expects "
     f"the likeliest questions as if it knew how people ask, and lets {MISLED:.0%} of the ready answers to other "
-    "questions mislead it. A token is 4 bytes. Ready answers that are found word for word follow from it too: of the "
+    "questions mislead it. A token is 4 bytes. Ready answers that are found by the same text follow from it too: of the "
     f"{len(WORDINGS)} wordings in which the generator asks a question it expects the commonest {PHRASINGS}. The other "
-    f"wordings, of {HELD_BACK:.0%} of the questions, it never expects: so asked, a question is found by meaning or not "
-    "at all. What is found by meaning, and how much of it is false, is the lookup's doing, on wordings that are made "
-    "up too."
+    f"wordings, of {HELD_BACK:.0%} of the questions, it never expects: so asked, a question is served by the judge or "
+    "not at all. The judge is the same model, which knows all wordings, and its tokens are hot."
 )
 
 
@@ -108,7 +107,7 @@ def _by_way(found: Sequence[Figure]) -> list[Grid]:
     return [
         Grid(
             title=f"Ready answers by how they were found, of {asked:,} questions",
-            columns=["arm", "word for word", "of them false", "by meaning", "of them false"],
+            columns=["arm", "the same text", "of them false", "similar", "of them false"],
             rows=[
                 [each.arm, *(f"{count:,}" for way in (each.exact, each.meaning) for count in (way.found, way.false))]
                 for each in looking
@@ -199,7 +198,7 @@ def _notes(run: Run, found: Sequence[Figure]) -> list[str]:
         "Cost of a question: its hot tokens, prompt and generated, times the weight, and its part of the tokens of "
         "sleep, which are spent once a context. What is sent ahead is counted at full length, without caches.",
         "hits: ready answers that were served; hints: those that were shown beside the question; false: those of both "
-        "that were not the key. Word for word: but for case, punctuation and courtesy. With n questions, the first n "
+        "that were not the key. The same text: but for white space, width and a closing mark. With n questions, the first n "
         "of each context that has so many are counted.",
     ]
     if run.scripted:

@@ -50,7 +50,7 @@ class AnswersSettings(Section):
         0.8, ge=0, le=1, description="How sure `check: local` must be that both questions ask the same."
     )
     hint_similarity: float = Field(
-        0.86,
+        0.9,
         ge=0,
         le=1,
         description="Cosine of two questions from which on an answer is a hint.",
