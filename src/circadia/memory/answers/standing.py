@@ -120,7 +120,7 @@ class Standing:
     def _question(self, text: str) -> Question:
         known = self._questions.get(text)
         if known is None:
-            known = self._questions[text] = weighed_question(text, self._vectors, self._embedder)
+            known = self._questions[text] = prepare_question(text, self._vectors, self._embedder)
         return known
 
     async def _looked_at(
@@ -188,7 +188,7 @@ class Standing:
         return ""
 
 
-def weighed_question(text: str, vectors: WordVectors, embedder: str) -> Question:
+def prepare_question(text: str, vectors: WordVectors, embedder: str) -> Question:
     """Return what later rows are weighed by."""
     vector, length = vectors(text[:MAX_CHARACTERS])
     return Question(
