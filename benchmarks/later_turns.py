@@ -14,7 +14,7 @@ import numpy as np
 from benchmarks.answers_fit import logistic
 from benchmarks.recall import Conversation
 from benchmarks.voiding_suite import VoidingCase, VoidingLanguage, voiding_suite
-from circadia.answers.freshness import weighed_question
+from circadia.answers.freshness import prepare_question
 from circadia.answers.normalization import only_asks
 from circadia.memory import touching
 from circadia.memory.columns import Array
@@ -79,7 +79,7 @@ async def asked(conversation: Conversation, embedder: BundledEmbedder) -> Sequen
     every, only = np.arange(len(turns)), np.array([only_asks(turn.text) for turn in turns])
     found = list[Asked]()
     for each in conversation.asked:
-        question = weighed_question(each.question, words, embedder.name)
+        question = prepare_question(each.question, words, embedder.name)
         rows = index.beside(every, question, every)
         usual = touching.usual_cosine(rows.near, question.sense)
         weights = touching.weigh(rows, usual)
@@ -171,7 +171,7 @@ async def _language(
         index.add(
             Layer.EPISODES, await _entries([(f"{DAY} {who}: {text}", text, None) for who, text in texts], embedder)
         )
-        heads, question = Heads(len(base), 0), weighed_question(case.question, words, embedder.name)
+        heads, question = Heads(len(base), 0), prepare_question(case.question, words, embedder.name)
         later = index.since(heads, heads, question)
         weights = {row.number - len(base) - 1: row.weight for row in later.rows}
         outcomes = _outcomes(np.array([weights.get(at, -np.inf) for at in range(len(texts) - len(base))]), later.bars)

@@ -120,7 +120,7 @@ class AnswerFreshness:
     def _question(self, text: str) -> Question:
         known = self._questions.get(text)
         if known is None:
-            known = self._questions[text] = weighed_question(text, self._vectors, self._embedder)
+            known = self._questions[text] = prepare_question(text, self._vectors, self._embedder)
         return known
 
     async def _looked_at(
@@ -193,12 +193,11 @@ def states_nothing(text: str, answer: Answer) -> bool:
 
     What was asked and answered becomes memory. If that voided the answer, each use would be its last.
     """
-    return only_asks(text) or normalize(text).text in {
-        normalize(each).text for each in (answer.text, *answer.phrasings)
-    }
+    known = {normalize(each).text for each in (answer.text, *answer.phrasings)}
+    return only_asks(text) or normalize(text).text in known
 
 
-def weighed_question(text: str, vectors: TextVectors, embedder: str) -> Question:
+def prepare_question(text: str, vectors: TextVectors, embedder: str) -> Question:
     """Return what later rows are weighed by."""
     vector, length = vectors(text[:MAX_CHARACTERS])
     return Question(

@@ -22,7 +22,7 @@ from circadia.memory.postings import Postings
 from circadia.memory.question import UNEXPLAINED, Question, Scored
 from circadia.memory.row_table import NONE, RowTable
 from circadia.memory.terms import QUESTION
-from circadia.memory.touching import NO_ROWS, SAMPLED, UNKNOWN, Features, LaterRows, rarity, touching
+from circadia.memory.touching import NO_ROWS, SAMPLED, UNKNOWN, Features, LaterRows, rarity, weigh_later_rows
 from circadia.memory.vectors import Vectors
 from circadia.records.end_user import alias
 from circadia.records.excerpt import Excerpt
@@ -170,21 +170,20 @@ class Index:
             base = np.concatenate(known)
             some = base[np.linspace(0, len(base), min(len(base), SAMPLED), endpoint=False).astype(np.int64)]
             both = self.beside(np.concatenate([some, *later]), question, base)
-            return touching(both, len(some), keys, question.sense)
+            return weigh_later_rows(both, len(some), keys, question.sense)
 
     def beside(self, rows: Array, question: Question, base: Array) -> Features:
         """Return rows beside a question; how rare its words are the rows `base` tell."""
         before = self._rows["before"][rows]
         words, near = self._shares(question.stems, base), np.full(len(self) + 1, np.nan)
         allowed = np.zeros(len(self) + 1, np.bool_)
-        allowed[rows] = allowed[before] = True
-        allowed[NONE] = False
+        allowed[rows] = True
         for embedder, vector in question.vectors.items():
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
                 found, cosines = held.nearest(vector, len(self), allowed)
                 near[found] = question.sense * cosines
         return Features(
-            words=words[rows], near=near[rows], words_before=words[before], near_before=near[before],
+            words=words[rows], near=near[rows], words_before=words[before],
             answers=np.append(self._rows["question"], False)[before],
         )  # fmt: skip
 

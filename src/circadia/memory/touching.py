@@ -1,9 +1,10 @@
 """How likely a row that came later changes the answer to a question (ANS-04).
 
 No grammar and no list of words: a row is weighed by the share of the question's words that it has, the rare ones most;
-by how much nearer its vector is than those of the bank's rows on average; and by both of the turn before it, most of
-all if that is a question, which it may answer. Words and speakers are told apart by rarity alone: whom everybody speaks
-of says little, a name that stands in one row says a lot.
+by how much nearer its vector is than those of the bank's rows on average; and by the words of the turn before it, most
+of all if that is a question, which it may answer. The vector of the turn before is left out: it tells evidence from
+others no better, and may not be there yet. Words and speakers are told apart by rarity alone: whom everybody speaks of
+says little, a name that stands in one row says a lot.
 
 What is rare, and the bars, come from the rows that the answer was made of. So no later row changes what another one
 weighs, and every process comes to the same result.
@@ -34,11 +35,9 @@ WORDS: Final = 4.9
 """Weight of the share of the question's words, by rarity."""
 NEAR: Final = 5.8
 """Weight of the cosine above the usual one, for a vector that says all that there is to say."""
-WORDS_BEFORE: Final = 1.4
+WORDS_BEFORE: Final = 1.7
 """The same of the turn before."""
-NEAR_BEFORE: Final = 1.9
-"""The same of the turn before."""
-ANSWERS: Final = 1.0
+ANSWERS: Final = 1.1
 """Weight of a question as the turn before."""
 JUDGED: Final = (0.75, 0.6)
 """Share of the earlier rows that weigh less than what a judge looks at, and the least weight of that."""
@@ -91,8 +90,6 @@ class Features(NamedTuple):
     """Cosine, 0 to 1 times how much the vectors say; not a number where there is no vector."""
     words_before: Array
     """The share of the turn before; 0 without one."""
-    near_before: Array
-    """Its cosine."""
     answers: Array
     """Whether the turn before is a question."""
 
@@ -110,13 +107,13 @@ def usual_cosine(near: Array, sense: float) -> float:
 
 def columns(rows: Features, usual: float) -> Array:
     """Return what is weighed, a row each."""
-    near, before = (np.nan_to_num(each - usual) for each in (rows.near, rows.near_before))
-    return np.column_stack([rows.words, near, rows.words_before, before, rows.answers]).astype(np.float64)
+    near = np.nan_to_num(rows.near - usual)
+    return np.column_stack([rows.words, near, rows.words_before, rows.answers]).astype(np.float64)
 
 
 def weigh(rows: Features, usual: float) -> Array:
     """Return the weight of each row."""
-    return columns(rows, usual) @ np.array((WORDS, NEAR, WORDS_BEFORE, NEAR_BEFORE, ANSWERS))
+    return columns(rows, usual) @ np.array((WORDS, NEAR, WORDS_BEFORE, ANSWERS))
 
 
 def bars_of(earlier: Array, usual: float) -> Bars:
@@ -128,7 +125,7 @@ def bars_of(earlier: Array, usual: float) -> Bars:
     return Bars(usual, bar(*JUDGED), bar(*DOUBTED))
 
 
-def touching(rows: Features, sampled: int, keys: Sequence[tuple[Layer, int]], sense: float) -> LaterRows:
+def weigh_later_rows(rows: Features, sampled: int, keys: Sequence[tuple[Layer, int]], sense: float) -> LaterRows:
     """Return which later rows may change the answer; the first `sampled` are earlier ones, the others have `keys`.
 
     `sense` is how much the vectors say, 0 to 1.

@@ -302,7 +302,7 @@ def same_questions(data: str) -> SameQuestions:
 
 
 def still_right(data: str) -> Verdicts:
-    """Return for each answer whether it is right: unless a new line shares a word of five letters with it."""
+    """Return for each answer whether it is right: unless a new line states a fact that it lacks, or shares a word."""
     by_key = {row.key: row for row in rows(data)}
     answers = re.findall(r"(?m)^## Answer (a\d+), beside (.*)\n((?:\| .*\n?)*)", data)
     return Verdicts(
@@ -312,8 +312,9 @@ def still_right(data: str) -> Verdicts:
 
 def _still(lines: str, beside: Sequence[str], by_key: Mapping[str, Row]) -> bool:
     words = {each.casefold() for each in _WORD.findall(lines)} - STOP_WORDS
-    new = [by_key[key].text for key in beside if key in by_key]
-    return not any(words & {each.casefold() for each in _WORD.findall(text)} for text in new)
+    new = [by_key[key] for key in beside if key in by_key]
+    shared = any(words & {each.casefold() for each in _WORD.findall(row.text)} for row in new)
+    return not shared and all(fact.value in lines for row in new for fact in row.facts)
 
 
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {

@@ -21,7 +21,7 @@ _BYTES: Final = 1_000_000
 """Of a megabyte."""
 
 
-class Tidied(NamedTuple):
+class Cleanup(NamedTuple):
     """What was dropped, and what a judge is to be asked about."""
 
     dropped: int
@@ -29,7 +29,7 @@ class Tidied(NamedTuple):
     """Answers that are used or new, and that a later row may have changed."""
 
 
-async def tidied(bank: Bank, ground: Ground, readying: Readying) -> Tidied:
+async def clean_up(bank: Bank, ground: Ground, readying: Readying) -> Cleanup:
     """Drop what is over or void, page after page, and then what is too much.
 
     Raises:
@@ -58,7 +58,7 @@ async def tidied(bank: Bank, ground: Ground, readying: Readying) -> Tidied:
         after = page[-1].id
     async with ground.store.write() as tx:
         dropped += len(await trimmed(tx, bank.id, readying.settings, readying.clock.now()))
-    return Tidied(dropped, uncertain)
+    return Cleanup(dropped, uncertain)
 
 
 async def forget_expired(store: Store, now: datetime) -> None:

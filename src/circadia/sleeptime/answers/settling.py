@@ -59,6 +59,8 @@ async def settle_doubts(bench: Bench, found: Mapping[AnswerId, Validity], counts
             every = [await tx.answers.get(bench.bank.id, each) for each in batch]
             answers = [each for each in every if each is not None and not each.dropped and each.phrasings]
             prompt = await _question(tx, bench.bank.id, answers, found)
+        if not answers:
+            continue
         try:
             told = await bench.ask(prompt, Verdicts, most_tokens=100 + TOKENS_EACH * len(answers))
         except Unusable as error:

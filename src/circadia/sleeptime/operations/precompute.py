@@ -20,7 +20,7 @@ from circadia.records.sleep_pass import Trigger
 from circadia.sleeptime.answers.backoff import WINDOW, affordable
 from circadia.sleeptime.answers.bench import Bench
 from circadia.sleeptime.answers.frames import Asked, asked_lately
-from circadia.sleeptime.answers.hygiene import tidied
+from circadia.sleeptime.answers.hygiene import clean_up
 from circadia.sleeptime.answers.making import Making
 from circadia.sleeptime.answers.sampling import Sampling
 from circadia.sleeptime.answers.settling import settle_doubts
@@ -54,7 +54,7 @@ class Precompute:
         counts: Counter[str] = Counter()
         with suppress(Yielded):
             try:
-                found = await tidied(bank, ground, readying)
+                found = await clean_up(bank, ground, readying)
                 counts["answers_dropped"] = found.dropped
                 if ground.ask is not None:
                     bench = Bench(bank=bank, ground=ground, readying=readying, ask=ground.ask, run=run)
