@@ -20,6 +20,10 @@ UNSPACED: Final = ("ja", "ko", "zh")
 """Languages that their letters tell, and in which other words stand beside a wording without a space."""
 _FOREIGN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 """Their letters."""
+WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+"""Units that are days of the week."""
+FEW: Final = 8
+"""Words up to which a text may be in more languages than it looks like."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -28,7 +32,7 @@ class Phrase(NamedTuple):
 
     match: re.Match[str]
     unit: str
-    """`day`, `week`, `month`, `year`, or a day of the week in three letters."""
+    """`day`, `week`, `month`, `year`, or one of `WEEKDAYS`."""
     number: int
     """How many of them it is from the day of the message."""
 
@@ -39,8 +43,8 @@ class _Language(NamedTuple):
 
 
 def phrases(text: str) -> Iterator[Phrase]:
-    """Yield the wordings in a text that its languages have for dates, but for those of English."""
-    likely = UNSPACED if _FOREIGN.search(text) else languages(text)
+    """Yield the wordings in a text that its languages have for dates."""
+    likely = UNSPACED if _FOREIGN.search(text) else languages(text, asked=text.count(" ") < FEW)
     for code in likely:
         language = _language(code)
         if language is None:

@@ -14,13 +14,14 @@ from pydantic import BaseModel
 
 from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
-from circadia.memory.terms import STOP_WORDS
+from circadia.memory.terms import STOP_WORDS, asked_terms
 from circadia.sleeptime.answers.phrasing import Predicted, Predictions
 from circadia.sleeptime.operations.compress import Compressed
 from circadia.sleeptime.operations.consolidate import Consolidated, Written
 from circadia.sleeptime.operations.contradictions import Compared, Contradiction
 from circadia.sleeptime.operations.reflect import Belief, Checked, Reflected
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethought
+from circadia.sleeptime.verify import Verdict, Verdicts
 from circadia.testing.told_facts import THE, Fact, facts
 
 T = TypeVar("T", bound=BaseModel)
@@ -275,6 +276,25 @@ def _questions(fact: Fact) -> Sequence[str]:
     return f"{asks} is {of} {fact.about}?", f"Tell me {asks.lower()} {of} {fact.about} is"
 
 
+_OWN: Final = frozenset(asked_terms(
+    "allergic before belief follow is lives often prefers said speaks until was works one several together week"
+))  # fmt: skip
+"""Words of the notes that are written here."""
+
+
+def verified(data: str) -> Verdicts:
+    """Return that a claim is said if all of its telling words and numbers are in its lines."""
+    found: list[Verdict] = []
+    for part in re.split(r"(?m)^## Claim (?=c\d+)", data)[1:]:
+        head, _, rest = part.partition("\n")
+        claim = " ".join(line[2:] for line in rest.split("\n## ")[0].split("\n") if line.startswith("| "))
+        loose = set(asked_terms(claim)) - set(asked_terms(rest.replace(f"| {claim}\n", "", 1))) - _OWN
+        key = head.split(" ")[0]
+        verdict = Verdict(id=key, verdict="not_said" if loose else "said", instructs=False, undated=False)
+        found.append(verdict)
+    return Verdicts(verdicts=found)
+
+
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Consolidated: consolidated,
     Compared: compared,
@@ -282,4 +302,5 @@ _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Compressed: compressed,
     Rethought: rethought,
     Predictions: predicted,
+    Verdicts: verified,
 }

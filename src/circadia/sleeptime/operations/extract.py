@@ -148,3 +148,24 @@ def _written(sentences: Sequence[Sentence]) -> str:
             parts.append(each.text if who == speaker else f"{who} said: {each.text}")
         day, speaker = now, who
     return " ".join(parts)
+
+
+def is_extract(text: str, rows: Sequence[Episode]) -> bool:
+    """Return whether a text is nothing but whole sentences of these, below their days and speakers as above."""
+    said: dict[tuple[str, str], set[str]] = {}
+    for row in rows:
+        day, who = local(row).date().isoformat(), " ".join(row.speaker.replace(":", " ").split())
+        sentences = (one_line(match[0]) for match in _SENTENCE.finditer(told(row)))
+        said.setdefault((day, who), set()).update(each for each in sentences if each)
+    at, day, there = 0, "", set[str]()
+    while at < len(text):
+        for (new, who), sentences in said.items():
+            head = f"{who} said: " if new == day else f"On {new}, {who} said: "
+            if text.startswith(head, at):
+                at, day, there = at + len(head), new, sentences
+                break
+        sentence = max((each for each in there if text.startswith(each, at)), key=len, default="")
+        at += len(sentence) + 1
+        if not sentence or text[at - 1 : at] not in ("", " "):
+            return False
+    return bool(text)
