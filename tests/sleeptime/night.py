@@ -160,10 +160,10 @@ def answering(*answers: BaseModel | Callable[[Prompt], BaseModel | Unusable]) ->
     return ScriptedMind(script)
 
 
-def trusting(prompt: Prompt) -> Verdicts:
+def trusting(prompt: Prompt, *, instructs: bool = False) -> Verdicts:
     """Return that all claims are said."""
     ids = re.findall(r"(?m)^## Claim (c\d+)", prompt.data)
-    return Verdicts(verdicts=[Verdict(id=key, verdict="said", instructs=False, undated=False) for key in ids])
+    return Verdicts(verdicts=[Verdict(id=key, verdict="said", instructs=instructs, undated=False) for key in ids])
 
 
 def data_of(mind: ScriptedMind, words: str) -> Sequence[str]:

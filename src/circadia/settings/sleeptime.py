@@ -192,7 +192,7 @@ class SleepPolicySettings(Section):
     review: bool = Field(False, description="What passes propose waits for a person.")
     verify: Literal["model", "off"] = Field(
         "model",
-        description="`model`: the tier's model judges whether what a pass writes says what its sources say; `off`: only "
+        description="`model`: the tier's model judges whether notes and blocks say what their sources say; `off`: only "
         "ids, numbers, dates, addresses, codes and names are compared.",
     )
     tell: bool = Field(True, description="The agent is told in one line what changed while it slept.")

@@ -32,6 +32,8 @@ TOLD: Final = 80
 """Characters of what is in no source that a reason names."""
 REMEMBERED: Final = 1_000
 """Episodes of which is remembered what they say: several notes of a page rest on each."""
+READ: Final = 500
+"""Characters of sources that tell their language."""
 REACH: Final = timedelta(days=400)
 """How far from its own day a message tells a day: `on 3 March` is within a year."""
 REACH_YEARS: Final = 10
@@ -58,14 +60,14 @@ class SourceText:
 
     def __init__(self, text: str, speaker: str = "", days: Sequence[date] = ()) -> None:
         """Of an episode with who said it, and its day by the speaker's clock and by UTC."""
-        self._text = ascii_digits(text)
+        self.text = ascii_digits(text)
         self._speaker = speaker
         self._days = days
 
     @cached_property
     def words(self) -> frozenset[str]:
         """Return its words, without case and accents, and those of who said it."""
-        return frozenset((*words(self._text), *words(self._speaker)))
+        return frozenset((*words(self.text), *words(self._speaker)))
 
     @cached_property
     def days(self) -> frozenset[date]:
@@ -75,22 +77,22 @@ class SourceText:
     @cached_property
     def dates(self) -> frozenset[tuple[int, int, int | None]]:
         """Return the calendar dates that it has in digits."""
-        return frozenset(reading for each in calendar_dates(self._text) for reading in each.readings)
+        return frozenset(reading for each in calendar_dates(self.text) for reading in each.readings)
 
     @cached_property
     def integers(self) -> frozenset[int]:
         """Return all runs of digits."""
-        return frozenset(int(each) for each in re.findall(r"\d{1,9}", self._text))
+        return frozenset(int(each) for each in re.findall(r"\d{1,9}", self.text))
 
     @cached_property
     def numbers(self) -> frozenset[str]:
         """Return the significant digits of its numbers."""
-        return known_numbers(self._text)
+        return known_numbers(self.text)
 
     @cached_property
     def plain(self) -> str:
         """Return all of it, lower case."""
-        return _plain(self._text)
+        return _plain(self.text)
 
 
 class Sources:
@@ -133,6 +135,11 @@ class Sources:
     def plain(self) -> str:
         """Return all texts."""
         return "\n".join(each.plain for each in self._texts)
+
+    @cached_property
+    def tell_names(self) -> bool:
+        """Return whether names have capitals in these, which are longer than most claims."""
+        return _tells_names(" ".join(each.text for each in self._texts)[:READ])
 
     def reaches(self, year: int, month: int = 0, day: int | None = None) -> bool:
         """Return whether a day, a month or a year may be told from the days of these texts."""
@@ -215,7 +222,7 @@ def _strange(text: str, known: Sources) -> Iterator[str]:
         year = rest[start:end]
         if digits not in known.numbers and not (len(year) == 4 and year.isdecimal() and known.reaches(int(year))):
             yield year
-    if _tells_names(rest):
+    if known.tell_names and _tells_names(text):
         yield from (each for each in names(rest) if not _is_known(each, known))
 
 
@@ -266,7 +273,7 @@ def _tells_names(text: str) -> bool:
     """Return whether capitals mark names: not in a script that has none, nor where all nouns have them."""
     letters = [each for each in text if each.isalpha()]
     cased = sum(each.lower() != each.upper() for each in letters)
-    return cased * 2 > len(letters) and _NOUNS_HAVE_CAPITALS.isdisjoint(languages(text))
+    return cased * 2 > len(letters) and _NOUNS_HAVE_CAPITALS.isdisjoint(languages(text)[:1])
 
 
 def _plain(text: str) -> str:

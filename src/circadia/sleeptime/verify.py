@@ -15,6 +15,7 @@ from circadia.memory.terms import asked_terms
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.records.note import NoteKind
+from circadia.sleeptime.benefit import VERIFY
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.operations.extract import is_extract
 from circadia.sleeptime.prompts import fixed
@@ -84,7 +85,7 @@ class Claim:
 class Verify:
     """Judges what a page's operations propose, as a step of its own that may fail and be tried again."""
 
-    name = "verify"
+    name = VERIFY
     asks = True
 
     def plan(self, view: View) -> Sequence[Step]:
