@@ -14,9 +14,11 @@ WRITTEN: Final = 2
 """Significant digits up to which people write a number as a word."""
 _NATIVE_DIGIT: Final = re.compile(r"(?![0-9])\d")
 _SEPARATORS: Final = ".,'’\u00a0\u202f\u066b\u066c"
-_NUMBER: Final = re.compile(rf"(?<!\d)\d+(?:[{_SEPARATORS}]\d+)*")
-_SPACED: Final = re.compile(r"(?<!\d)\d{1,3}(?: \d{3})+(?!\d)|(?<!\d)\d+(?:[:.]\d+)+")
-"""Groups of a number, or parts of a time, that a claim may write together."""
+_PLAIN: Final = rf"(?<!\d)\d+(?:[{_SEPARATORS}]\d+)*"
+_NUMBER: Final = re.compile(rf"(?<!\d)\d{{1,3}}(?: \d{{3}})+(?!\d)|{_PLAIN}")
+_PART: Final = re.compile(_PLAIN)
+_CLOCK_PARTS: Final = re.compile(r"(?<!\d)\d+(?:[:.]\d+)+")
+"""A time, which a claim may write without its colon."""
 _IDEOGRAPHS: Final = re.compile("[〇零一二三四五六七八九十百千万萬億亿两]{3,}")
 _CLOCK: Final = re.compile(r"(?:[01]?\d|2[0-4])[.,][0-5]\d")
 """What may be a time of day, which can be told in two ways: `19.40`, `7:40`."""
@@ -69,7 +71,7 @@ def numbers(text: str) -> Iterator[tuple[int, int, str]]:
 
 def known_numbers(text: str) -> frozenset[str]:
     """Return the significant digits of all numbers that a text may be said to have."""
-    found = {_significant(match[0]) for pattern in (_NUMBER, _SPACED) for match in pattern.finditer(text)}
+    found = {_significant(match[0]) for pattern in (_NUMBER, _PART, _CLOCK_PARTS) for match in pattern.finditer(text)}
     for match in _IDEOGRAPHS.finditer(text):
         values = [unicodedata.numeric(each) for each in match[0]]
         found.add("".join(str(int(each)) for each in values if each < 10).strip("0"))

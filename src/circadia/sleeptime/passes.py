@@ -251,6 +251,8 @@ class Running:
         for step in self._verify.plan(written):
             with self._traces.step(self._verify.name, len(step.episodes)) as span:
                 judged, again = await self._step(self._verify, step, written, before, span)
+            if before is None:  # the first time that was no fault of the input: it is tried again as a whole
+                again = [replace(each, failures=0) for each in again]
         changes = list(view.proposed)
         reasons = list(wrong or ("",) * len(changes))
         for number, change in zip(at, judged or map(unjudged, written.proposed), strict=True):
