@@ -41,7 +41,7 @@ REACH_YEARS: Final = 10
 STEM: Final = 3
 """Letters that two forms of one name have in common, and half of the longer one."""
 
-_WORD: Final = re.compile(r"[^\W\d_]+(?:['’.-][^\W\d_]+)*")
+_WORD: Final = re.compile(r"(?<!\w)[^\W\d_]+(?:['’.-][^\W\d_]+)*(?!\w)")
 _CODE: Final = re.compile(
     r"(?<![A-Za-z\d])[A-Za-z]+[-_/.]?\d[A-Za-z\d_-]*(?![A-Za-z\d])|(?<![\w.])\d+(?:\.\d+){2,}(?![\w.])"
 )
