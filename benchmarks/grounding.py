@@ -132,8 +132,9 @@ async def run(_: Path) -> Report:
         name="grounding",
         title=f"Of {false} kinds of false claims those that are published, and of {true} true ones those that are not",
         columns=[
-            "language", "false refused without a judge", "true refused without a judge",
-            *(head for errors in ERRORS for head in (f"false, judge errs {errors:.0%}", f"true refused, {errors:.0%}")),
+            "language", "false refused without a judge", "true refused", *(
+                head for errors in ERRORS for head in (f"false published, judge errs {errors:.0%}", "true refused")
+            ),
         ],
         rows=[
             [language, *map(str, (len(each.caught), len(each.denied), *_counts(each)))]
