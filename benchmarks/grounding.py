@@ -20,7 +20,7 @@ from circadia.records.episode import Episode
 from circadia.sleeptime.grounding import sources, ungrounded
 from circadia.sleeptime.looking import Looking
 from circadia.sleeptime.operation import Step, View
-from circadia.sleeptime.verify import Verdict, Verdicts, Verify, refusal
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, Verify, refusal
 from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)
@@ -84,10 +84,10 @@ class Judge:
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
         shown = re.findall(r"(?m)^## Claim (c\d+)\n\| (.*)$", prompt.data)
         verdicts = [
-            Verdict(id=key, verdict="said" if self._true[text] else "not_said", instructs=False, undated=False)
+            ClaimVerdict(id=key, verdict="said" if self._true[text] else "not_said", instructs=False, undated=False)
             for key, text in shown
         ]
-        return cast("T", Verdicts(verdicts=verdicts))
+        return cast("T", ClaimVerdicts(verdicts=verdicts))
 
 
 async def outcome(language: str) -> Outcome:

@@ -28,7 +28,7 @@ from circadia.sleeptime.operations.reflect import Reflect, Reflected
 from circadia.sleeptime.operations.rethink import Rethink, Rethought
 from circadia.sleeptime.passes import Outcome, Running
 from circadia.sleeptime.rules import Rule
-from circadia.sleeptime.verify import Verdict, Verdicts, Verify
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, Verify
 from circadia.sleeptime.wording import worded
 from circadia.testing.dreamer import Dreamer, rows
 from circadia.testing.mind import ScriptedMind
@@ -155,15 +155,17 @@ def answering(*answers: BaseModel | Callable[[Prompt], BaseModel | Unusable]) ->
             said = function(prompt)
             if isinstance(said, (output, Unusable)):
                 return said
-        return trusting(prompt) if output is Verdicts else EMPTY[output]
+        return trusting(prompt) if output is ClaimVerdicts else EMPTY[output]
 
     return ScriptedMind(script)
 
 
-def trusting(prompt: Prompt, *, instructs: bool = False) -> Verdicts:
+def trusting(prompt: Prompt, *, instructs: bool = False) -> ClaimVerdicts:
     """Return that all claims are said."""
     ids = re.findall(r"(?m)^## Claim (c\d+)", prompt.data)
-    return Verdicts(verdicts=[Verdict(id=key, verdict="said", instructs=instructs, undated=False) for key in ids])
+    return ClaimVerdicts(
+        verdicts=[ClaimVerdict(id=key, verdict="said", instructs=instructs, undated=False) for key in ids]
+    )
 
 
 def data_of(mind: ScriptedMind, words: str) -> Sequence[str]:

@@ -27,7 +27,7 @@ from circadia.sleeptime.operations.contradictions import Compared, Contradiction
 from circadia.sleeptime.operations.reflect import Belief, Checked, Reflect, Reflected
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, Rethought
 from circadia.sleeptime.prompts import fenced
-from circadia.sleeptime.verify import Verdicts
+from circadia.sleeptime.verify import ClaimVerdicts
 from circadia.sleeptime.wording import unfit, unfit_for_block
 from circadia.testing.dreamer import rows
 from circadia.testing.mind import ScriptedMind
@@ -133,7 +133,7 @@ class Obedient:
         self.orders = attack.orders
 
     def __call__(self, prompt: Prompt, output: type[BaseModel]) -> BaseModel:
-        if output is Verdicts:
+        if output is ClaimVerdicts:
             return trusting(prompt, instructs=self.orders)
         there = rows(prompt.data)
         ids = [each.key for each in there][:20]

@@ -9,12 +9,12 @@ from benchmarks.grounding import ERRORS, LANGUAGES, outcome
 from circadia.llm.mind import Prompt, Unusable
 from circadia.records.change import ChangeKind, ChangeState
 from circadia.records.sleep_pass import PassStatus
-from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.operations.consolidate import Consolidate
-from circadia.sleeptime.operations.extract import Extract, is_extract
+from circadia.sleeptime.operations.extract import Extract
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethink, Rethought
 from circadia.sleeptime.prompts import fenced, fixed
-from circadia.sleeptime.verify import Verdict, Verdicts
+from circadia.sleeptime.quotations import is_extract
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts
 from circadia.testing.dreamer import Dreamer
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.night import Night, answering, trusting, writing
@@ -24,18 +24,19 @@ from tests.sleeptime.told import page
 
 pytestmark = pytest.mark.spec("SLEEP-33")
 
+Judge = BaseModel | Callable[[Prompt], BaseModel | Unusable]
 BOUGHT = "Anna bought a bike."
 SOLD = "Bob sold a bike."
 
 
-def judging(said: Callable[[str], bool], **more: bool) -> Callable[[Prompt], Verdicts | Unusable]:
+def judging(said: Callable[[str], bool], **more: bool) -> Callable[[Prompt], ClaimVerdicts | Unusable]:
     """Return what judges each claim by its text, and is asked for nothing else."""
 
-    def judge(prompt: Prompt) -> Verdicts:
+    def judge(prompt: Prompt) -> ClaimVerdicts:
         texts = dict(line.split("\n| ", 1) for line in prompt.data.split("## Claim ")[1:])
-        return Verdicts(
+        return ClaimVerdicts(
             verdicts=[
-                Verdict(
+                ClaimVerdict(
                     id=key.split(" ")[0], verdict="said" if said(text.split("\n")[0]) else "not_said",
                     instructs=more.get("instructs", False), undated=more.get("undated", False),
                 )
@@ -46,10 +47,9 @@ def judging(said: Callable[[str], bool], **more: bool) -> Callable[[Prompt], Ver
     return judge
 
 
-async def night(stand: Stand, judge: object, *texts: str, operations: list[Operation] | None = None) -> Night:
+async def night(stand: Stand, judge: Judge, *texts: str) -> Night:
     """Return one in which the model writes these texts of what Anna said, and judges them so."""
-    mind = answering(writing(*texts), judge)  # type: ignore[arg-type]
-    found = Night(stand, mind, operations or [Consolidate()])
+    found = Night(stand, answering(writing(*texts), judge), [Consolidate()])
     await found.said("I bought a bike.", "It is a red bike, from the shop.", speaker="Anna")
     return found
 
@@ -92,10 +92,10 @@ async def test_what_instructs_its_reader_or_tells_an_open_date_is_refused(
 @pytest.mark.parametrize("ids", [[], ["c2"], ["c1", "c1"]])
 async def test_a_missing_verdict_is_a_no_and_of_two_the_worse_counts(stand: Stand, ids: list[str]) -> None:
     given = [
-        Verdict(id=key, verdict="said" if at else "contradicted", instructs=False, undated=False)
+        ClaimVerdict(id=key, verdict="said" if at else "contradicted", instructs=False, undated=False)
         for at, key in enumerate(ids)
     ]
-    one = await night(stand, Verdicts(verdicts=given), BOUGHT)
+    one = await night(stand, ClaimVerdicts(verdicts=given), BOUGHT)
     await one.run()
     twice = "its sources say otherwise, as the model judges"
     assert await one.refused() == [twice if len(ids) > 1 else "the model gave no verdict on it"]
@@ -153,7 +153,7 @@ async def test_what_was_not_judged_is_judged_later_and_nothing_is_paid_for_twice
     answers: list[BaseModel | Unusable] = [Unusable("prose instead of JSON")]
 
     def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
-        if output is Verdicts:
+        if output is ClaimVerdicts:
             return answers.pop() if answers else trusting(prompt)
         return writing(BOUGHT)(prompt)
 

@@ -22,7 +22,7 @@ from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
 from circadia.sleeptime.dates import local, undated
 from circadia.sleeptime.figures import ascii_digits, calendar_dates, known_numbers, numbers
-from circadia.sleeptime.operations.extract import is_extract
+from circadia.sleeptime.quotations import is_extract
 from circadia.sleeptime.rules import resting_on
 from circadia.sleeptime.wording import COMMAND, addresses, refanged
 

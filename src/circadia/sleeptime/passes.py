@@ -241,21 +241,18 @@ class Running:
         if self._verify is None or self._asking is None:
             return view.proposed, wrong, ()
         asks = {each.name for each in self._operations if each.asks}
-        at = [
-            number
-            for number, each in enumerate(view.proposed)
-            if each.operation in asks and not (wrong and wrong[number])
-        ]
+        reasons = list(wrong or ("",) * len(view.proposed))
+        at = [number for number, each in enumerate(view.proposed) if each.operation in asks and not reasons[number]]
         written = replace(view, proposed=[view.proposed[number] for number in at])
-        judged, again = [], list[Leftover]()
+        judged: Sequence[Change] = ()
+        again: Sequence[Leftover] = ()
         for step in self._verify.plan(written):
             with self._traces.step(self._verify.name, len(step.episodes)) as span:
                 judged, again = await self._step(self._verify, step, written, before, span)
             if before is None:  # the first time that was no fault of the input: it is tried again as a whole
                 again = [replace(each, failures=0) for each in again]
         changes = list(view.proposed)
-        reasons = list(wrong or ("",) * len(changes))
-        for number, change in zip(at, judged or map(unjudged, written.proposed), strict=True):
+        for number, change in zip(at, judged or [unjudged(each) for each in written.proposed], strict=True):
             changes[number], reasons[number] = change, refusal(change)
         await self._go_on()
         return changes, reasons, again

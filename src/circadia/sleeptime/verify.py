@@ -17,8 +17,8 @@ from circadia.records.episode import Episode
 from circadia.records.note import NoteKind
 from circadia.sleeptime.benefit import VERIFY
 from circadia.sleeptime.operation import Ask, Step, View
-from circadia.sleeptime.operations.extract import is_extract
 from circadia.sleeptime.prompts import fixed
+from circadia.sleeptime.quotations import is_extract
 from circadia.sleeptime.rules import resting_on
 from circadia.sleeptime.sheet import Sheet
 from circadia.sleeptime.wording import one_line
@@ -45,7 +45,7 @@ REASONS: Final[Mapping[str, str]] = {
 """Why a change is refused, by the verdict."""
 
 
-class Verdict(BaseModel):
+class ClaimVerdict(BaseModel):
     """What the model says of a claim."""
 
     id: str
@@ -54,10 +54,10 @@ class Verdict(BaseModel):
     undated: bool
 
 
-class Verdicts(BaseModel):
+class ClaimVerdicts(BaseModel):
     """What the model says of a question's claims."""
 
-    verdicts: list[Verdict] = Field(max_length=2 * MOST_CLAIMS)
+    verdicts: list[ClaimVerdict] = Field(max_length=2 * MOST_CLAIMS)
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -100,7 +100,7 @@ class Verify:
         for part in _parts([each for at, change in enumerate(view.proposed) for each in _claims(at, change, rows)]):
             shown = "\n".join(claim.shown(key) for key, claim in part.items())
             most = VERDICT_TOKENS * (len(part) + 2)
-            answer = await ask(fixed(self.name, shown), Verdicts, most_tokens=most)
+            answer = await ask(fixed(self.name, shown), ClaimVerdicts, most_tokens=most)
             for key, claim in part.items():
                 given = {_worst(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
                 found.setdefault(claim.number, []).append(next(iter(sorted(given - {SAID}) or given), MISSING))
@@ -122,7 +122,7 @@ def unjudged(change: Change) -> Change:
     return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited(change) else change
 
 
-def _worst(given: Verdict) -> str:
+def _worst(given: ClaimVerdict) -> str:
     if given.instructs:
         return "instructs"
     return "undated" if given.verdict == SAID and given.undated else given.verdict

@@ -21,7 +21,7 @@ from circadia.sleeptime.operations.consolidate import Consolidated, Written
 from circadia.sleeptime.operations.contradictions import Compared, Contradiction
 from circadia.sleeptime.operations.reflect import Belief, Checked, Reflected
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethought
-from circadia.sleeptime.verify import Verdict, Verdicts
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts
 from circadia.testing.told_facts import THE, Fact, facts
 
 T = TypeVar("T", bound=BaseModel)
@@ -282,17 +282,17 @@ _OWN: Final = frozenset(asked_terms(
 """Words of the notes that are written here."""
 
 
-def verified(data: str) -> Verdicts:
+def verified(data: str) -> ClaimVerdicts:
     """Return that a claim is said if all of its telling words and numbers are in its lines."""
-    found: list[Verdict] = []
+    found: list[ClaimVerdict] = []
     for part in re.split(r"(?m)^## Claim (?=c\d+)", data)[1:]:
         head, _, rest = part.partition("\n")
         claim = " ".join(line[2:] for line in rest.split("\n## ")[0].split("\n") if line.startswith("| "))
         loose = set(asked_terms(claim)) - set(asked_terms(rest.replace(f"| {claim}\n", "", 1))) - _OWN
         key = head.split(" ")[0]
-        verdict = Verdict(id=key, verdict="not_said" if loose else "said", instructs=False, undated=False)
+        verdict = ClaimVerdict(id=key, verdict="not_said" if loose else "said", instructs=False, undated=False)
         found.append(verdict)
-    return Verdicts(verdicts=found)
+    return ClaimVerdicts(verdicts=found)
 
 
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
@@ -302,5 +302,5 @@ _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Compressed: compressed,
     Rethought: rethought,
     Predictions: predicted,
-    Verdicts: verified,
+    ClaimVerdicts: verified,
 }

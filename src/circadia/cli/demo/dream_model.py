@@ -20,7 +20,7 @@ _PASS: Final[Mapping[str, Callable[[str], BaseModel]]] = {
     "Compressed": compressed,
     "Rethought": rethought,
     "Predictions": predicted,
-    "Verdicts": verified,
+    "ClaimVerdicts": verified,
 }
 """Answers to passes, by the name of their schema."""
 

@@ -3,7 +3,6 @@
 Nothing is said in other words: a note is a day, who spoke, and sentences as they were spoken, with dates resolved.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from circadia.sleeptime import standing
 from circadia.sleeptime.dates import local, told
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.propose import add_note
+from circadia.sleeptime.quotations import SENTENCE, speaker_of
 from circadia.sleeptime.segments import Segment, segments
 from circadia.sleeptime.similar import SMALL_TALK, cosines, sense, telling, weighted
 from circadia.sleeptime.wording import one_line, unfit
@@ -40,7 +40,6 @@ ALIKE: Final = 0.6
 """Cosine from which on a sentence says what another does."""
 
 _SMALL: Final = frozenset(asked_terms(" ".join(sorted(SMALL_TALK))))
-_SENTENCE: Final = re.compile(r"[^.!?…\n]+(?:[.!?…]+(?!\s|$)[^.!?…\n]+)*[.!?…]*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +103,7 @@ def _room(episodes: Sequence[Episode]) -> int:
 
 def _sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
     """Return what an episode says about a subject, but for questions and what is long."""
-    for match in _SENTENCE.finditer(told(episode)):
+    for match in SENTENCE.finditer(told(episode)):
         text = one_line(match[0])
         if text.endswith("?") or len(text) > LONGEST or text.count(" ") < FEWEST_WORDS - 1:
             continue
@@ -141,31 +140,10 @@ def _written(sentences: Sequence[Sentence]) -> str:
     day = speaker = ""
     for each in sentences:
         now = local(each.episode).date().isoformat()
-        who = " ".join(each.episode.speaker.replace(":", " ").split())
+        who = speaker_of(each.episode)
         if now != day:
             parts.append(f"On {now}, {who} said: {each.text}")
         else:
             parts.append(each.text if who == speaker else f"{who} said: {each.text}")
         day, speaker = now, who
     return " ".join(parts)
-
-
-def is_extract(text: str, rows: Sequence[Episode]) -> bool:
-    """Return whether a text is nothing but whole sentences of these, below their days and speakers as above."""
-    said: dict[tuple[str, str], set[str]] = {}
-    for row in rows:
-        day, who = local(row).date().isoformat(), " ".join(row.speaker.replace(":", " ").split())
-        sentences = (one_line(match[0]) for match in _SENTENCE.finditer(told(row)))
-        said.setdefault((day, who), set()).update(each for each in sentences if each)
-    at, day, there = 0, "", set[str]()
-    while at < len(text):
-        for (new, who), sentences in said.items():
-            head = f"{who} said: " if new == day else f"On {new}, {who} said: "
-            if text.startswith(head, at):
-                at, day, there = at + len(head), new, sentences
-                break
-        sentence = max((each for each in there if text.startswith(each, at)), key=len, default="")
-        at += len(sentence) + 1
-        if not sentence or text[at - 1 : at] not in ("", " "):
-            return False
-    return bool(text)
