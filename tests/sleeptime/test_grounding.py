@@ -36,6 +36,7 @@ TOLD = [
         "3 of 5 kids have 90-minute lessons (https://example.org/Lessons?id=7).",
         "Since April 2023 Ann has lived with O’Brien, twelve kilometres from the A4.",
         "In Porto the Portos' house is old.",
+        "The A-4 is near.",
         "",
     ],
 )

@@ -43,7 +43,7 @@ STEM: Final = 3
 
 _WORD: Final = re.compile(r"(?<!\w)[^\W\d_]+(?:['’.-][^\W\d_]+)*(?!\w)")
 _CODE: Final = re.compile(
-    r"(?<![A-Za-z\d])[A-Za-z]+[-_/.]?\d[A-Za-z\d_-]*(?![A-Za-z\d])|(?<![\w.])\d+(?:\.\d+){2,}(?![\w.])"
+    r"(?<![A-Za-z\d])[A-Za-z]+[-_]?\d[A-Za-z\d_-]*(?![A-Za-z\d])|(?<![\w.])\d+(?:\.\d+){2,}(?![\w.])"
 )
 """A token of letters that has digits behind them, or a version."""
 _BEGINS: Final = re.compile(r"(?:^|[.!?…:;]['\"”’)]*\s|\n)[\s>*•\"'“„‘«¿¡(\[-]*$")
@@ -209,11 +209,14 @@ def ungrounded(text: str, known: Sources) -> str:
 def _strange(text: str, known: Sources) -> Iterator[str]:
     """Return the claims of a text that are in no source: each kind is looked for in what the ones before leave."""
     rest = text = ascii_digits(refanged(text))
-    marked = (match.span() for pattern in (COMMAND, _CODE) for match in pattern.finditer(text))
-    for start, end in chain(addresses(text), marked):
+    for start, end in chain(addresses(text), map(re.Match[str].span, COMMAND.finditer(text))):
         rest = _without(rest, start, end)
-        if not _has(_plain(text[start:end]).rstrip(".,;:!?/"), known):
+        if _plain(text[start:end]).rstrip(".,;:!?/") not in known.plain:
             yield text[start:end].rstrip(".,;:!?")
+    for match in _CODE.finditer(rest):
+        rest = _without(rest, *match.span())
+        if _plain(match[0]) not in known.plain and not _has_parts(match[0], known):
+            yield match[0]
     for each in calendar_dates(rest):
         if not any(_dated(*reading, known) for reading in each.readings):
             yield rest[each.start : each.end]
@@ -226,9 +229,10 @@ def _strange(text: str, known: Sources) -> Iterator[str]:
         yield from (each for each in names(rest) if not _is_known(each, known))
 
 
-def _has(plain: str, known: Sources) -> bool:
-    """Return whether a source has this address, command or code; `GT-12` is `GT12`."""
-    return plain in known.plain or "".join(words(plain)) in known.words
+def _has_parts(code: str, known: Sources) -> bool:
+    """Return whether a source has a code in another spelling: `GT12` or `GT 12` for `GT-12`."""
+    parts = list(words(code))
+    return "".join(parts) in known.words or known.words.issuperset(parts)
 
 
 def _dated(year: int, month: int, day: int | None, known: Sources) -> bool:
