@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from circadia.records.bank import Trust
-from circadia.sleeptime.dates import dated, dated_by, relative, told, undated
+from circadia.sleeptime.dates import dated, dated_by, first_open_date, relative, told
 from tests.sleeptime.told import said
 
 FRIDAY = datetime(2023, 5, 12, 15, 30, tzinfo=UTC)
@@ -43,8 +43,8 @@ def dates(text: str, at: datetime = FRIDAY) -> list[str]:
 )
 def test_a_relative_date_is_a_day_or_as_vague_as_it_was_told(text: str, iso: str) -> None:
     assert dates(text) == [iso]
-    assert undated(text)
-    assert undated(dated(text, FRIDAY)) == ""
+    assert first_open_date(text)
+    assert first_open_date(dated(text, FRIDAY)) == ""
 
 
 @pytest.mark.parametrize(
@@ -70,8 +70,8 @@ def test_the_wording_is_kept_and_the_date_stands_beside_it() -> None:
 
 
 def test_a_quotation_keeps_its_relative_dates() -> None:
-    assert undated('Ann said on 2023-05-12: "See you next week."') == ""
-    assert undated("Ann said “see you” and comes next week.") == "next week"
+    assert first_open_date('Ann said on 2023-05-12: "See you next week."') == ""
+    assert first_open_date("Ann said “see you” and comes next week.") == "next week"
 
 
 @pytest.mark.parametrize(

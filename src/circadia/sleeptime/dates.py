@@ -101,7 +101,7 @@ def dated_by(text: str, sources: Sequence[tuple[str, datetime]]) -> str:
     return "".join((*parts, text[upto:]))
 
 
-def undated(text: str) -> str:
+def first_open_date(text: str) -> str:
     """Return the first relative date of a text that has no date of the calendar beside it, empty if there is none.
 
     Quotations are left out: they are told as somebody's words.

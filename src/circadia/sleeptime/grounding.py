@@ -20,7 +20,7 @@ from circadia.memory.terms import words
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.sleeptime.dates import local, undated
+from circadia.sleeptime.dates import first_open_date, local
 from circadia.sleeptime.figures import ascii_digits, calendar_dates, known_numbers, numbers
 from circadia.sleeptime.quotations import is_extract
 from circadia.sleeptime.rules import resting_on
@@ -169,7 +169,7 @@ def _note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     least = max((each.trust for each in found), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
         return f"it is trusted more than the least trusted of its sources ({least})"
-    if (open_date := undated(text)) and not is_extract(text, found):
+    if (open_date := first_open_date(text)) and not is_extract(text, found):
         return f"{open_date!r} is a date only for who knows when it was said"
     return ungrounded(text, sources(found))
 
@@ -184,7 +184,7 @@ def _block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str
         resting = any(first < start + len(line) and start < last and named for first, last, named in spans)
         if line.strip() and not resting and line not in before:
             return _cut(f"a new line rests on no episode: {line.strip()!r}")
-        if line not in before and (open_date := undated(line)):
+        if line not in before and (open_date := first_open_date(line)):
             return f"{open_date!r} is a date only for who knows when it was said"
     return ungrounded(value, sources(found, before))
 

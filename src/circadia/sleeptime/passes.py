@@ -34,7 +34,7 @@ from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, Vi
 from circadia.sleeptime.operations.dedupe import repeated
 from circadia.sleeptime.publish import FULL, Page, Publisher, Seen
 from circadia.sleeptime.rules import Rule, parted, resting_on
-from circadia.sleeptime.verify import Verify, refusal, unjudged
+from circadia.sleeptime.verify import Verify, refusal, without_verdict
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, failed
 
@@ -252,7 +252,7 @@ class Running:
             if before is None:  # the first time that was no fault of the input: it is tried again as a whole
                 again = [replace(each, failures=0) for each in again]
         changes = list(view.proposed)
-        for number, change in zip(at, judged or [unjudged(each) for each in written.proposed], strict=True):
+        for number, change in zip(at, judged or [without_verdict(each) for each in written.proposed], strict=True):
             changes[number], reasons[number] = change, refusal(change)
         await self._go_on()
         return changes, reasons, again

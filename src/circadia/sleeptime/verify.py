@@ -117,7 +117,7 @@ def refusal(change: Change) -> str:
     return REASONS.get(str((change.after or {}).get(VERDICT, SAID)), "")
 
 
-def unjudged(change: Change) -> Change:
+def without_verdict(change: Change) -> Change:
     """Return a change that needs a verdict and has none."""
     return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited(change) else change
 
