@@ -22,6 +22,7 @@ from benchmarks import (
     doc,
     dream_cost,
     dream_losses,
+    grounding,
     holds,
     hot_path,
     idle_fleet,
@@ -80,6 +81,7 @@ def benchmarks(
             folder, answers_stale.QUICK if quick else answers_stale.Size(data=talks)
         ),
         "dream_losses": lambda folder: dream_losses.run(folder, dream_losses.QUICK if quick else dream_losses.Size()),
+        "grounding": grounding.run,
     }
 
 

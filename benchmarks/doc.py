@@ -10,7 +10,7 @@ DOC: Final = Path(__file__).parent.parent / "docs" / "operations" / "benchmarks.
 NAMES: Final = (
     *("proxy", "holds", "state", "admission", "pulses", "schedules", "inbox", "idle_fleet"),
     *("remember", "remember_peers", "search", "views", "search_peers", "context", "recall"),
-    *("pass_overhead", "dream_cost", "dream_losses", "hot_path"),
+    *("pass_overhead", "dream_cost", "dream_losses", "grounding", "hot_path"),
     *("answers_lookup", "answers_pairs", "answers_stale"),
 )
 

@@ -1,6 +1,7 @@
 """What passes do and tell, and what is kept of them."""
 
 import asyncio
+from collections.abc import Mapping
 from datetime import date, timedelta
 from pathlib import Path
 from typing import Any
@@ -37,6 +38,29 @@ async def test_an_operation_of_ones_own_is_done_or_waits_for_a_person(at: Live) 
         run = await passed(at, name)
         states[name] = [each["state"] for each in (await at.rest("GET", f"/passes/{run['id']}/changes"))[1]["changes"]]
     assert states == {"plain": ["published"], "reviewed": ["staged"]}
+
+
+@pytest.mark.spec("SLEEP-33")
+@pytest.mark.setting("sleeptime.verify")
+async def test_what_a_model_writes_is_judged_by_the_model_or_published_without(tmp_path: Path) -> None:
+    def doubtful(request: Mapping[str, Any]) -> str:
+        return '{"verdicts": []}' if "ClaimVerdicts" in str(request.get("response_format")) else reply(request)
+
+    tier = {"when": "manual", "model": {"upstream": "openai", "name": "gpt-4o-mini"}}
+    banks = {"judged": {}, "free": {"sleeptime": {"verify": "off"}}}
+    reasons: dict[str, set[tuple[str, str]]] = {}
+    async with (
+        MockUpstream(key=KEY, reply=doubtful) as provider,
+        live(tmp_path, banks=banks, sleeptime=tier, provider=provider) as at,
+    ):
+        for name in banks:
+            for text in FACTS:
+                assert (await at.rest("POST", f"/banks/{name}/episodes", {"text": text}))[0] == 201
+            run = await passed(at, name, **CONSOLIDATE)
+            changes = (await at.rest("GET", f"/passes/{run['id']}/changes"))[1]["changes"]
+            notes = [each for each in changes if each["kind"] == "add_note"]
+            reasons[name] = {(each["state"], each["after"].get("verdict", "")) for each in notes}
+    assert reasons == {"judged": {("refused", "missing")}, "free": {("published", "")}}
 
 
 @pytest.mark.setting("sleeptime.max_rethinks", "sleeptime.views")

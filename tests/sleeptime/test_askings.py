@@ -62,7 +62,7 @@ async def test_no_question_with_a_secret_is_written_nor_any_of_a_bank_that_takes
 
 async def test_what_nobody_asks_any_more_is_deleted_though_this_process_was_never_asked(home: Home) -> None:
     await home.said("Ann lives in Porto.", "Ann left Porto.")
-    await home.noted("Ann knows Porto.", *await home.said("Porto!"))
+    await home.noted("So Ann knows Porto.", *await home.said("Porto!"))
     await home.noted("Ann loves Porto.", *await home.said("Porto?"))
     await often(home, "Porto")
     await home.close()

@@ -120,7 +120,7 @@ async def test_what_others_have_demoted_since_the_last_pass_is_looked_at_whateve
 async def test_more_than_the_ceiling_waits_for_a_person_and_all_can_be_brought_back(stand: Stand) -> None:
     sources = await stand.said("I live in Porto.", "Porto is my home.")
     maker = await stand.begun("p0")
-    await stand.publish(maker, *(stand.note(f"n{at}", sources, text="Zack lives in Porto.") for at in range(40)))
+    await stand.publish(maker, *(stand.note(f"n{at}", sources, text="In Porto lives Zack.") for at in range(40)))
     await stand.ended(maker)
     notes = await stand.notes()
     run = await stand.begun()

@@ -46,11 +46,6 @@ async def test_the_same_note_stays_once_the_one_that_rests_on_more() -> None:
     assert await retired("Ann lives in Porto.", "Ann lives in Porto!", more=False) == ["not_2"]
 
 
-async def test_a_note_goes_if_another_says_all_of_it_and_rests_on_all_that_it_rests_on() -> None:
-    assert await retired("Ann lives in Porto.", "Ann lives with Ben in Porto, near the river.") == ["not_1"]
-    assert await retired("Ann has 3 cats.", "Ann has the 3 cats and a dog.") == ["not_1"]
-
-
 @pytest.mark.parametrize(
     ("first", "second"),
     [
@@ -64,6 +59,8 @@ async def test_a_note_goes_if_another_says_all_of_it_and_rests_on_all_that_it_re
         ("Ann owes Ben 50 euros.", "Ann owed Ben 50 euros."),
         ("Ann owes Ben 5.5 euros.", "Ann owes Ben 55 euros."),
         ("Is Ann in Porto?", "Ann is in Porto."),
+        ("Ann wohnt in Porto.", "Ann wohnt nicht in Porto."),
+        ("安住在波尔图。", "安不住在波尔图。"),
     ],
 )
 async def test_what_differs_in_a_number_a_name_a_direction_or_a_negation_stays(first: str, second: str) -> None:
@@ -106,14 +103,15 @@ async def test_what_is_said_again_counts_once() -> None:
         (HOME, "My home is not the yellow house in Porto."),
         (HOME, "Is my home the yellow house in Porto?"),
         ("My number is 4711, call me.", "My number is 4712, call me."),
-        ("I went for a long run.", "I went for a long run."),
-        ("We walked the dog together.", "We walked the dog together."),
-        ("I am baking bread with Olga.", "I am baking bread with Olga."),
+        (
+            "Ich habe morgen um neun die Prüfung, übermorgen frei.",
+            "Ich habe morgen um neun die Prüfung, übermorgen frei.",
+        ),
         ("I have the exam tomorrow at nine.", "I have the exam tomorrow at nine."),
         ("Where is the key of the shed?", "Where is the key of the shed?"),
     ],
 )
-async def test_what_differs_or_may_have_happened_twice_counts_as_often_as_it_was_said(text: str, other: str) -> None:
+async def test_what_differs_or_tells_a_relative_date_counts_as_often_as_it_was_said(text: str, other: str) -> None:
     assert await found(again(text, other)) == []
 
 

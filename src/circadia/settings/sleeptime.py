@@ -190,6 +190,11 @@ class SleepPolicySettings(Section):
     schedules: tuple[SleepScheduleSettings, ...] = Field((), description="Hours at which a pass begins anyway.")
     passes_per_hour: int = Field(12, ge=0, description="Passes that may begin within an hour.")
     review: bool = Field(False, description="What passes propose waits for a person.")
+    verify: Literal["model", "off"] = Field(
+        "model",
+        description="`model`: the tier's model judges whether notes and blocks say what their sources say; `off`: only "
+        "ids, numbers, dates, addresses, codes and names are compared.",
+    )
     tell: bool = Field(True, description="The agent is told in one line what changed while it slept.")
     agent: str | None = Field(
         None,

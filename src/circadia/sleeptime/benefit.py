@@ -68,6 +68,10 @@ class Balance:
     """When it is tried again, if it is paused."""
 
 
+VERIFY: Final = "verify"
+"""What the verdicts on notes and blocks are charged to: no operation, so it is not paused."""
+
+
 def window_of(settings: BenefitSettings) -> timedelta:
     """Return the stated while."""
     return timedelta(days=settings.window_days)
@@ -129,7 +133,7 @@ def _balance(
         standing = Standing.PAUSED
     elif ratio is None:
         standing = Standing.FREE
-    elif not settings.enabled or name in settings.spared:
+    elif not settings.enabled or name in (*settings.spared, VERIFY):
         standing = Standing.SPARED
     elif calls < settings.min_calls or (priced and nanousd < settings.min_cost_usd * _NANOUSD):
         standing = Standing.LITTLE

@@ -1,10 +1,13 @@
 """Wordings that tell a date from the day of a message, such as `nächste Woche` or `来週`, in the languages of a text.
 
+A short text may look like another language than its own, so wordings of several words are looked for in all: those of
+one word, such as Finnish `eilen`, may be any word elsewhere.
+
 They are those of Unicode's CLDR, in `date_phrases.json`; `tests/sleeptime/cldr_phrases.py` makes it.
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from importlib import resources
 from itertools import islice
@@ -20,6 +23,8 @@ UNSPACED: Final = ("ja", "ko", "zh")
 """Languages that their letters tell, and in which other words stand beside a wording without a space."""
 _FOREIGN: Final = re.compile("[\u3040-\u30ff\u3400-\u9fff\uac00-\ud7a3]")
 """Their letters."""
+WEEKDAYS: Final = ("mon", "tue", "wed", "thu", "fri", "sat", "sun")
+"""Units that are days of the week."""
 _NUMBER: Final = re.compile(r"\d+")
 
 
@@ -28,7 +33,7 @@ class Phrase(NamedTuple):
 
     match: re.Match[str]
     unit: str
-    """`day`, `week`, `month`, `year`, or a day of the week in three letters."""
+    """`day`, `week`, `month`, `year`, or one of `WEEKDAYS`."""
     number: int
     """How many of them it is from the day of the message."""
 
@@ -36,33 +41,40 @@ class Phrase(NamedTuple):
 class _Language(NamedTuple):
     pattern: re.Pattern[str]
     meanings: Mapping[str, tuple[str, int]]
+    needles: Sequence[str]
+    """Parts of the wordings of several words, small: without one of them there is none."""
 
 
 def phrases(text: str) -> Iterator[Phrase]:
-    """Yield the wordings in a text that its languages have for dates, but for those of English."""
+    """Yield the wordings in a text that its languages have for dates."""
     likely = UNSPACED if _FOREIGN.search(text) else languages(text)
-    for code in likely:
+    small = text.lower()
+    for code in _codes():
         language = _language(code)
-        if language is None:
+        if code not in likely and not any(map(small.__contains__, language.needles)):
             continue
         for match in islice(language.pattern.finditer(text), MOST):
             meaning = language.meanings.get(_key(_NUMBER.sub("{0}", match[0])))
             counted = _NUMBER.search(match[0])
-            if meaning is not None:
+            if meaning is not None and (code in likely or " " in match[0]):
                 yield Phrase(match, meaning[0], -int(counted[0]) if counted else meaning[1])
 
 
 @cache
-def _language(code: str) -> _Language | None:
-    rows = _rows().get(code)
-    if not rows:
-        return None
+def _codes() -> Sequence[str]:
+    return [code for code in _rows() if code != "source"]
+
+
+@cache
+def _language(code: str) -> _Language:
+    rows = _rows()[code]
     wordings = sorted((row[2] for row in rows), key=len, reverse=True)  # the longest of those that begin alike
     space, edge = (r"\s?", "") if code in UNSPACED else (r"\s+", r"\b")
     parts = (re.escape(each).replace(r"\ ", space).replace(r"\{0\}", r"(?<![\d–~-])\d{1,3}") for each in wordings)
     return _Language(
         re.compile(f"{edge}(?:{'|'.join(parts)}){edge}", re.IGNORECASE),
         {_key(wording): (unit, number) for unit, number, wording in rows},
+        [max(each.lower().split("{0}"), key=len) for each in wordings if " " in each and code not in UNSPACED],
     )
 
 

@@ -1,27 +1,28 @@
-"""Holds what is proposed to its sources: no number, date, address, command or name is in none (SLEEP-31, SLEEP-20).
+"""Holds what is proposed to its sources by what can be compared in any language (SLEEP-31, SLEEP-20).
 
-A rule of publications. It asks no model, so it cannot tell whether a text
-denies what its sources affirm, or puts their words together in a way that nobody meant: `Ann does not eat fish` passes
-where Ann said that she eats fish. Names are told by their capitals: those that begin a sentence only where what follows
-is a person's doing, and in German, where all nouns have them, only with a digit.
+A rule of publications. It asks no model and knows no grammar, so it finds what is certainly in no source: ids, numbers
+of several digits, dates out of reach, addresses, commands, codes, and names in scripts that have capitals. Whether a
+text says what its sources say is for the tier's model to judge (`verify`).
 """
 
+import calendar
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from datetime import date, datetime
+from datetime import date, timedelta
 from functools import cached_property, lru_cache
 from itertools import chain, islice
 from typing import Final, cast
 
 from circadia.ids import EpisodeId
-from circadia.memory.terms import STOP_WORDS, words
+from circadia.memory.languages import languages
+from circadia.memory.terms import words
 from circadia.records.bank import Trust
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.sleeptime.dates import MONTHS, WEEKDAYS, local
-from circadia.sleeptime.days import Day, day_of, meant, written
-from circadia.sleeptime.figures import Figure, figures, is_number, times
+from circadia.sleeptime.dates import first_open_date, local
+from circadia.sleeptime.figures import ascii_digits, calendar_dates, known_numbers, numbers
+from circadia.sleeptime.quotations import is_extract
 from circadia.sleeptime.rules import resting_on
 from circadia.sleeptime.wording import COMMAND, addresses, refanged
 
@@ -31,104 +32,120 @@ TOLD: Final = 80
 """Characters of what is in no source that a reason names."""
 REMEMBERED: Final = 1_000
 """Episodes of which is remembered what they say: several notes of a page rest on each."""
+READ: Final = 500
+"""Characters of sources that tell their language."""
+REACH: Final = timedelta(days=400)
+"""How far from its own day a message tells a day: `on 3 March` is within a year."""
+REACH_YEARS: Final = 10
+"""The same for months and years."""
+STEM: Final = 3
+"""Letters that two forms of one name have in common, and half of the longer one."""
 
-_TOKEN: Final = re.compile(r"[^\W_]+(?:['’.&-][^\W_]+)*['’]?")
-_BEGINS: Final = re.compile(r"(?:[.!?…]['\"”’)]*\s|\n)[\s>*•\"'“‘(\[-]*$")
-_NOTHING: Final = re.compile(r"[\s>*•\"'“‘(\[-]*")
+_WORD: Final = re.compile(r"(?<!\w)[^\W\d_]+(?:['’.-][^\W\d_]+)*(?!\w)")
+_CODE: Final = re.compile(
+    r"(?<![A-Za-z\d])[A-Za-z]+[-_]?\d[A-Za-z\d_-]*(?![A-Za-z\d])|(?<![\w.])\d+(?:\.\d+){2,}(?![\w.])"
+)
+"""A token of letters that has digits behind them, or a version."""
+_BEGINS: Final = re.compile(r"(?:^|[.!?…:;]['\"”’)]*\s|\n)[\s>*•\"'“„‘«¿¡(\[-]*$")
 _NEAR: Final = 60
 """Characters before a word that show whether it begins a sentence."""
-_ABBREVIATED: Final = re.compile(r"\b(?:Dr|Mr|Mrs|Ms|St|Prof|vs|no|e\.g|i\.e|[A-Z])\.\s*$")
-_DOING: Final = re.compile(
-    r"(?:['’]s)?(?: and [A-Z]\w+)? (?:also |now |usually |often |really |still |never |always )?"
-    r"(?:(?:is|was) (?:an? |the |her |his |their |where |from |in |at |married|single|allergic|\d|[A-Z])|"
-    r"(?:has|had|will) |"
-    r"(?:says|said|told|asked|lives|lived|works|worked|likes|liked|loves|loved|hates|hated|wants|wanted|plans|planned|"
-    r"prefers|preferred|moved|went|goes|thinks|thought|believes|believed|feels|felt|bought|met|married|owns|owned|"
-    r"studies|studied|enjoys|enjoyed|hopes|hoped|wishes|decided|agreed|promised|knows|knew|owes|owed|lost|won|got)\b)"
-)
-"""What follows the name of a person that begins a sentence."""
-_DIGIT: Final = re.compile(r"\d")
-_TITLES: Final = frozenset(("dr", "mr", "mrs", "ms", "prof"))
-_GERMAN: Final = frozenset(("das", "den", "der", "ein", "eine", "ich", "ist", "mit", "nicht", "sie", "und", "von"))
-_ENGLISH: Final = frozenset(("a", "and", "has", "her", "his", "is", "of", "she", "that", "the", "to", "was", "with"))
+CALENDAR: Final = frozenset(each.casefold() for each in (*calendar.month_name, *calendar.day_name) if each)
+"""Names that a date of digits may have in languages that write them with a capital."""
+_NOUNS_HAVE_CAPITALS: Final = frozenset(("de", "lb"))
+"""Languages whose spelling does not tell names from other nouns."""
 
 
-class Said:
+class SourceText:
     """What one text says, each form of it when it is first asked for: most claims need few."""
 
-    def __init__(self, text: str, speaker: str = "", at: datetime | None = None, day: date | None = None) -> None:
-        """Of an episode with who said it, when by their own clock, and the day of UTC."""
-        self._text = text
+    def __init__(self, text: str, speaker: str = "", days: Sequence[date] = ()) -> None:
+        """Of an episode with who said it, and its day by the speaker's clock and by UTC."""
+        self.text = ascii_digits(text)
         self._speaker = speaker
-        self._at = at
-        self._day = day
+        self._days = days
 
     @cached_property
     def words(self) -> frozenset[str]:
         """Return its words, without case and accents, and those of who said it."""
-        return frozenset((*words(self._text), *words(self._speaker)))
+        return frozenset((*words(self.text), *words(self._speaker)))
 
     @cached_property
-    def days(self) -> frozenset[Day]:
-        """Return the days that it was said on, or means."""
-        told = frozenset(reading for each in written(self._text) for reading in each.readings)
-        if self._at is None or self._day is None:
-            return told
-        return told.union(meant(self._text, self._at), [day_of(self._day)])
+    def days(self) -> frozenset[date]:
+        """Return the days that it was said on or has in digits; of a month the first."""
+        return frozenset((*self._days, *(date(y, m, d or 1) for y, m, d in self.dates)))
 
     @cached_property
-    def figures(self) -> frozenset[tuple[str, str | None]]:
-        """Return its numbers with their units."""
-        return frozenset((value, each.unit) for each in figures(self._rest) for value in each.values)
+    def dates(self) -> frozenset[tuple[int, int, int | None]]:
+        """Return the calendar dates that it has in digits."""
+        return frozenset(reading for each in calendar_dates(self.text) for reading in each.readings)
 
     @cached_property
-    def minutes(self) -> frozenset[int]:
-        """Return its times of day."""
-        return frozenset(minute for _, _, readings in times(self._rest) for minute in readings)
+    def integers(self) -> frozenset[int]:
+        """Return all runs of digits."""
+        return frozenset(int(each) for each in re.findall(r"\d{1,9}", self.text))
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Return the significant digits of its numbers."""
+        return known_numbers(self.text)
 
     @cached_property
     def plain(self) -> str:
         """Return all of it, lower case."""
-        return _plain(self._text)
-
-    @cached_property
-    def _rest(self) -> str:
-        rest = self._text
-        for each in written(rest):
-            rest = _without(rest, each.start, each.end)
-        return rest
+        return _plain(self.text)
 
 
 class Sources:
     """What sources say, in the forms that claims are compared in."""
 
-    def __init__(self, said: Sequence[Said]) -> None:
-        self._said = said
+    def __init__(self, texts: Sequence[SourceText]) -> None:
+        self._texts = texts
 
     @cached_property
     def words(self) -> frozenset[str]:
         """Return all words."""
-        return frozenset[str]().union(*(each.words for each in self._said))
+        return frozenset[str]().union(*(each.words for each in self._texts))
 
     @cached_property
-    def days(self) -> frozenset[Day]:
+    def beginnings(self) -> frozenset[str]:
+        """Return how all words begin."""
+        return frozenset(each[:STEM] for each in self.words)
+
+    @cached_property
+    def days(self) -> frozenset[date]:
         """Return all days."""
-        return frozenset[Day]().union(*(each.days for each in self._said))
+        return frozenset[date]().union(*(each.days for each in self._texts))
 
     @cached_property
-    def figures(self) -> frozenset[tuple[str, str | None]]:
-        """Return all numbers."""
-        return frozenset[tuple[str, str | None]]().union(*(each.figures for each in self._said))
+    def dates(self) -> frozenset[tuple[int, int, int | None]]:
+        """Return all calendar dates."""
+        return frozenset[tuple[int, int, int | None]]().union(*(each.dates for each in self._texts))
 
     @cached_property
-    def minutes(self) -> frozenset[int]:
-        """Return all times of day."""
-        return frozenset[int]().union(*(each.minutes for each in self._said))
+    def integers(self) -> frozenset[int]:
+        """Return all runs of digits."""
+        return frozenset[int]().union(*(each.integers for each in self._texts))
+
+    @cached_property
+    def numbers(self) -> frozenset[str]:
+        """Return the significant digits of all numbers."""
+        return frozenset[str]().union(*(each.numbers for each in self._texts))
 
     @cached_property
     def plain(self) -> str:
         """Return all texts."""
-        return "\n".join(each.plain for each in self._said)
+        return "\n".join(each.plain for each in self._texts)
+
+    @cached_property
+    def tell_names(self) -> bool:
+        """Return whether names have capitals in these, which are longer than most claims."""
+        return _tells_names(" ".join(each.text for each in self._texts)[:READ])
+
+    def reaches(self, year: int, month: int = 0, day: int | None = None) -> bool:
+        """Return whether a day, a month or a year may be told from the days of these texts."""
+        if day is None or not month:
+            return any(abs(year - each.year) <= REACH_YEARS for each in self.days)
+        return any(abs(date(year, month, day) - each) <= REACH for each in self.days)
 
 
 def grounded(change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
@@ -152,6 +169,8 @@ def _note(text: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str:
     least = max((each.trust for each in found), key=lambda trust: trust.rank)
     if (change.after or {}).get("trust") not in [trust.value for trust in Trust if trust.rank >= least.rank]:
         return f"it is trusted more than the least trusted of its sources ({least})"
+    if (open_date := first_open_date(text)) and not is_extract(text, found):
+        return f"{open_date!r} is a date only for who knows when it was said"
     return ungrounded(text, sources(found))
 
 
@@ -165,21 +184,18 @@ def _block(value: str, change: Change, rows: Mapping[EpisodeId, Episode]) -> str
         resting = any(first < start + len(line) and start < last and named for first, last, named in spans)
         if line.strip() and not resting and line not in before:
             return _cut(f"a new line rests on no episode: {line.strip()!r}")
+        if line not in before and (open_date := first_open_date(line)):
+            return f"{open_date!r} is a date only for who knows when it was said"
     return ungrounded(value, sources(found, before))
 
 
 def sources(rows: Iterable[Episode], *texts: str) -> Sources:
     """Return what these episodes and texts say."""
-    found = [_of_episode(each.text, each.speaker, local(each).replace(tzinfo=None), each.at.date()) for each in rows]
-    return Sources([*found, *map(Said, texts)])
+    found = [_of_episode(each.text, each.speaker, (local(each).date(), each.at.date())) for each in rows]
+    return Sources([*found, *map(SourceText, texts)])
 
 
-_of_episode = lru_cache(maxsize=REMEMBERED)(Said)
-
-
-def names(text: str) -> Iterator[str]:
-    """Return what a text calls by name, word by word."""
-    return _names(text, _NO_SOURCES)
+_of_episode = lru_cache(maxsize=REMEMBERED)(SourceText)
 
 
 def ungrounded(text: str, known: Sources) -> str:
@@ -192,89 +208,76 @@ def ungrounded(text: str, known: Sources) -> str:
 
 def _strange(text: str, known: Sources) -> Iterator[str]:
     """Return the claims of a text that are in no source: each kind is looked for in what the ones before leave."""
-    rest = text = refanged(text)
+    rest = text = ascii_digits(refanged(text))
     for start, end in chain(addresses(text), map(re.Match[str].span, COMMAND.finditer(text))):
         rest = _without(rest, start, end)
         if _plain(text[start:end]).rstrip(".,;:!?/") not in known.plain:
             yield text[start:end].rstrip(".,;:!?")
-    for each in written(rest):
-        if not any(reading.within(day) for reading in each.readings for day in known.days):
+    for match in _CODE.finditer(rest):
+        rest = _without(rest, *match.span())
+        if _plain(match[0]) not in known.plain and not _has_parts(match[0], known):
+            yield match[0]
+    for each in calendar_dates(rest):
+        if not any(_dated(*reading, known) for reading in each.readings):
             yield rest[each.start : each.end]
         rest = _without(rest, each.start, each.end)
-    for start, end, minutes in times(rest):
-        if not minutes & known.minutes:
-            yield rest[start:end].strip(" .")
-        rest = _without(rest, start, end)
-    for figure in figures(rest):
-        if figure.telling and not _counted(figure, known):
-            yield rest[figure.start : figure.end].strip()
-    yield from _names(rest, known)
+    for start, end, digits in numbers(rest):
+        year = rest[start:end]
+        if digits not in known.numbers and not (len(year) == 4 and year.isdecimal() and known.reaches(int(year))):
+            yield year
+    if known.tell_names and _tells_names(text):
+        yield from (each for each in names(rest) if not _is_known(each, known))
 
 
-def _counted(figure: Figure, known: Sources) -> bool:
-    """Return whether a source has the number: of the same thing, or of a thing that one of both leaves open."""
-    for value in figure.values:
-        units = {unit for number, unit in known.figures if number == value}
-        if units and (figure.unit is None or not units.isdisjoint((None, figure.unit))):
-            return True
-        if figure.unit is None and any(str(day.year) == value for day in known.days):
-            return True
-        if figure.ordinal and any(str(day.day) == value for day in known.days):
-            return True
-    return False
+def _has_parts(code: str, known: Sources) -> bool:
+    """Return whether a source has a code in another spelling: `GT12` or `GT 12` for `GT-12`."""
+    parts = list(words(code))
+    return "".join(parts) in known.words or known.words.issuperset(parts)
 
 
-def _names(text: str, known: Sources) -> Iterator[str]:
-    """Return the names that are in no source."""
-    german = _german(text)
-    for match in _TOKEN.finditer(text):
-        token = match[0]
-        if token.isalpha() and token.islower() and not german:
-            continue  # as the two below, but at once: most words are no names
-        mixed = _DIGIT.search(token, 1) is not None and not token[0].isdigit()
-        if not mixed and (german or token.lower() == token):
-            continue
-        parts = _parts(token)
-        if all(is_number(part) or _known(part, known) for part in parts) or "".join(parts) in known.words:
-            continue
-        if mixed or not _begins(text, match) or _DOING.match(text, match.end()) or _possessive(text, match):
-            yield token
+def _dated(year: int, month: int, day: int | None, known: Sources) -> bool:
+    """Return whether a source has a date, or its numbers, or may mean it."""
+    if (year, month, day) in known.dates or known.reaches(year, month, day):
+        return True
+    return year in known.integers and (day is None or day in known.integers)
+
+
+def names(text: str, *, initial: bool = False) -> Iterator[str]:
+    """Yield the words that have a capital though no sentence begins with them, or the `initial` ones, too."""
+    for match in _WORD.finditer(text):
+        word = match[0]
+        if word[0].isupper() and len(word) > 1 and (initial or not _begins(text, match.start())):
+            yield word
+
+
+def _begins(text: str, start: int) -> bool:
+    first = max(start - _NEAR, 0)
+    return _BEGINS.search(text[first:start] if first else text[:start]) is not None
+
+
+def _is_known(name: str, known: Sources) -> bool:
+    """Return whether a source has each word of a name in some form, such as `Portugal` for `Portuguese`."""
+    return all(
+        part in known.words or part in CALENDAR or (part[:STEM] in known.beginnings and _has_form(part, known.words))
+        for part in words(name)
+        if len(part) > 1
+    )
+
+
+def _has_form(part: str, there: Iterable[str]) -> bool:
+    return any(word[:STEM] == part[:STEM] and 2 * _shared(word, part) >= max(len(word), len(part)) for word in there)
+
+
+def _shared(one: str, other: str) -> int:
+    return next((at for at, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _parts(token: str) -> Sequence[str]:
-    """Return the words of what may be a name; the same few stand in all texts."""
-    return [each for each in words(re.sub(r"['’]s?$", "", token)) if not each.isdigit()]
-
-
-def _known(word: str, known: Sources) -> bool:
-    """Return whether a source has a word, in the singular or the plural; days and months by their dates, too."""
-    if word in STOP_WORDS or word in _TITLES or word in known.words or f"{word}s" in known.words:
-        return True
-    if word.endswith("s") and word[:-1] in known.words:
-        return True
-    named = word.capitalize()
-    if named in MONTHS:
-        return any(day.month == MONTHS.index(named) + 1 for day in known.days)
-    return named in WEEKDAYS and any(day.weekday == named for day in known.days)
-
-
-def _begins(text: str, match: re.Match[str]) -> bool:
-    first = max(match.start() - _NEAR, 0)
-    before = text[first : match.start()]
-    if _ABBREVIATED.search(before):
-        return False
-    return _BEGINS.search(before) is not None or (not first and _NOTHING.fullmatch(before) is not None)
-
-
-def _possessive(text: str, match: re.Match[str]) -> bool:
-    return re.search(r"['’]s?$", match[0]) is not None and text[match.end() : match.end() + 2].strip()[:1].islower()
-
-
-def _german(text: str) -> bool:
-    said = text.lower().split()
-    german = sum(each in _GERMAN for each in said)
-    return german > 1 and german > sum(each in _ENGLISH for each in said)
+def _tells_names(text: str) -> bool:
+    """Return whether capitals mark names: not in a script that has none, nor where all nouns have them."""
+    letters = [each for each in text if each.isalpha()]
+    cased = sum(each.lower() != each.upper() for each in letters)
+    return cased * 2 > len(letters) and _NOUNS_HAVE_CAPITALS.isdisjoint(languages(text)[:1])
 
 
 def _plain(text: str) -> str:
@@ -301,6 +304,3 @@ def _read(change: Change, rows: Mapping[EpisodeId, Episode]) -> tuple[list[Episo
 
 def _cut(text: str) -> str:
     return text if len(text) <= TOLD else f"{text[:TOLD]}…"
-
-
-_NO_SOURCES: Final = sources(())

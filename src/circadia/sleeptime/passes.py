@@ -34,6 +34,7 @@ from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, Vi
 from circadia.sleeptime.operations.dedupe import repeated
 from circadia.sleeptime.publish import FULL, Page, Publisher, Seen
 from circadia.sleeptime.rules import Rule, parted, resting_on
+from circadia.sleeptime.verify import Verify, refusal, without_verdict
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, failed
 
@@ -83,10 +84,12 @@ class Running:
         readying: Readying | None = None,
         apart: Apart | None = None,
         notebook: Notebook | None = None,
+        verify: Verify | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
 
         `embed` makes vectors that lack; without `readying` no answer is made ready. `notebook` is that of all passes.
+        Without `verify` no model judges what operations write.
         """
         self._clock = clock
         self._store = store
@@ -102,6 +105,7 @@ class Running:
         self._traces = traces or Traces()
         self._apart = apart or Apart()
         self._notebook = notebook or Notebook()
+        self._verify = verify
         self._failed: list[str] = []
         self._again = False
         self._patient = True
@@ -209,7 +213,8 @@ class Running:
         await self._go_on()
         if self._silent and not self._answered and replace_from is None:  # not this step: nobody answers
             raise _Away(self._silent)
-        wrong = await self._judged(view)
+        proposed, wrong, again = await self._verified(view, await self._judged(view), replace_from)
+        left += again
         async with self._store.write() as tx:
             state = await tx.sleep_states.get(bank.id)
             place = None if replace_from is None else (replace_from.first, replace_from.last)
@@ -218,7 +223,7 @@ class Running:
                 kept.append(replace(replace_from, first=page[-1].number + 1))
             leftovers = sorted({(each.first, each.last): each for each in (*kept, *left)}.values(), key=_first)
             done = Page(upto=upto, leftovers=leftovers, seen=None if self._again else seen, full=full)
-            return await self._publisher.publish(tx, run, bank, view.proposed, done, wrong)
+            return await self._publisher.publish(tx, run, bank, proposed, done, wrong)
 
     async def _judged(self, view: View) -> Sequence[str]:
         """Return what the rules find wrong with each change that is proposed."""
@@ -228,6 +233,29 @@ class Running:
             wrong += await self._apart.judged(part, rows, self._rules)
             await self._go_on()
         return wrong
+
+    async def _verified(
+        self, view: View, wrong: Sequence[str], before: Leftover | None
+    ) -> tuple[Sequence[Change], Sequence[str], Sequence[Leftover]]:
+        """Return what is proposed with the model's verdicts, what is wrong with it, and what is to be tried again."""
+        if self._verify is None or self._asking is None:
+            return view.proposed, wrong, ()
+        asks = {each.name for each in self._operations if each.asks}
+        reasons = list(wrong or ("",) * len(view.proposed))
+        at = [number for number, each in enumerate(view.proposed) if each.operation in asks and not reasons[number]]
+        written = replace(view, proposed=[view.proposed[number] for number in at])
+        judged: Sequence[Change] = ()
+        again: Sequence[Leftover] = ()
+        for step in self._verify.plan(written):
+            with self._traces.step(self._verify.name, len(step.episodes)) as span:
+                judged, again = await self._step(self._verify, step, written, before, span)
+            if before is None:  # the first time that was no fault of the input: it is tried again as a whole
+                again = [replace(each, failures=0) for each in again]
+        changes = list(view.proposed)
+        for number, change in zip(at, judged or [without_verdict(each) for each in written.proposed], strict=True):
+            changes[number], reasons[number] = change, refusal(change)
+        await self._go_on()
+        return changes, reasons, again
 
     async def _viewed(self, run: Pass, bank: Bank, page: Sequence[Episode], *, full: bool) -> tuple[View, Seen]:
         """Return the bank as it stands, with what others did to it since the last pass, and how far that goes."""

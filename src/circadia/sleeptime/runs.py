@@ -24,6 +24,7 @@ from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.passes import Outcome, Running
 from circadia.sleeptime.rules import Rule
 from circadia.sleeptime.tier import Sleeptime
+from circadia.sleeptime.verify import Verify
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 from circadia.telemetry.traces import Traces, worked
@@ -62,6 +63,8 @@ class SleepParts:
     """What passes do."""
     rules: Sequence[Rule] = ()
     """What each proposed change is held to."""
+    verify: Verify | None = None
+    """Judges what operations write, where the bank's policy wants that; none judges nothing."""
     retrieval: Retrieval
     """Searches of banks."""
     mind: Mind | None = None
@@ -186,6 +189,7 @@ class Runs:
             self._clock, parts.store, self._tier.publisher, operations, parts.rules, asking,
             lambda: self._go_on(each), retrieval=parts.retrieval, embed=parts.embed,
             traces=parts.traces, readying=parts.readying, apart=Apart(self._threads), notebook=self._notebook,
+            verify=parts.verify if policy.verify == "model" else None,
         )  # fmt: skip
         return await running.work(run, bank)
 

@@ -3,7 +3,9 @@
 What a model has written is held to it at the publication, whatever operation proposes it (SLEEP-50).
 """
 
+import html
 import re
+import unicodedata
 from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from ipaddress import ip_address
@@ -13,7 +15,6 @@ from circadia.ids import EpisodeId
 from circadia.memory.redaction import redacted
 from circadia.records.change import Change, ChangeKind
 from circadia.records.episode import Episode
-from circadia.sleeptime.overriding import overriding, written_out
 from circadia.visibility import visible_text
 
 _POSES: Final = re.compile(
@@ -61,6 +62,11 @@ def one_line(text: str) -> str:
     return visible_text(" ".join(text.split()))
 
 
+def written_out(text: str) -> str:
+    """Return a text as it is read: marks of HTML and wide letters as what they stand for."""
+    return text if text.isascii() and "&" not in text else unicodedata.normalize("NFKC", html.unescape(text))
+
+
 def unfit(text: str) -> str:
     """Return why a model's text may not be kept, empty if it may."""
     if visible_text(text) != text:
@@ -70,8 +76,6 @@ def unfit(text: str) -> str:
     posing = _POSES.search(written_out(text))
     if posing is not None:
         return f"it has {posing[0].strip()[:40]!r}, which poses as a part of a prompt"
-    if told := overriding(text):
-        return f"it has {told[:40]!r}, which tells whoever reads it to leave its rules"
     if _LONG_WORD.search(text):
         return "it has something encoded"
     return ""

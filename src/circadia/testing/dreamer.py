@@ -15,7 +15,7 @@ from pydantic import BaseModel
 from circadia.gateway.answer_judge import SameQuestions
 from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
-from circadia.memory.terms import STOP_WORDS
+from circadia.memory.terms import STOP_WORDS, asked_terms
 from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
 from circadia.sleeptime.answers.settling import Verdict, Verdicts
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
@@ -24,6 +24,7 @@ from circadia.sleeptime.operations.consolidate import Consolidated, Written
 from circadia.sleeptime.operations.contradictions import Compared, Contradiction
 from circadia.sleeptime.operations.reflect import Belief, Checked, Reflected
 from circadia.sleeptime.operations.rethink import BlockEdit, Rethought
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts
 from circadia.testing.told_facts import THE, Fact, facts
 
 T = TypeVar("T", bound=BaseModel)
@@ -317,6 +318,25 @@ def _still(lines: str, beside: Sequence[str], by_key: Mapping[str, Row]) -> bool
     return not shared and all(fact.value in lines for row in new for fact in row.facts)
 
 
+_OWN: Final = frozenset(asked_terms(
+    "allergic before belief follow is lives often prefers said speaks until was works one several together week"
+))  # fmt: skip
+"""Words of the notes that are written here."""
+
+
+def verified(data: str) -> ClaimVerdicts:
+    """Return that a claim is said if all of its telling words and numbers are in its lines."""
+    found: list[ClaimVerdict] = []
+    for part in re.split(r"(?m)^## Claim (?=c\d+)", data)[1:]:
+        head, _, rest = part.partition("\n")
+        claim = " ".join(line[2:] for line in rest.split("\n## ")[0].split("\n") if line.startswith("| "))
+        loose = set(asked_terms(claim)) - set(asked_terms(rest.replace(f"| {claim}\n", "", 1))) - _OWN
+        key = head.split(" ")[0]
+        verdict = ClaimVerdict(id=key, verdict="not_said" if loose else "said", instructs=False, undated=False)
+        found.append(verdict)
+    return ClaimVerdicts(verdicts=found)
+
+
 _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Consolidated: consolidated,
     Compared: compared,
@@ -327,4 +347,5 @@ _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     QuestionVerdicts: question_verdicts,
     SameQuestions: same_questions,
     Verdicts: still_right,
+    ClaimVerdicts: verified,
 }

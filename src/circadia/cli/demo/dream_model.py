@@ -10,7 +10,7 @@ from typing import Any, Final
 from pydantic import BaseModel
 
 from circadia.memory.terms import STOP_WORDS, asked_terms, stored_terms, words
-from circadia.testing.dreamer import compared, compressed, consolidated, predicted, reflected, rethought
+from circadia.testing.dreamer import compared, compressed, consolidated, predicted, reflected, rethought, verified
 
 UNKNOWN: Final = "I do not know."
 _PASS: Final[Mapping[str, Callable[[str], BaseModel]]] = {
@@ -20,6 +20,7 @@ _PASS: Final[Mapping[str, Callable[[str], BaseModel]]] = {
     "Compressed": compressed,
     "Rethought": rethought,
     "Predictions": predicted,
+    "ClaimVerdicts": verified,
 }
 """Answers to passes, by the name of their schema."""
 

@@ -1,12 +1,10 @@
 """Dedupe: of notes that say the same one stays, and what is said again and again counts once (SLEEP-20, SLEEP-29).
 
-No model is asked, so what counts as the same is narrow: the same words in the same order. A note may say more than the
-one that it stands for, but nothing that could turn its meaning; what happened at a time may have happened twice.
+No model is asked, so what counts as the same is narrow: the same words in the same order. What tells a relative date
+may have happened twice.
 """
 
-import re
-from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, cast
 
 from circadia.memory.importance import is_content
@@ -19,7 +17,6 @@ from circadia.sleeptime.dates import local, relative
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.propose import demote, retire_note
 from circadia.sleeptime.similar import sense
-from circadia.sleeptime.tense import happened
 
 MOST_LOOKED_FOR: Final = 30
 """New episodes of a page that are looked for in what was said before it, the most important first."""
@@ -32,13 +29,6 @@ AGAIN: Final = "said again"
 """How the reason of a demotion begins by which nothing is over: a newer episode says the same."""
 MOST_CHARACTERS: Final = 400
 """Length of an episode that somebody may say again in the same words."""
-_ARTICLES: Final = frozenset(("a", "an", "the"))
-_TURNING: Final = re.compile(
-    r"\b(?:not|no|never|none|nobody|nothing|neither|nor|without|cannot|\w+n['’]t|if|unless|until|except|but|only|hardly|"
-    r"almost|might|may|could|would|should|maybe|perhaps|used|former|formerly|before|previously|instead|however|said|says|"
-    r"thinks|thought|claims|believes|denies|wrong|false|was|were|had|will|against)\b"
-)
-"""Words that may turn the meaning of those beside them."""
 
 
 class Dedupe:
@@ -111,7 +101,6 @@ def _lasts(episode: Episode) -> bool:
         and len(episode.text) <= MOST_CHARACTERS
         and len(episode.text.split()) >= FEWEST_WORDS
         and is_content(episode.text)
-        and not happened(episode.text)
         and not relative(episode.text, local(episode))
     )
 
@@ -123,26 +112,19 @@ def _said_by_others(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tupl
         if one.id in gone or other.id in gone or one.kind != other.kind:
             continue
         less, more = _ordered(one, other)
-        if less.trust.rank < more.trust.rank or not _says(more, less):
+        if less.trust.rank < more.trust.rank or sense(more.text) != sense(less.text):
             continue
         gone.add(less.id)
         yield less, more
 
 
 def _near(notes: Sequence[Note], new: Sequence[Note]) -> Iterator[tuple[Note, Note]]:
-    """Return new notes with each that has the same words or rests on the same: all that are worth a closer look."""
-    evidence = {key for each in new for key in each.evidence}
+    """Yield new notes with each other one that is found by the same words."""
     by_words: dict[bytes, list[Note]] = {}
-    by_evidence: dict[str, list[Note]] = {}
     for each in notes:
         by_words.setdefault(each.terms, []).append(each)
-        for key in evidence.intersection(each.evidence):
-            by_evidence.setdefault(key, []).append(each)
     for one in new:
-        found = (by_words.get(one.terms, ()), *(by_evidence[key] for key in sorted(one.evidence) if key in by_evidence))
-        for key, other in {each.id: each for some in found for each in some}.items():
-            if key != one.id:
-                yield one, other
+        yield from ((one, other) for other in by_words.get(one.terms, ()) if other.id != one.id)
 
 
 def _ordered(one: Note, other: Note) -> tuple[Note, Note]:
@@ -151,20 +133,3 @@ def _ordered(one: Note, other: Note) -> tuple[Note, Note]:
         (len(each.evidence), len(each.text), each.number > 0, -each.number, each.id) for each in (one, other)
     )
     return (one, other) if first < second else (other, one)
-
-
-def _says(more: Note, less: Note) -> bool:
-    """Return whether one note says what another says: the same, or the same and more of what that rests on, too."""
-    ours, theirs = sense(more.text), sense(less.text)
-    if ours == theirs:
-        return True
-    if not set(less.evidence) <= set(more.evidence) or len(theirs.split()) < FEWEST_WORDS:
-        return False
-    if Counter(_TURNING.findall(ours)) != Counter(_TURNING.findall(theirs)):
-        return False
-    words = iter(_telling(ours))
-    return all(each in words for each in _telling(theirs))  # in this order
-
-
-def _telling(said: str) -> Iterable[str]:
-    return [each for each in said.split() if each not in _ARTICLES]

@@ -3,7 +3,6 @@
 Nothing is said in other words: a note is a day, who spoke, and sentences as they were spoken, with dates resolved.
 """
 
-import re
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from circadia.sleeptime import standing
 from circadia.sleeptime.dates import local, told
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.propose import add_note
+from circadia.sleeptime.quotations import SENTENCE, speaker_of
 from circadia.sleeptime.segments import Segment, segments
 from circadia.sleeptime.similar import SMALL_TALK, cosines, sense, telling, weighted
 from circadia.sleeptime.wording import one_line, unfit
@@ -40,7 +40,6 @@ ALIKE: Final = 0.6
 """Cosine from which on a sentence says what another does."""
 
 _SMALL: Final = frozenset(asked_terms(" ".join(sorted(SMALL_TALK))))
-_SENTENCE: Final = re.compile(r"[^.!?…\n]+(?:[.!?…]+(?!\s|$)[^.!?…\n]+)*[.!?…]*")
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -104,7 +103,7 @@ def _room(episodes: Sequence[Episode]) -> int:
 
 def _sentences(episode: Episode, subject: frozenset[int]) -> Iterator[Sentence]:
     """Return what an episode says about a subject, but for questions and what is long."""
-    for match in _SENTENCE.finditer(told(episode)):
+    for match in SENTENCE.finditer(told(episode)):
         text = one_line(match[0])
         if text.endswith("?") or len(text) > LONGEST or text.count(" ") < FEWEST_WORDS - 1:
             continue
@@ -141,7 +140,7 @@ def _written(sentences: Sequence[Sentence]) -> str:
     day = speaker = ""
     for each in sentences:
         now = local(each.episode).date().isoformat()
-        who = " ".join(each.episode.speaker.replace(":", " ").split())
+        who = speaker_of(each.episode)
         if now != day:
             parts.append(f"On {now}, {who} said: {each.text}")
         else:

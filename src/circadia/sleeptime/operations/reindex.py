@@ -43,8 +43,7 @@ from circadia.records.note import Note, NoteKind
 from circadia.records.ready_view import ReadyView, ViewHit, ViewKind
 from circadia.settings.sleeptime import SleepPolicySettings
 from circadia.sleeptime.ask import Yielded
-from circadia.sleeptime.dates import MONTHS, WEEKDAYS
-from circadia.sleeptime.grounding import names
+from circadia.sleeptime.grounding import CALENDAR, names
 from circadia.sleeptime.operation import Ask, Ground, Step, View
 from circadia.sleeptime.tuning import tune
 from circadia.stores.base import Store, Tx
@@ -243,16 +242,19 @@ async def _write(tx: Tx, bank: Bank, some: Sequence[tuple[Asking, int]], policy:
 
 
 def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
-    """Return those whom notes name most, with the notes: beliefs first, then the newest."""
+    """Return those whom notes name most, with the notes: beliefs first, then the newest.
+
+    A word that begins a sentence is a name if it has a capital elsewhere, too.
+    """
     about: dict[str, list[Note]] = defaultdict(list)
     called: dict[str, Counter[str]] = defaultdict(Counter)
-    for note in notes:
-        if note.kind is NoteKind.SUMMARY:
-            continue
-        named = _named(note.text)
+    told = [each for each in notes if each.kind is not NoteKind.SUMMARY]
+    known = {name.casefold() for note in told for name in _named(note.text)} - CALENDAR
+    for note in told:
+        named = [each for each in _named(note.text, initial=True) if each.casefold() in known]
         for each in named:
             called[each.casefold()][each] += 1
-        for key in {each.casefold() for each in named if each not in _DAYS}:
+        for key in {each.casefold() for each in named}:
             about[key].append(note)
     chosen = sorted(about, key=lambda key: (-len(about[key]), key))[:most]
     return {
@@ -265,11 +267,8 @@ def subjects(notes: Sequence[Note], most: int) -> Mapping[str, Sequence[Note]]:
 
 
 @lru_cache(maxsize=REMEMBERED)
-def _named(text: str) -> frozenset[str]:
-    return frozenset(each.removesuffix("'s").removesuffix("’s") for each in names(text))
-
-
-_DAYS: Final = frozenset((*MONTHS, *WEEKDAYS))
+def _named(text: str, *, initial: bool = False) -> frozenset[str]:
+    return frozenset(each.removesuffix("'s").removesuffix("’s") for each in names(text, initial=initial))
 
 
 def _kept(_: Bank) -> None:

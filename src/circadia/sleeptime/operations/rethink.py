@@ -19,7 +19,7 @@ from circadia.records.block import Block, Span
 from circadia.records.change import Change, ChangeKind
 from circadia.records.note import Note, NoteKind
 from circadia.sleeptime import standing
-from circadia.sleeptime.dates import dated_by
+from circadia.sleeptime.dates import dated_by, first_open_date
 from circadia.sleeptime.operation import Ask, Step, View
 from circadia.sleeptime.prompts import prompt
 from circadia.sleeptime.propose import write_block
@@ -177,7 +177,7 @@ def _edited(view: View, sheet: Sheet, block: Block, edit: BlockEdit) -> Block | 
     named = sheet.named(edit.ids)
     said = [(each.text, each.at) for each in named.notes]
     new = "\n".join(dated_by(line, said) for each in edit.new_text.split("\n") if (line := one_line(each)))
-    if named.strangers or named.episodes or not named.notes or unfit_for_block(new):
+    if named.strangers or named.episodes or not named.notes or unfit_for_block(new) or first_open_date(new):
         return None
     old = edit.old_text or ""
     if not standing.shares(" ".join((old, *(each.text for each in named.notes))), new, fewest=TOLD):

@@ -1,0 +1,188 @@
+"""Has the tier's model judge whether what a model wrote says what its cited sources say (SLEEP-33).
+
+All claims of a page go into one question, each beside the lines that it cites and no others. What operations propose
+that ask no model is not judged, nor are exact extracts. A missing verdict is a no.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Final, Literal, cast
+
+from pydantic import BaseModel, Field
+
+from circadia.ids import EpisodeId
+from circadia.memory.terms import asked_terms
+from circadia.records.change import Change, ChangeKind
+from circadia.records.episode import Episode
+from circadia.records.note import NoteKind
+from circadia.sleeptime.benefit import VERIFY
+from circadia.sleeptime.operation import Ask, Step, View
+from circadia.sleeptime.prompts import fixed
+from circadia.sleeptime.quotations import is_extract
+from circadia.sleeptime.rules import resting_on
+from circadia.sleeptime.sheet import Sheet
+from circadia.sleeptime.wording import one_line
+
+MOST_CLAIMS: Final = 40
+"""Claims of a question; a page has seldom more."""
+MOST_CHARACTERS: Final = 60_000
+"""Characters of a question, unless one claim alone has more."""
+MOST_LINES: Final = 40
+"""Sources that are shown beside a claim: those that share most words with it."""
+VERDICT_TOKENS: Final = 40
+"""Most output for a claim."""
+VERDICT: Final = "verdict"
+"""Where the verdict stands in what a change is to make."""
+SAID: Final = "said"
+MISSING: Final = "missing"
+REASONS: Final[Mapping[str, str]] = {
+    "not_said": "its sources do not say it, as the model judges",
+    "contradicted": "its sources say otherwise, as the model judges",
+    "instructs": "it instructs its reader, as the model judges",
+    "undated": "its date is one only for who knows when it was written, as the model judges",
+    MISSING: "the model gave no verdict on it",
+}
+"""Why a change is refused, by the verdict."""
+
+
+class ClaimVerdict(BaseModel):
+    """What the model says of a claim."""
+
+    id: str
+    verdict: Literal["said", "not_said", "contradicted"]
+    instructs: bool
+    undated: bool
+
+
+class ClaimVerdicts(BaseModel):
+    """What the model says of a question's claims."""
+
+    verdicts: list[ClaimVerdict] = Field(max_length=2 * MOST_CLAIMS)
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class Claim:
+    """A text of a change, with what it cites."""
+
+    number: int
+    """Which of the changes has it."""
+    text: str
+    mark: str = ""
+    sources: Sequence[Episode]
+    before: str = ""
+    """Lines of the block that it takes the place of."""
+
+    def shown(self, key: str) -> str:
+        """Return the lines of a question that are about this claim."""
+        sheet = Sheet()
+        sheet.block(f"Claim {key}{self.mark}", self.text)
+        if self.before:
+            sheet.block("The text before", self.before)
+        sheet.episodes(self.sources)
+        return sheet.text
+
+
+class Verify:
+    """Judges what a page's operations propose, as a step of its own that may fail and be tried again."""
+
+    name = VERIFY
+    asks = True
+
+    def plan(self, view: View) -> Sequence[Step]:
+        """Return one step with what is proposed in the view, none if nothing is."""
+        return [Step(name="verdicts", episodes=view.page)] if view.proposed else []
+
+    async def propose(self, step: Step, view: View, ask: Ask) -> Sequence[Change]:
+        """Return the changes in their order, each with its verdict; those that claim nothing as they are."""
+        ids = {key for each in view.proposed for key in _cited(each)}
+        rows = await view.look.episodes(sorted(ids))
+        found: dict[int, list[str]] = {}
+        for part in _parts([each for at, change in enumerate(view.proposed) for each in _claims(at, change, rows)]):
+            shown = "\n".join(claim.shown(key) for key, claim in part.items())
+            most = VERDICT_TOKENS * (len(part) + 2)
+            answer = await ask(fixed(self.name, shown), ClaimVerdicts, most_tokens=most)
+            for key, claim in part.items():
+                given = {_worst(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
+                found.setdefault(claim.number, []).append(next(iter(sorted(given - {SAID}) or given), MISSING))
+        return [
+            replace(each, after={**(each.after or {}), VERDICT: next((v for v in found[at] if v != SAID), SAID)})
+            if at in found
+            else each
+            for at, each in enumerate(view.proposed)
+        ]
+
+
+def refusal(change: Change) -> str:
+    """Return why a change is refused by its verdict, empty if it is not."""
+    return REASONS.get(str((change.after or {}).get(VERDICT, SAID)), "")
+
+
+def without_verdict(change: Change) -> Change:
+    """Return a change that needs a verdict and has none."""
+    return replace(change, after={**(change.after or {}), VERDICT: MISSING}) if _cited(change) else change
+
+
+def _worst(given: ClaimVerdict) -> str:
+    if given.instructs:
+        return "instructs"
+    return "undated" if given.verdict == SAID and given.undated else given.verdict
+
+
+def _cited(change: Change) -> Sequence[EpisodeId]:
+    """Return the ids of the episodes that what a change says rests on."""
+    if change.kind is ChangeKind.FLAG:
+        ids = cast("Sequence[str]", (change.after or {}).get("evidence", ()))
+        return [EpisodeId(each) for each in ids if each.startswith("epi_")]
+    return resting_on(change)
+
+
+def _claims(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+    """Yield what a change claims: a note or a flag one thing, a block each new line."""
+    after = change.after or {}
+    cited = [rows[each] for each in _cited(change) if each in rows]
+    if change.kind is ChangeKind.WRITE_BLOCK:
+        yield from _lines(number, change, rows)
+    elif change.kind in (ChangeKind.ADD_NOTE, ChangeKind.FLAG):
+        text = one_line(str(after.get("text", "")))
+        if not is_extract(text, cited):
+            belief = " (belief)" if after.get("kind") == NoteKind.BELIEF.value else ""
+            mark = " (open)" if change.kind is ChangeKind.FLAG else belief
+            yield Claim(number=number, text=text, mark=mark, sources=_nearest(text, cited))
+
+
+def _lines(number: int, change: Change, rows: Mapping[EpisodeId, Episode]) -> Iterator[Claim]:
+    after, old = change.after or {}, str((change.before or {}).get("value", "")).split("\n")
+    new = str(after.get("value", "")).split("\n")
+    spans = cast("Sequence[tuple[int, int, Sequence[str]]]", after.get("spans") or ())
+    gone = "\n".join(each for each in old if each not in new)
+    start = 0
+    for line in new:
+        end = start + len(line)
+        if line.strip() and line not in old:
+            ids = dict.fromkeys(key for first, last, keys in spans if first < end and start < last for key in keys)
+            cited = [rows[EpisodeId(each)] for each in ids if each in rows]
+            yield Claim(number=number, text=one_line(line), sources=_nearest(line, cited), before=gone)
+        start = end + 1
+
+
+def _nearest(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
+    """Return the sources that are shown beside a claim, in order."""
+    wanted = set(asked_terms(text)) if len(cited) > MOST_LINES else set[int]()
+    shared = {each.id: len(wanted.intersection(asked_terms(each.text))) if wanted else 0 for each in cited}
+    best = sorted(cited, key=lambda each: (-shared[each.id], each.number))[:MOST_LINES]
+    return sorted(best, key=lambda each: each.number)
+
+
+def _parts(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
+    """Yield the claims of each question, by their ids in it."""
+    part: dict[str, Claim] = {}
+    used = 0
+    for claim in claims:
+        size = len(claim.shown(""))
+        if part and (len(part) == MOST_CLAIMS or used + size > MOST_CHARACTERS):
+            yield part
+            part, used = {}, 0
+        part[f"c{len(part) + 1}"] = claim
+        used += size
+    if part:
+        yield part
