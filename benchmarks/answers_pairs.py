@@ -36,6 +36,10 @@ SEED: Final = 6
 EDITED: Final = 4
 """Of one in so many of people's questions the changed ones are measured."""
 _ENGLISH: Final = "en"
+_FIGURES: Final = (
+    "people_hits", "people_wrong", "edits_wrong", "english_hits", "english_wrong", "suite_hits", "suite_wrong",
+    "others_hits", "others_wrong",
+)  # fmt: skip
 
 
 @dataclass(frozen=True, kw_only=True, slots=True)
@@ -61,6 +65,15 @@ class Way:
     others: JudgedPairs
     """Of the suite, the languages other than English."""
 
+    @property
+    def shares(self) -> Sequence[float]:
+        """Return the shares in the order of the table's columns."""
+        return [
+            self.people.hit_share, self.people.wrong_share, self.edits.wrong_share, self.english.hit_share,
+            self.english.wrong_share, self.suite.hit_share, self.suite.wrong_share, self.others.hit_share,
+            self.others.wrong_share,
+        ]  # fmt: skip
+
 
 async def run(_: Path, size: Size) -> Report:
     """Measure."""
@@ -85,6 +98,7 @@ async def run(_: Path, size: Size) -> Report:
         encoder = LocalEncoder(archive)
         comparison = PairComparison(encoder, load_classifier(local_weights.JUDGING.name))
         ways.append(await measured("`check: local`", lambda _: _local(comparison)))
+        notes += _local_notes(ways[-1])
         if size.data is not None:
             goals += await asyncio.to_thread(_curve, people, comparison, encoder, words, notes)
     for error in ERRORS:
@@ -166,30 +180,7 @@ def _hints(people: Sequence[QuestionPair], words: WordTable) -> str:
 
 
 def _report(size: Size, ways: Sequence[Way], goals: Sequence[Goal], notes: Sequence[str]) -> Report:
-    local = next((each for each in ways if "local" in each.name), None)
-    right = next(each for each in ways if each.name.endswith("wrong in 0 %"))
     first = ways[0]
-    more = [
-        Goal(what="near misses of the suite served, same text only", limit=0, unit="%",
-             found=100 * max(first.suite.wrong_share, first.others.wrong_share)),
-        Goal(what="near misses of the suite served with a judge that is right", limit=0, unit="%",
-             found=100 * max(right.suite.wrong_share, right.others.wrong_share)),
-    ]  # fmt: skip
-    if local is not None:
-        more += [
-            Goal(what="hand-written English near misses served, `check: local`", limit=5, unit="%",
-                 found=100 * local.english.wrong_share),
-            Goal(what="near misses in other languages served, `check: local`", limit=0, unit="%",
-                 found=100 * local.others.wrong_share),
-        ]  # fmt: skip
-        notes = [
-            *notes,
-            f"`check: local` was asked about {local.people.candidates:,} of people's pairs and took "
-            f"{number(1000 * local.people.seconds / max(local.people.candidates, 1))} ms a pair.",
-            "Hand-written English near misses that it serves, by kind: "
-            + (", ".join(f"{kind} {count} of {local.english.kinds[kind]}"
-                         for kind, count in sorted(local.english.wrong.items())) or "none") + ".",
-        ]  # fmt: skip
     return Report(
         name="answers_pairs",
         title="Questions that are served a ready answer, by who decides about what is not the same text",
@@ -198,31 +189,47 @@ def _report(size: Size, ways: Sequence[Way], goals: Sequence[Goal], notes: Seque
             "English near misses", "suite, English: same", "suite, English: near misses",
             "suite, other languages: same", "suite, other languages: near misses",
         ],
-        rows=[
-            [each.name, *(f"{number(100 * share)} %" for share in (
-                each.people.hit_share, each.people.wrong_share, each.edits.wrong_share, each.english.hit_share,
-                each.english.wrong_share, each.suite.hit_share, each.suite.wrong_share, each.others.hit_share,
-                each.others.wrong_share,
-            ))]
-            for each in ways
-        ],
-        goals=[*(goals if size.data is not None else ()), *more],
+        rows=[[each.name, *(f"{number(100 * share)} %" for share in each.shares)] for each in ways],
+        goals=[*(goals if size.data is not None else ()), *_goals(ways)],
         notes=[
-            f"People's pairs: {ways[0].people.same:,} that ask the same and {ways[0].people.other:,} that do not; "
-            f"{ways[0].edits.other:,} edits; {ways[0].english.same} reworded and {ways[0].english.other} near misses "
-            f"by hand; the suite has {ways[0].suite.same} and {ways[0].suite.other} in English, {ways[0].others.same} "
-            f"and {ways[0].others.other} in German, French, Spanish, Chinese, Japanese and Arabic.",
+            f"People's pairs: {first.people.same:,} that ask the same and {first.people.other:,} that do not; "
+            f"{first.edits.other:,} edits; by hand {first.english.same} reworded and {first.english.other} near misses; "
+            f"the suite has {first.suite.same} and {first.suite.other} in English, {first.others.same} and "
+            f"{first.others.other} in German, French, Spanish, Chinese, Japanese and Arabic.",
             "Scripted judges know the labels and err on a fixed share of what they are asked; `circadia eval judge` "
             "measures a real model. Half of the suite's `same` are the same text but for white space, width and marks.",
             *notes,
             *([] if size.data is not None else ["There was no data, so people's pairs are a few made-up ones."]),
         ],
-        figures={
-            each.name: {
-                name: {"hits": one.hit_share, "wrong": one.wrong_share}
-                for name, one in (("people", each.people), ("edits", each.edits), ("english", each.english),
-                                  ("suite", each.suite), ("others", each.others))
-            }
-            for each in ways
-        },
+        figures={each.name: dict(zip(_FIGURES, each.shares, strict=True)) for each in ways},
     )  # fmt: skip
+
+
+def _goals(ways: Sequence[Way]) -> Sequence[Goal]:
+    """Return the goals that need no data of people."""
+    right = next(each for each in ways if each.name.endswith("wrong in 0 %"))
+    served = [
+        ("near misses of the suite served, same text only", 0,
+         max(ways[0].suite.wrong_share, ways[0].others.wrong_share)),
+        ("near misses of the suite served with a judge that is right", 0,
+         max(right.suite.wrong_share, right.others.wrong_share)),
+    ]  # fmt: skip
+    local = next((each for each in ways if "local" in each.name), None)
+    if local is not None:
+        served += [
+            ("hand-written English near misses served, `check: local`", 5, local.english.wrong_share),
+            ("near misses in other languages served, `check: local`", 0, local.others.wrong_share),
+        ]
+    return [Goal(what=what, limit=limit, unit="%", found=100 * share) for what, limit, share in served]
+
+
+def _local_notes(local: Way) -> Sequence[str]:
+    kinds = ", ".join(
+        f"{kind} {count} of {local.english.kinds[kind]}" for kind, count in sorted(local.english.wrong.items())
+    )
+    asked = max(local.people.candidates, 1)
+    return [
+        f"`check: local` was asked about {local.people.candidates:,} of people's pairs and took "
+        f"{number(1000 * local.people.seconds / asked)} ms a pair.",
+        f"Hand-written English near misses that it serves, by kind: {kinds or 'none'}.",
+    ]

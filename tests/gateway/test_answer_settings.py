@@ -80,7 +80,7 @@ async def test_such_a_share_of_uses_is_answered_afresh(tmp_path: Path, share: fl
             assert (await passed(ann))["counts"].get("answers_judged", 0) == judged
 
 
-@pytest.mark.setting("answers.hint_similarity", "answers.check", "answers.check_confidence")
+@pytest.mark.setting("answers.hint_similarity", "answers.check")
 @pytest.mark.parametrize(
     ("answers", "asked", "outcome"),
     [

@@ -95,6 +95,7 @@ class _Comparison:
 
 
 @pytest.mark.spec("ANS-02")
+@pytest.mark.setting("answers.check_confidence")
 @pytest.mark.parametrize(("confidence", "outcome"), [(0.85, "hit"), (0.95, "miss")])
 async def test_the_judge_in_the_server_serves_from_its_confidence_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, confidence: float, outcome: str
@@ -128,7 +129,7 @@ async def test_a_server_without_the_weights_of_its_judge_does_not_start_and_says
 
 
 @pytest.mark.spec("ANS-13")
-@pytest.mark.setting("answers.check_calls_per_hour", answers={"check_calls_per_hour": 1})
+@pytest.mark.setting("answers.check_calls_per_hour")
 async def test_beyond_its_budget_of_an_hour_no_judge_is_asked(tmp_path: Path) -> None:
     async with readied(tmp_path, sections={"answers": {"check_calls_per_hour": 1}}) as ann:
         await ann.put(await ann.frame(chat(OTHER)))

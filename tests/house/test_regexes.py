@@ -32,7 +32,6 @@ ELSEWHERE = {
     "circadia.sleeptime.grounding._BEGINS": "searched in the 60 characters before a word",
     "circadia.sleeptime.wording._FILE": "matched with the whole of an address",
     "circadia.testing.dreamer._SAID": "reads what the scripted model is given in tests",
-    "circadia.sleeptime.answers.bench._REFUSAL": "matched at the beginning of a text, of 200 characters",
 }
 """Patterns that search no text of others, with what they are for."""
 

@@ -18,7 +18,7 @@ _QUOTED: Final = re.compile(
 _WORD: Final = re.compile(r"\d+(?:[.,:/'’-]\d+)*(?!\w)|[-/~.@#_]{0,3}\w+(?:[-.,:/@_&+#]+\w+)*[+#]*")
 _NUMBER: Final = re.compile(r"\d+(?:[.,:/'’-]\d+)*")
 _GROUPED: Final = re.compile(r"\d{1,3}(?:[.,'’]\d{3})+")
-_CODE: Final = re.compile(r"[_/@#~+\\]|\w[.:]\w|^-|[a-z][A-Z]|\d.*[^\W\d]|[^\W\d].*\d")
+_CODE: Final = re.compile(r"[_/@#~+\\]|\w[.:]\w|^-|[a-z][A-Z]")
 _SENTENCE_END: Final = re.compile(r"[.!?…。！？؟:]\s*$")
 _OPENING: Final = " \t\"'“„«¿¡("
 _CAPITALIZED_NOUNS: Final = frozenset({"de", "lb"})
@@ -74,7 +74,7 @@ def _read(text: str) -> _Text:
             plain = re.sub(r"[.,'’]", "", word) if _GROUPED.fullmatch(word) else word
             words.append("".join(str(unicodedata.digit(each, each)) for each in plain))
             certain.append(words[-1])
-        elif _CODE.search(word):
+        elif _is_code(word):
             words.append(word)
             certain.append(word)
         else:
@@ -97,6 +97,11 @@ def _split_scripts(text: str) -> str:
 
 def _is_caseless(character: str) -> bool:
     return character.isalpha() and character.lower() == character.upper()
+
+
+def _is_code(word: str) -> bool:
+    """Return whether a word has signs or capitals as programs have, or letters beside digits."""
+    return _CODE.search(word) is not None or (any(map(str.isdigit, word)) and any(map(str.isalpha, word)))
 
 
 def _begins_sentence(text: str, start: int) -> bool:

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
-from datetime import datetime, timedelta
+from datetime import timedelta
 from enum import StrEnum
 from typing import Annotated, Final
 
@@ -13,12 +13,13 @@ from circadia.agents.access import require_operator
 from circadia.answers.index import MatchKind
 from circadia.answers.lookup import LEAST_SIMILARITY, CheckedMatch, Outcome
 from circadia.answers.quality import telling, trusted
+from circadia.api.answer_views import AnswerView, answer_views
 from circadia.api.banks import User
 from circadia.api.bodies import Body, Name
 from circadia.api.parts import ApiParts, Parts, Who, noun_router
 from circadia.api.references import named_agent
 from circadia.errors import NotFound
-from circadia.ids import AgentId, AnswerId
+from circadia.ids import AnswerId
 from circadia.records.agent import Agent
 from circadia.records.answer import Answer, AnswerMode, AnswerScope, Dropped
 from circadia.records.bank import Bank
@@ -29,36 +30,8 @@ router = noun_router("answers")
 
 MOST_CHARACTERS: Final = 100_000
 """Of a question; a longer one is never looked for."""
-NANOUSD: Final = 1e9
 
 AgentName = Annotated[str | None, Query(description="Those of this agent only: `name` or `session:name`.")]
-
-
-class AnswerView(BaseModel):
-    """An anticipated answer."""
-
-    id: str = Field(description="Key.", examples=["ans_0cwd…"])
-    agent: str = Field(description="Whose calls it may answer.", examples=["default:helper"])
-    end_user: str | None = Field(description="For whom; null if the agent's calls name nobody.")
-    frame: str = Field(description="Digest of provider, model, system prompt, tools and output settings.")
-    question: str = Field(description="The question that was answered.")
-    phrasings: list[str] = Field(description="All its wordings, that one first.")
-    confidence: float = Field(description="How likely the question was held to be, 0 to 1.")
-    text: str = Field(description="The answer.")
-    reasoning: str = Field(description="What the model told of how it came to it.")
-    stands: bool = Field(description="Whether it would be found now.")
-    why_not: str = Field(description="Why it would not; empty if it stands.")
-    blocks: dict[str, int] = Field(description="Blocks that it rests on, with the version of each.")
-    notes: list[int] = Field(description="Numbers of the notes that it rests on.")
-    episodes: list[int] = Field(description="Numbers of the episodes that it rests on.")
-    pass_id: str | None = Field(description="The pass that made it.")
-    made_at: datetime = Field(description="When.")
-    expires_at: datetime = Field(description="From then on it is none.")
-    tokens: int = Field(description="Input and output tokens that it took.")
-    usd: float | None = Field(description="Their list price in US dollars; null if it is not known.")
-    seconds: float = Field(description="How long it took.")
-    uses: int = Field(description="How often it was of use.")
-    used_at: datetime | None = Field(description="When that was last.")
 
 
 class AnswerPage(BaseModel):
@@ -178,7 +151,7 @@ async def list_answers(
         agent_id = None if agent is None else (await named_agent(tx, who, agent)).id
         last = None if after is None else AnswerId(after)
         found = await tx.answers.live(bank.id, agent_id=agent_id, after=last, limit=limit)
-        views = await _views(tx, parts, bank, found)
+        views = await answer_views(tx, parts, bank, found)
     return AnswerPage(bank=bank.name, answers=views, after=found[-1].id if len(found) == limit else None)
 
 
@@ -221,7 +194,7 @@ async def show_answer(b: str, answer: str, who: Who, parts: Parts, user: User = 
     async with parts.store.read() as tx:
         bank = await parts.memory.banks.get(tx, b, user)
         found = await _answer(tx, bank, answer)
-        return (await _views(tx, parts, bank, [found]))[0]
+        return (await answer_views(tx, parts, bank, [found]))[0]
 
 
 @router.delete("/banks/{b}/answers/{answer}", status_code=204)
@@ -296,7 +269,7 @@ async def _test(
         bank=bank.name, agent=agent.reference, mode=agent.policy.answers,
         trusted=trusted(uses, parts.settings.answers), outcome=outcome, judge=None, judge_confidence=None, steps=[],
         frames=len(scopes), matches=[_match(*each) for each in best],
-        answer=None if answer is None else (await _views(tx, parts, bank, [answer]))[0],
+        answer=None if answer is None else (await answer_views(tx, parts, bank, [answer]))[0],
     )  # fmt: skip
     return view, None if outcome is Outcome.HIT else open_
 
@@ -382,36 +355,6 @@ async def _answer(tx: Tx, bank: Bank, key: str) -> Answer:
             f"bank {bank.name!r} has no ready answer {key!r}; `circadia answers list {bank.name}` lists them"
         )
     return found
-
-
-async def _views(tx: Tx, parts: ApiParts, bank: Bank, answers: Sequence[Answer]) -> list[AnswerView]:
-    names: dict[AgentId, str] = {}
-    for agent_id in {each.scope.agent_id for each in answers}:
-        agent = await tx.agents.get(agent_id)
-        names[agent_id] = agent_id if agent is None else agent.reference
-    return [_view(each, names[each.scope.agent_id], await _why_not(tx, parts, bank, each)) for each in answers]
-
-
-async def _why_not(tx: Tx, parts: ApiParts, bank: Bank, answer: Answer) -> str:
-    """Return why the answer would not be found now; empty if it would."""
-    now = parts.clock.now()
-    if not answer.made_at <= now < answer.expires_at:
-        return f"it holds from {answer.made_at} to {answer.expires_at}, and now is {now}"
-    return (await parts.lookup.validity(tx, bank, answer)).why_not
-
-
-def _view(answer: Answer, agent: str, why_not: str) -> AnswerView:
-    rests = answer.rests
-    return AnswerView(
-        id=answer.id, agent=agent, end_user=answer.scope.end_user or None, frame=answer.scope.frame,
-        question=answer.phrasings[0], phrasings=list(answer.phrasings), confidence=answer.confidence,
-        text=answer.text, reasoning=answer.reasoning, stands=not why_not, why_not=why_not,
-        blocks={label: rests.blocks[label] for label in rests.shown if label in rests.blocks},
-        notes=sorted(rests.notes), episodes=sorted(rests.episodes), pass_id=answer.pass_id, made_at=answer.made_at,
-        expires_at=answer.expires_at, tokens=answer.tokens,
-        usd=None if answer.nanousd is None else answer.nanousd / NANOUSD,
-        seconds=answer.seconds, uses=answer.uses, used_at=answer.used_at,
-    )  # fmt: skip
 
 
 _COUNTS: Final = ("served", "hints", "misses", "made", "used", "wasted", "wasted_tokens", "right", "wrong")

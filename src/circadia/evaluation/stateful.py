@@ -20,7 +20,7 @@ SCRIPTED_NOTE: Final = (
     "The model is scripted. What follows from that are its properties, not a real model's: it makes no mistake of its "
     f"own, thinks {STEP_TOKENS} tokens for each step of work, states {DERIVED} results in a learned context, expects "
     f"the likeliest questions as if it knew how people ask, and lets {MISLED:.0%} of the ready answers to other "
-    "questions mislead it. A token is 4 bytes. Ready answers that are found by the same text follow from it too: of the "
+    "questions mislead it. A token is 4 bytes. Ready answers of the same text follow from it too: of the "
     f"{len(WORDINGS)} wordings in which the generator asks a question it expects the commonest {PHRASINGS}. The other "
     f"wordings, of {HELD_BACK:.0%} of the questions, it never expects: so asked, a question is served by the judge or "
     "not at all. The judge is the same model, which knows all wordings, and its tokens are hot."
@@ -198,8 +198,8 @@ def _notes(run: Run, found: Sequence[Figure]) -> list[str]:
         "Cost of a question: its hot tokens, prompt and generated, times the weight, and its part of the tokens of "
         "sleep, which are spent once a context. What is sent ahead is counted at full length, without caches.",
         "hits: ready answers that were served; hints: those that were shown beside the question; false: those of both "
-        "that were not the key. The same text: but for white space, width and a closing mark. With n questions, the first n "
-        "of each context that has so many are counted.",
+        "that were not the key. The same text: but for white space, width and a closing mark. With n questions, the "
+        "first n of each context that has so many are counted.",
     ]
     if run.scripted:
         notes.insert(0, SCRIPTED_NOTE)

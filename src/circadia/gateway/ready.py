@@ -169,7 +169,7 @@ class Answering:
         """No answer depends on what is `volatile` of a system prompt, nor on these `headers`."""
         self._clock = clock
         self._ids = ids
-        self._lookup = lookup
+        self.lookup: Final = lookup
         self._trust = trust
         self._volatile = volatile
         self.judge: Final = judge
@@ -210,7 +210,7 @@ class Answering:
         question = asked.framed.question
         try:
             if bank.answers and len(question) <= MAX_CHARACTERS:
-                found = await self._lookup.find(
+                found = await self.lookup.find(
                     tx, bank, asked.scope, question, asked.conversation, partial(self._verdict, bank, question)
                 )
                 serves = asked.serves and (found.match is not None or bool(found.candidates))

@@ -31,8 +31,8 @@ def answer_lookup(settings: Settings, clock: Clock, memory: Memory) -> AnswerLoo
 
 
 def answers_at_gateway(
-    settings: Settings, clock: Clock, ids: IdSource, store: Store, lookup: AnswerLookup, journal: Journal,
-    metrics: Metrics, mind: Mind | None,
+    settings: Settings, clock: Clock, ids: IdSource, store: Store, memory: Memory, journal: Journal, metrics: Metrics,
+    mind: Mind | None,
 ) -> tuple[Answering, AnswerBook]:  # fmt: skip
     """Build what looks ready answers up for calls, and what records the lookups behind them.
 
@@ -49,6 +49,7 @@ def answers_at_gateway(
         judge = ModelJudge(clock, ids, store, journal, mind, calls_per_hour=chosen.check_calls_per_hour)
     limits = None if judge is None else JudgeLimits(clock, judge)
     trust = Trust(clock, chosen)
+    lookup = answer_lookup(settings, clock, memory)
     answering = Answering(clock, ids, lookup, trust, Volatile(chosen.volatile), limits, chosen.volatile_headers)
     return answering, AnswerBook(clock, ids, store, trust, metrics.looked_up, frames=mind is not None)
 

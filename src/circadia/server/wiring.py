@@ -47,7 +47,7 @@ from circadia.ids import AgentId, IdSource, RandomIds, hash_token
 from circadia.mcp_server.app import McpParts, McpServer
 from circadia.memory.tier import Memory
 from circadia.records.session import DEFAULT_SESSION
-from circadia.server.answering import answer_lookup, answers_at_gateway
+from circadia.server.answering import answers_at_gateway
 from circadia.server.dreaming import Minds, sleep_minds, sleep_savings, sleep_tier, sleep_worker
 from circadia.server.front import Front, Hosts
 from circadia.server.gauges import gauges, memory_gauges, sleep_gauges
@@ -188,23 +188,20 @@ async def _built(basis: Basis, admin_token: str, stack: AsyncExitStack) -> Serve
     ))  # fmt: skip
     stdio = StdioServers(settings.mcp_servers, basis.environment, clock)
     minds = sleep_minds(settings, partial(_secret, basis), clock, stack)
-    lookup = answer_lookup(settings, clock, memory)
-    answers = answers_at_gateway(settings, clock, basis.ids, store, lookup, journal, metrics, minds[0])
-    door, exchanges, ahead = await _model_door(
-        stack, basis, identity, gate, presence, journal, memory, dreams, answers, lookup
-    )
+    answers = answers_at_gateway(settings, clock, basis.ids, store, memory, journal, metrics, minds[0])
+    door, exchanges, ahead = await _model_door(stack, basis, identity, gate, presence, journal, memory, dreams, answers)
     dreams.behind = [each.flush for each in (exchanges, answers[1])]
     tools = _mcp_door(basis, identity, gate, ticker, admin_token, own, stdio)
     parts = ApiParts(
         store=store, clock=clock, signals=signals, identity=identity, registry=registry, sessions=sessions,
         threads=threads, sleep=tier.sleep, presence=presence, settings=settings, holds=gate, wake=tier,
-        memory=memory, sleeptime=dreams, lookup=lookup, judge=answers[0].judge,
+        memory=memory, sleeptime=dreams, lookup=answers[0].lookup, judge=answers[0].judge,
     )  # fmt: skip
     front = Front(_hosts(settings), {"llm": door, "mcp": tools}, create_api(parts), identity, metrics, store.ping)
     worker = wake_worker(
         tier, settings, basis.environment, basis.data, clock, basis.ids, store, signals, basis.address
     )  # fmt: skip
-    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead, lookup)
+    dreamer, counting = _dreamer(minds, basis, dreams, metrics, memory, tier, ahead, answers[0].lookup)
     gauges(metrics, gate, parking, journal, exchanges, worker, signals)
     memory_gauges(metrics, memory.retrieval)
     sweeps = Sweeps(clock, store, waits, sessions, settings, await _following(basis, identity, presence))
@@ -277,7 +274,7 @@ def _hosts(settings: Settings) -> Hosts:
 
 async def _model_door(
     stack: AsyncExitStack, basis: Basis, identity: Identity, gate: Gate, presence: Presence, journal: Journal,
-    memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook], lookup: AnswerLookup,
+    memory: Memory, dreams: Sleeptime, answers: tuple[Answering, AnswerBook],
 ) -> tuple[ModelDoor, Exchanges, AheadOfCalls]:  # fmt: skip
     clock, store, settings = basis.clock, basis.store, basis.settings
     providers = await opened_providers(settings, partial(_secret, basis), clock, stack)
@@ -290,7 +287,7 @@ async def _model_door(
     door = ModelDoor(
         clock, identity, gate, providers, owners, budget, relay, settings.defaults, settings.limits, Plain()
     )  # fmt: skip
-    return door, exchanges, AheadOfCalls(clock, store, memory, lookup, providers)
+    return door, exchanges, AheadOfCalls(clock, store, memory, answers[0].lookup, providers)
 
 
 def _mcp_door(
