@@ -193,7 +193,7 @@ def _report(size: Size, ways: Sequence[Way], goals: Sequence[Goal], notes: Seque
         goals=[*(goals if size.data is not None else ()), *_goals(ways)],
         notes=[
             f"People's pairs: {first.people.same:,} that ask the same and {first.people.other:,} that do not; "
-            f"{first.edits.other:,} edits; by hand {first.english.same} reworded and {first.english.other} near misses; "
+            f"{first.edits.other:,} edits; by hand {first.english.same} reworded, {first.english.other} near misses; "
             f"the suite has {first.suite.same} and {first.suite.other} in English, {first.others.same} and "
             f"{first.others.other} in German, French, Spanish, Chinese, Japanese and Arabic.",
             "Scripted judges know the labels and err on a fixed share of what they are asked; `circadia eval judge` "

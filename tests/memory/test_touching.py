@@ -53,7 +53,7 @@ def weights(rows: Sequence[IndexEntry], question: str = HOME, layer: Layer = Lay
 
 
 @pytest.mark.parametrize("layer", Layer)
-def test_a_row_weighs_more_by_words_by_meaning_and_as_the_answer_to_a_question(layer: Layer) -> None:
+def test_a_row_weighs_more_by_words_by_meaning_and_as_the_answer_to_a_related_question(layer: Layer) -> None:
     rows = [
         row(12, "Ann lives in Lisbon now"),
         row(13, "she has left the town for good", NEAR),
@@ -61,10 +61,12 @@ def test_a_row_weighs_more_by_words_by_meaning_and_as_the_answer_to_a_question(l
         row(15, "by the sea, they say", session="s"),
         row(16, "by the sea, they say", session="t"),
         row(17, "the printer is out of ink"),
+        row(18, "is the printer working?", session="u"),
+        row(19, "by the sea, they say", session="u"),
     ]
     found = weights(rows, layer=layer)
     assert {12, 13, 14, 15} <= found.keys()
-    assert not {16, 17} & found.keys()
+    assert not {16, 17, 18, 19} & found.keys()
     assert found[12] > found[15]
 
 
@@ -91,7 +93,7 @@ def test_a_rare_word_weighs_more_than_one_that_many_rows_have() -> None:
 def test_a_row_without_a_vector_is_told_where_its_vector_may_decide() -> None:
     found = later([row(12, "she left for good", None), row(13, "she left for good", FAR)])
     assert [(each.number, each.embedded) for each in found.rows] == [(12, False)]
-    assert not later([row(12, "she left for good", None)], sense=0.1).rows
+    assert not later([row(12, "she left for good", None)], sense=0.04).rows
 
 
 def test_vectors_count_as_much_as_they_say() -> None:

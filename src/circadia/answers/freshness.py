@@ -46,12 +46,12 @@ SHOWN: Final = 10
 class Concern(NamedTuple):
     """A later row that may change an answer, as far as can be told without a judge."""
 
+    doubtful: bool
+    """Whether it puts the answer in doubt; else the answer is served until a judge has looked."""
     weight: float
     """How likely it does; see `memory/touching.py`."""
     layer: Layer
     number: int
-    doubtful: bool
-    """Whether it puts the answer in doubt; else it is only looked at when a judge is asked anyway."""
 
 
 class Validity(NamedTuple):
@@ -60,7 +60,7 @@ class Validity(NamedTuple):
     void: str = ""
     """Why it may not even be a hint, in words; empty if it may."""
     concerns: Sequence[Concern] = ()
-    """Later rows that a judge may be asked about, the most likely first."""
+    """Later rows that a judge may be asked about: those that put it in doubt first, and the most likely first."""
     heads: Heads = Heads(0, 0)
     """The greatest numbers that were looked at."""
 
@@ -167,7 +167,8 @@ class AnswerFreshness:
             weight += NEAR * (question.sense * float(vector @ asked) - bars.usual)
         if weight <= bars.judged or states_nothing(row.text, answer):
             return None
-        return Concern(weight, later.layer, later.number, weight > bars.doubted)
+        bar = VOIDING if row.trust == Trust.AGENT else bars.doubted  # an agent says what it was told, for the most part
+        return Concern(weight > bar, weight, later.layer, later.number)
 
     async def _other_block(self, tx: Tx, bank: Bank, rests: Rests, blocks: Sequence[Block], question: Question) -> str:
         """Return which block is another in the prompt by now."""

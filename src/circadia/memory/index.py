@@ -22,7 +22,7 @@ from circadia.memory.postings import Postings
 from circadia.memory.question import UNEXPLAINED, Question, Scored
 from circadia.memory.row_table import NONE, RowTable
 from circadia.memory.terms import QUESTION
-from circadia.memory.touching import NO_ROWS, SAMPLED, UNKNOWN, Features, LaterRows, rarity, weigh_later_rows
+from circadia.memory.touching import NO_ROWS, RELATED, SAMPLED, UNKNOWN, Features, LaterRows, rarity, weigh_later_rows
 from circadia.memory.vectors import Vectors
 from circadia.records.end_user import alias
 from circadia.records.excerpt import Excerpt
@@ -182,10 +182,8 @@ class Index:
             if (held := self._vectors.get(embedder)) is not None and held.dimensions == len(vector):
                 found, cosines = held.nearest(vector, len(self), allowed)
                 near[found] = question.sense * cosines
-        return Features(
-            words=words[rows], near=near[rows], words_before=words[before],
-            answers=np.append(self._rows["question"], False)[before],
-        )  # fmt: skip
+        answers = np.append(self._rows["question"], False)[before] & (words[before] > RELATED)
+        return Features(words=words[rows], near=near[rows], answers=answers)
 
     def _shares(self, stems: Sequence[Collection[int]], base: Array) -> Array:
         """Return by row which share of these words it has, by how rare the rows `base` say that they are."""

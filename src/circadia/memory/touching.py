@@ -1,10 +1,10 @@
 """How likely a row that came later changes the answer to a question (ANS-04).
 
 No grammar and no list of words: a row is weighed by the share of the question's words that it has, the rare ones most;
-by how much nearer its vector is than those of the bank's rows on average; and by the words of the turn before it, most
-of all if that is a question, which it may answer. The vector of the turn before is left out: it tells evidence from
-others no better, and may not be there yet. Words and speakers are told apart by rarity alone: whom everybody speaks of
-says little, a name that stands in one row says a lot.
+by how much nearer its vector is than those of the bank's rows on average; and by whether the turn before it is a
+related question, which it may answer. The vector of the turn before is left out: it tells evidence from others no
+better, and may not be there yet. Words and speakers are told apart by rarity alone: whom everybody speaks of says
+little, a name that stands in one row says a lot.
 
 What is rare, and the bars, come from the rows that the answer was made of. So no later row changes what another one
 weighs, and every process comes to the same result.
@@ -31,17 +31,17 @@ USUAL: Final = 0.25
 """Cosine of a question with a row that is about something else, where there are no rows to tell."""
 FEW: Final = 20.0
 """Rows that this counts as much as."""
-WORDS: Final = 4.9
+WORDS: Final = 5.3
 """Weight of the share of the question's words, by rarity."""
-NEAR: Final = 5.8
+NEAR: Final = 5.1
 """Weight of the cosine above the usual one, for a vector that says all that there is to say."""
-WORDS_BEFORE: Final = 1.7
-"""The same of the turn before."""
-ANSWERS: Final = 1.1
-"""Weight of a question as the turn before."""
-JUDGED: Final = (0.75, 0.6)
+ANSWERS: Final = 2.1
+"""Weight of a related question as the turn before."""
+RELATED: Final = 0.05
+"""Share of the words above which a question before is related to the one that was answered."""
+JUDGED: Final = (0.63, 0.25)
 """Share of the earlier rows that weigh less than what a judge looks at, and the least weight of that."""
-DOUBTED: Final = (0.88, 1.1)
+DOUBTED: Final = (0.84, 0.8)
 """The same of what puts an answer in doubt."""
 HIGHEST: Final = 3.0
 """No bar is higher: a bank may be about one thing only."""
@@ -88,10 +88,8 @@ class Features(NamedTuple):
     """Share of the question's words that each has, by rarity."""
     near: Array
     """Cosine, 0 to 1 times how much the vectors say; not a number where there is no vector."""
-    words_before: Array
-    """The share of the turn before; 0 without one."""
     answers: Array
-    """Whether the turn before is a question."""
+    """Whether the turn before is a related question."""
 
 
 def rarity(rows: int, having: int) -> float:
@@ -108,12 +106,12 @@ def usual_cosine(near: Array, sense: float) -> float:
 def columns(rows: Features, usual: float) -> Array:
     """Return what is weighed, a row each."""
     near = np.nan_to_num(rows.near - usual)
-    return np.column_stack([rows.words, near, rows.words_before, rows.answers]).astype(np.float64)
+    return np.column_stack([rows.words, near, rows.answers]).astype(np.float64)
 
 
 def weigh(rows: Features, usual: float) -> Array:
     """Return the weight of each row."""
-    return columns(rows, usual) @ np.array((WORDS, NEAR, WORDS_BEFORE, ANSWERS))
+    return columns(rows, usual) @ np.array((WORDS, NEAR, ANSWERS))
 
 
 def bars_of(earlier: Array, usual: float) -> Bars:
