@@ -82,7 +82,7 @@ class Judge:
         self._true = {each.text: (each.kind == TRUE) != (_drawn(each.text) < errors) for each in every}
 
     async def __call__(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> T:
-        shown = re.findall(r"(?m)^## Claim (c\d+)\n\| (.*)$", prompt.data)
+        shown = re.findall(r"(?m)^(c\d+) (.*)$", prompt.data)
         verdicts = [
             ClaimVerdict(id=key, verdict="said" if self._true[text] else "not_said", instructs=False, undated=False)
             for key, text in shown

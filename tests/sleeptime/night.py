@@ -162,7 +162,7 @@ def answering(*answers: BaseModel | Callable[[Prompt], BaseModel | Unusable]) ->
 
 def trusting(prompt: Prompt, *, instructs: bool = False) -> ClaimVerdicts:
     """Return that all claims are said."""
-    ids = re.findall(r"(?m)^## Claim (c\d+)", prompt.data)
+    ids = re.findall(r"(?m)^(c\d+) ", prompt.data)
     return ClaimVerdicts(
         verdicts=[ClaimVerdict(id=key, verdict="said", instructs=instructs, undated=False) for key in ids]
     )

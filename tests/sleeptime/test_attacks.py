@@ -278,7 +278,7 @@ def prompts_are_sound(asked: Prompt, attack: Attack) -> None:
     assert SECRET not in asked.data
     assert SECRET[:12] not in asked.data
     for line in text.split("\n"):
-        assert re.match(r"## |\[\d{4}-\d\d-\d\d\]$|[enb]\d+ |\| |e\d+: ", line), "no text begins a line"
+        assert re.match(r"## |\[\d{4}-\d\d-\d\d\]$|[cenb]\d+ |\| |e\d+: ", line), "no text begins a line"
         assert len(line) < 1_300
 
 

@@ -194,8 +194,12 @@ def states_nothing(text: str, answer: Answer) -> bool:
 
     What was asked and answered becomes memory. If that voided the answer, each use would be its last.
     """
-    known = {normalize(each).text for each in (answer.text, *answer.phrasings)}
-    return only_asks(text) or normalize(text).text in known
+    known = {_plain(each) for each in (answer.text, *answer.phrasings)}
+    return only_asks(text) or _plain(text) in known
+
+
+def _plain(text: str) -> str:
+    return normalize(text).text.casefold().rstrip("!")
 
 
 def prepare_question(text: str, vectors: TextVectors, embedder: str) -> Question:

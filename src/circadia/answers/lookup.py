@@ -223,18 +223,22 @@ class AnswerLookup:
     async def _find_exact(
         self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None
     ) -> LookupResult | None:
-        """Return the answer of the same text; none if there is none that stands."""
-        void: set[AnswerId] = set()
+        """Return the answer of the same text, one without doubt if there is one; none if none is valid."""
+        seen: set[AnswerId] = set()
+        doubtful: LookupResult | None = None
         for _ in range(_RETRIES):
-            match = index.find_exact(question, conversation, without=void)
+            match = index.find_exact(question, conversation, without=seen)
             if match is None:
-                return None
+                break
             checked = await self._check(tx, bank, scope, match, rows_read=ROWS_READ)
             if checked.answer is not None and not checked.why_void:
-                outcome = Outcome.HINT if checked.doubt else Outcome.HIT
-                return LookupResult(outcome=outcome, answer=checked.answer, match=match, doubt=checked.doubt)
-            void.add(match.answer)
-        return None
+                if not checked.doubt:
+                    return LookupResult(outcome=Outcome.HIT, answer=checked.answer, match=match)
+                doubtful = doubtful or LookupResult(
+                    outcome=Outcome.HINT, answer=checked.answer, match=match, doubt=checked.doubt
+                )
+            seen.add(match.answer)
+        return doubtful
 
     async def _find_similar(
         self, tx: Tx, bank: Bank, scope: AnswerScope, matches: Sequence[Match], verdicts: KnownVerdicts

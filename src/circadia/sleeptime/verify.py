@@ -1,6 +1,6 @@
 """Has the tier's model judge whether what a model wrote says what its cited sources say (SLEEP-33).
 
-All claims of a page go into one question, each beside the lines that it cites and no others. What operations propose
+All claims of a page go into one question, each above the lines that it cites and no others. What operations propose
 that ask no model is not judged, nor are exact extracts. A missing verdict is a no.
 """
 
@@ -72,14 +72,10 @@ class Claim:
     before: str = ""
     """Lines of the block that it takes the place of."""
 
-    def shown(self, key: str) -> str:
-        """Return the lines of a question that are about this claim."""
-        sheet = Sheet()
-        sheet.block(f"Claim {key}{self.mark}", self.text)
-        if self.before:
-            sheet.block("The text before", self.before)
-        sheet.episodes(self.sources)
-        return sheet.text
+    @property
+    def cites(self) -> tuple[str, ...]:
+        """Return what it is shown beside; claims that share all of it are shown together."""
+        return (self.before, *(each.id for each in self.sources))
 
 
 class Verify:
@@ -98,9 +94,8 @@ class Verify:
         rows = await view.look.episodes(sorted(ids))
         found: dict[int, list[str]] = {}
         for part in _parts([each for at, change in enumerate(view.proposed) for each in _claims(at, change, rows)]):
-            shown = "\n".join(claim.shown(key) for key, claim in part.items())
             most = VERDICT_TOKENS * (len(part) + 2)
-            answer = await ask(fixed(self.name, shown), ClaimVerdicts, most_tokens=most)
+            answer = await ask(fixed(self.name, _shown(part)), ClaimVerdicts, most_tokens=most)
             for key, claim in part.items():
                 given = {_worst(each) for each in answer.verdicts if each.id.strip("[]() .,;:").lower() == key}
                 found.setdefault(claim.number, []).append(next(iter(sorted(given - {SAID}) or given), MISSING))
@@ -176,13 +171,31 @@ def _nearest(text: str, cited: Sequence[Episode]) -> Sequence[Episode]:
 def _parts(claims: Sequence[Claim]) -> Iterator[Mapping[str, Claim]]:
     """Yield the claims of each question, by their ids in it."""
     part: dict[str, Claim] = {}
-    used = 0
     for claim in claims:
-        size = len(claim.shown(""))
-        if part and (len(part) == MOST_CLAIMS or used + size > MOST_CHARACTERS):
+        wider = {**part, f"c{len(part) + 1}": claim}
+        if part and (len(part) == MOST_CLAIMS or len(_shown(wider)) > MOST_CHARACTERS):
             yield part
-            part, used = {}, 0
-        part[f"c{len(part) + 1}"] = claim
-        used += size
+            wider = {"c1": claim}
+        part = wider
     if part:
         yield part
+
+
+def _shown(part: Mapping[str, Claim]) -> str:
+    """Return what a question is about: claims, with the lines that they cite below them."""
+    together: dict[tuple[str, ...], list[str]] = {}
+    for key, claim in part.items():
+        together.setdefault(claim.cites, []).append(key)
+    texts: list[str] = []
+    for keys in together.values():
+        sheet = Sheet()
+        sheet.head("Claims")
+        for key in keys:
+            sheet.line(f"{key}{part[key].mark} {part[key].text}")
+        first = part[keys[0]]
+        if first.before:
+            sheet.block("The text before", first.before)
+        sheet.head("Their lines")
+        sheet.episodes(first.sources)
+        texts.append(sheet.text)
+    return "\n".join(texts)

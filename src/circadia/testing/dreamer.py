@@ -327,13 +327,12 @@ _OWN: Final = frozenset(asked_terms(
 def verified(data: str) -> ClaimVerdicts:
     """Return that a claim is said if all of its telling words and numbers are in its lines."""
     found: list[ClaimVerdict] = []
-    for part in re.split(r"(?m)^## Claim (?=c\d+)", data)[1:]:
-        head, _, rest = part.partition("\n")
-        claim = " ".join(line[2:] for line in rest.split("\n## ")[0].split("\n") if line.startswith("| "))
-        loose = set(asked_terms(claim)) - set(asked_terms(rest.replace(f"| {claim}\n", "", 1))) - _OWN
-        key = head.split(" ")[0]
-        verdict = ClaimVerdict(id=key, verdict="not_said" if loose else "said", instructs=False, undated=False)
-        found.append(verdict)
+    for part in data.split("## Claims\n")[1:]:
+        claims, _, lines = part.partition("\n## ")
+        said = {*asked_terms(lines), *_OWN}
+        for key, text in re.findall(r"(?m)^(c\d+)(?: \((?:belief|open)\))? (.*)$", claims):
+            verdict = "said" if said.issuperset(asked_terms(text)) else "not_said"
+            found.append(ClaimVerdict(id=key, verdict=verdict, instructs=False, undated=False))
     return ClaimVerdicts(verdicts=found)
 
 
