@@ -16,7 +16,7 @@ async def test_a_bank_without_ready_answers_says_what_makes_them(operator: Circa
     assert listed.status == 0
     assert "no answer is ready" in listed.err
     tried = await run("answers", "test", "expects", "expecting", "When do you open?")
-    assert "lookup: miss" in tried.out
+    assert "miss for expecting" in tried.out
     assert "no call of this agent" in tried.err
     counted = await run("answers", "stats", "expects", "--json")
     assert (counted.json["live"], counted.json["hit_rate"], counted.json["days"]) == (0, None, [])
@@ -35,25 +35,16 @@ async def test_a_wrong_name_or_an_unclear_drop_is_refused(operator: CircadiaProc
 
 
 @pytest.mark.spec("ANS-02")
-@pytest.mark.parametrize(
-    ("check", "confidence", "said"),
-    [
-        ("yes", 0.91, "the check decides: it says yes (0.91)"),
-        ("no", None, "the check decides: it says no\n"),
-        ("not_asked", None, "it was not asked"),
-        (None, None, ""),
-    ],
-)
-async def test_what_the_check_says_is_told(
-    operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch, check: str | None, confidence: float | None, said: str
-) -> None:
+async def test_each_step_of_a_test_is_a_line(operator: CircadiaProcess, monkeypatch: pytest.MonkeyPatch) -> None:
+    steps = ["same text: no expected question has it", "judge: it says that both ask the same", "so it is a hit"]
+
     async def tried(*_: object, **__: object) -> dict[str, object]:
         return {
-            "bank": "expects", "agent": "expecting", "mode": "serve", "trusted": True, "outcome": "hint",
-            "check": check, "check_confidence": confidence, "answer": None, "alone": True, "matches": [], "frames": 1,
+            "bank": "expects", "agent": "expecting", "mode": "serve", "trusted": True, "outcome": "hit", "judge": "yes",
+            "judge_confidence": 0.91, "answer": None, "steps": steps, "matches": [], "frames": 1,
         }  # fmt: skip
 
     monkeypatch.setattr("circadia.client.Client.try_answers", tried)
     told = await run("answers", "test", "expects", "expecting", "When do you open?")
-    assert said in told.err
-    assert ("the check" in told.err) == (check is not None)
+    assert told.out == "hit for expecting in mode serve\n"
+    assert told.err.splitlines() == steps

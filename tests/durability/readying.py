@@ -25,6 +25,7 @@ from circadia.settings.sleeptime import SleepPolicySettings, SleeptimeSettings
 from circadia.sleeptime import rows
 from circadia.sleeptime.ahead import Readying
 from circadia.sleeptime.answers.phrasing import Predictions
+from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.sleeptime.effects import Effects
 from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.operations.precompute import Precompute
@@ -37,6 +38,7 @@ from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.signals.local import LocalSignals
 from circadia.stores.sqlite import open_sqlite
+from circadia.testing.dreamer import question_verdicts
 from circadia.testing.mind import ScriptedMind
 from circadia.testing.upstream import MockUpstream
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, expecting, provided
@@ -63,8 +65,12 @@ class Telling(Watched):
         print("wrote", flush=True)
 
 
-def foreseen(prompt: Prompt, _: type[BaseModel]) -> Predictions:
-    """Expect questions, and tell of it."""
+def foreseen(prompt: Prompt, output: type[BaseModel]) -> Predictions | QuestionVerdicts:
+    """Expect questions, or judge them, and tell of it."""
+    if output is QuestionVerdicts:
+        verdicts = question_verdicts(prompt.data)
+        print(f"asked verdicts on {len(verdicts.questions)}", flush=True)
+        return verdicts
     name = next(each for each in EXPECTED if f"is called {each}." in prompt.data)
     print(f"asked {name}", flush=True)
     return EXPECTED[name]

@@ -20,6 +20,7 @@ from circadia.records.sleep_call import SleepCall
 from circadia.records.sleep_pass import Pass, PassStatus
 from circadia.sleeptime.ahead import AnsweredAhead
 from circadia.sleeptime.answers.phrasing import Predictions
+from circadia.sleeptime.answers.verdicts import QuestionVerdicts
 from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
@@ -63,7 +64,9 @@ def recorded(calls: Sequence[SleepCall]) -> list[str]:
     """Return which questions have an answer on record, as the program tells of them."""
     found: list[str] = []
     for answer in (each.answer for each in calls if each.answer is not None):
-        if "questions" in answer:
+        if "stands_alone" in answer:
+            found.append(f"verdicts on {len(QuestionVerdicts.model_validate_json(answer).questions)}")
+        elif "questions" in answer:
             foreseen = Predictions.model_validate_json(answer)
             found.append(next(name for name, each in EXPECTED.items() if each == foreseen))
         else:
@@ -131,7 +134,9 @@ async def show_what_was_paid(made: Hall, asked: Sequence[str], lives: int) -> No
     runs, calls = await journal(made.store)
     ready = {each.text: each for each in await made.ready()}
     everything = [f"{name}: {each.phrasings[0]}" for name in EXPECTED for each in EXPECTED[name].questions]
-    assert sorted(recorded(calls)) == sorted([*EXPECTED, *everything])
+    assert sorted(recorded(calls)) == sorted(
+        [*EXPECTED, *everything, *(f"verdicts on {len(each.questions)}" for each in EXPECTED.values())]
+    )
     assert [run.status for run in runs] == [PassStatus.NO_CHANGE]
     lost = [each for each in calls if each.answer is None]
     assert len(asked) <= len(calls), "no question without a line"

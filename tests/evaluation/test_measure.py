@@ -148,7 +148,8 @@ async def test_hits_are_told_by_how_they_were_found_with_the_false_ones_of_each(
     assert answers.exact.false + answers.meaning.false == round(answers.false * 8 * 12)
     assert answers.exact.found > answers.exact.false == 0, "the same words ask for the same"
     assert hints.exact == answers.exact
-    assert hints.meaning.found > answers.meaning.found, "what is only near is shown too"
+    assert answers.meaning.found > answers.meaning.false == 0, "the judge knows all wordings"
+    assert hints.meaning.found > 0, "what is only near is shown"
     for arm in (Arm.NONE, Arm.LEARNED, Arm.WRONG_HINTS):
         assert by_arm[arm].exact.found == by_arm[arm].meaning.found == 0, "nothing was looked for"
     (grid,) = [each for each in findings(run_of(made, (12,))).grids if "by how they were found" in each.title]
@@ -206,7 +207,7 @@ async def test_each_arm_does_what_it_is_for(words: TextVectors) -> None:
     assert found[Arm.WRONG_HINTS].hot > found[Arm.NONE].hot
     assert found[Arm.LEARNED].hot[1] < found[Arm.NONE].hot[1], "what was worked out ahead is not worked out again"
     assert found[Arm.ANSWERS].hits > 0
-    assert found[Arm.ANSWERS].hot < found[Arm.NONE].hot
+    assert found[Arm.ANSWERS].hot[1] < found[Arm.NONE].hot[1], "a judge reads more than it writes"
     assert found[Arm.ANSWERS].sleep == found[Arm.HINTS].sleep == found[Arm.WRONG_HINTS].sleep
     both = found[Arm.BOTH].sleep
     assert both == tuple(sum(pair) for pair in zip(found[Arm.LEARNED].sleep, found[Arm.ANSWERS].sleep, strict=True))

@@ -85,7 +85,7 @@ async def test_the_next_call_says_what_changed_while_nobody_spoke_and_the_one_af
 async def test_what_changed_is_told_by_the_first_call_that_its_model_gets(
     tmp_path: Path, signals: list[Signals]
 ) -> None:
-    async with readied(tmp_path, sections={"answers": {"check": True, "serve_confidence": 0.5}}) as ann:
+    async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
         bank = await ann.held()
 
@@ -94,7 +94,7 @@ async def test_what_changed_is_told_by_the_first_call_that_its_model_gets(
 
         ended(add_note=1)
         assert (await ann.ask(chat(ASKED))).outcome == "hit"
-        ann.at.upstream.next(text='{"same": true}')
+        ann.at.upstream.next(text='{"same": [1]}')
         checked = await ann.ask(chat("What does Ann like drinking in the morning?"))
         assert (checked.outcome, len(await ann.uses())) == ("hit", 2)
         await ann.ask(chat("Who painted the shed?"))

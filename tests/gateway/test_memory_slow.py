@@ -81,11 +81,10 @@ async def test_nothing_is_served_while_what_was_said_before_is_not_written(
 async def test_a_checked_answer_that_cannot_be_looked_at_again_in_time_is_not_served(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, leap: Leap
 ) -> None:
-    sections = {"answers": {"check": True, "serve_confidence": 0.5}}
-    async with readied(tmp_path, sections=sections) as ann:
+    async with readied(tmp_path) as ann:
         await ann.put(await ann.frame(chat(OTHER)))
-        checks = Stuck(monkeypatch, Answering, "same")
-        ann.at.upstream.next(text='{"same": true}')
+        checks = Stuck(monkeypatch, Answering, "says_same")
+        ann.at.upstream.next(text='{"same": [1]}')
         call = asyncio.create_task(ann.ask(chat("What does Ann like drinking in the morning?")))
         await checks.reached.wait()
         again = Stuck(monkeypatch, Answering, "found")

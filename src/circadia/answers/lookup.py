@@ -7,7 +7,7 @@ answer of another scope is never found.
 
 import asyncio
 import logging
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final, Protocol
@@ -72,12 +72,8 @@ class WordVectorSource(Protocol):
         ...
 
 
-class KnownVerdicts(Protocol):
-    """Tells what a judge said before."""
-
-    def __call__(self, answer: AnswerId, phrasing: str) -> bool | None:
-        """Return whether it asks the same; none if no judge has said so."""
-        ...
+KnownVerdicts = Callable[[AnswerId, str], bool | None]
+"""Returns whether a phrasing of an answer asks the same; none if no judge has said so."""
 
 
 def no_verdicts(answer: AnswerId, phrasing: str) -> bool | None:

@@ -168,6 +168,7 @@ class Answering:
         self._prepared = prepared
         self._draw = draw
         self._asked: dict[Prompt, tuple[Reply | None, Spent]] = {}
+        self._judged: dict[Prompt, tuple[SameQuestions | None, Spent]] = {}
 
     async def answer(self, arm: Arm, asked: Asked) -> tuple[str, Spent, Used | None]:
         """Return the answer, what it took, and the ready answer that was used.
@@ -199,9 +200,14 @@ class Answering:
             near = [each for each in near if each.shared_letters >= HINT_SHARED_LETTERS]
             return (self._used(near[0], served=False) if near else None), Spent()
         prompt = judge_prompt(question, [each.phrasing for each in similar], self._asker.today)
-        said, spent = await self._asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+        said, spent = await self._judge(prompt)
         same = [match for number, match in enumerate(similar, 1) if said is not None and number in said.same]
         return (self._used(same[0], served=True) if same else None), spent
+
+    async def _judge(self, prompt: Prompt) -> tuple[SameQuestions | None, Spent]:
+        if prompt not in self._judged:
+            self._judged[prompt] = await self._asker.ask(prompt, SameQuestions, most_tokens=MAX_OUTPUT_TOKENS)
+        return self._judged[prompt]
 
     def _used(self, match: Match, *, served: bool) -> Used:
         return Used(ready=self._prepared.ready[int(match.answer)], served=served, way=match.kind)

@@ -128,6 +128,7 @@ class Measuring:
         """Return how many calls it takes, at most, of a provider that is never at fault."""
         arms = set(self._arms)
         asking = len(arms - {Arm.ANSWERS, Arm.BOTH})
+        asking += bool(arms & {Arm.ANSWERS, Arm.BOTH})  # a judge
         asking += (Arm.ANSWERS in arms and Arm.NONE not in arms) + (Arm.BOTH in arms and Arm.LEARNED not in arms)
         return sum(self._preparing.calls + asking * len(case.questions) for case in self._cases)
 

@@ -91,7 +91,7 @@ class Dreamer:
 
     async def ask(self, prompt: Prompt, output: type[T], *, most_tokens: int) -> tuple[T, Usage]:
         """Return the answer. Raises Unusable: nobody has told it how to answer that."""
-        answering = _ANSWERS.get(output)
+        answering = ANSWERS.get(output)
         if answering is None:
             raise Unusable(f"it cannot answer {output.__name__}")
         answer = answering(prompt.data)
@@ -336,7 +336,7 @@ def verified(data: str) -> ClaimVerdicts:
     return ClaimVerdicts(verdicts=found)
 
 
-_ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
+ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Consolidated: consolidated,
     Compared: compared,
     Reflected: reflected,
@@ -348,3 +348,4 @@ _ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Verdicts: still_right,
     ClaimVerdicts: verified,
 }
+"""Answers by the schema that is asked for."""

@@ -4,25 +4,15 @@ A question of a pass is answered as `testing/dreamer.py` says. Any other is answ
 shares the most words with it, the last of them: so it is as right as what it is given, and understands nothing.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from typing import Any, Final
 
-from pydantic import BaseModel
-
 from circadia.memory.terms import STOP_WORDS, asked_terms, stored_terms, words
-from circadia.testing.dreamer import compared, compressed, consolidated, predicted, reflected, rethought, verified
+from circadia.testing.dreamer import ANSWERS
 
 UNKNOWN: Final = "I do not know."
-_PASS: Final[Mapping[str, Callable[[str], BaseModel]]] = {
-    "Consolidated": consolidated,
-    "Compared": compared,
-    "Reflected": reflected,
-    "Compressed": compressed,
-    "Rethought": rethought,
-    "Predictions": predicted,
-    "ClaimVerdicts": verified,
-}
-"""Answers to passes, by the name of their schema."""
+_PASS: Final = {output.__name__: answering for output, answering in ANSWERS.items()}
+"""Answers to passes and judges, by the name of their schema."""
 
 
 def reply(request: Mapping[str, Any]) -> str:
