@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from circadia.evaluation.asking import Expectation, Reply, Rewritten
-from circadia.evaluation.scripted import expected, replied, rewritten
+from circadia.evaluation.scripted import expected, replied, rewritten, same_questions
+from circadia.gateway.answer_judge import SameQuestions
 from circadia.testing.upstream import MockUpstream
 from tests.cli.terminal import refused, run
 from tests.evaluation.stand import talk, written
@@ -113,6 +114,7 @@ def spoken(request: Mapping[str, Any]) -> str:
         Reply.__name__: lambda: replied(data)[1],
         Rewritten.__name__: lambda: rewritten(data)[1],
         Expectation.__name__: lambda: expected(data, 3),
+        SameQuestions.__name__: lambda: same_questions(data),
     }
     return answers[name]().model_dump_json()
 
@@ -123,8 +125,8 @@ async def test_a_configured_model_is_asked_and_the_calls_are_told_before(home: P
         words = ("eval", "stateful", "--upstream", "here", "--model", "m-1", "--contexts", "1", "--questions", "2")
         told = await run(*words, "--expected", "3", "--json")
         assert told.status == 0, told.err
-        assert "m-1 of here is asked up to 13 times; up to 39 times if it is at fault each time" in told.err
-        assert 0 < len(up.requests) <= 13
+        assert "m-1 of here is asked up to 15 times; up to 45 times if it is at fault each time" in told.err
+        assert 0 < len(up.requests) <= 15
         assert told.json["spent"] == {
             "prompt": told.json["spent"]["prompt"], "generated": told.json["spent"]["generated"],
             "calls": len(up.requests), "failed": 0, "estimated": 0,

@@ -7,7 +7,7 @@ import shlex
 import sys
 import tempfile
 from collections.abc import AsyncGenerator, Generator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -123,7 +123,8 @@ async def serving(
             async with aiohttp.ClientSession(headers={"authorization": f"Bearer {token}"}) as http:
                 yield Running(f"http://127.0.0.1:{port}", http)
         finally:
-            process.terminate()
+            with suppress(ProcessLookupError):  # it ended by itself
+                process.terminate()
             await process.communicate()
 
 

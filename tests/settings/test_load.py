@@ -110,7 +110,7 @@ def test_an_unknown_key_is_told_with_its_path_in_the_file_and_the_nearest_that_i
     [
         (
             "answers: {check: perhaps}",
-            "answers.check: Input should be a valid boolean, unable to interpret input, or 'local' (got 'perhaps')",
+            "answers.check: Input should be 'model', 'local' or 'off' (got 'perhaps')",
         ),
         ("sleeptime: {model: [a]}", "sleeptime.model: Input should be a map of keys and values, or 'none' (got ['a'])"),
         ("sleeptime: {model: {name: a}}", "sleeptime.model.upstream: Field required"),

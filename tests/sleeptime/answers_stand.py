@@ -86,7 +86,11 @@ def tier_mind(
         if output is QuestionVerdicts:
             return verdicts(prompt.data)
         if output is Alike:
-            return alike if isinstance(alike, Unusable) else Alike(same=alike)
+            return (
+                alike
+                if isinstance(alike, Unusable)
+                else Alike(same=alike, answered="help with that" not in prompt.data)
+            )
         return left.pop(0) if left else expecting()
 
     return ScriptedMind(script)

@@ -44,11 +44,10 @@ _RELOAD_SECONDS: Final = 60.0
 ROWS_READ: Final = 192
 """New rows of a bank that a call reads to see whether they void an answer; with more, the answer is not found yet."""
 LEAST_SIMILARITY: Final = 0.2
-"""Cosine below which no judge is asked; `python -m benchmarks answers_pairs` tells how many reworded ones are above."""
+"""Cosine below which no judge is asked: few reworded questions are below (`python -m benchmarks answers_pairs`)."""
 HINT_SHARED_LETTERS: Final = 0.2
 """Common letter trigrams that a hint needs: in languages that the vectors know little all cosines are high."""
-EXPLAINED: Final = 8
-"""Candidates that an explanation lists."""
+_EXPLAINED: Final = 8
 
 
 class Outcome(StrEnum):
@@ -210,17 +209,18 @@ class AnswerLookup:
             return MISS
         if index is None:
             return MISS
-        exact = await self._find_exact(tx, bank, scope, index, question, conversation)
+        void: set[AnswerId] = set()
+        exact = await self._find_exact(tx, bank, scope, index, question, conversation, void)
         if exact is not None:
             return exact
-        similar = index.find_similar(question, conversation, least=LEAST_SIMILARITY)
+        similar = index.find_similar(question, conversation, least=LEAST_SIMILARITY, without=void)
         return await self._find_similar(tx, bank, scope, similar, verdicts)
 
     async def _find_exact(
-        self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None
-    ) -> LookupResult | None:
-        """Return the answer of the same text, one without doubt if there is one; none if none is valid."""
-        seen: set[AnswerId] = set()
+        self, tx: Tx, bank: Bank, scope: AnswerScope, index: AnswerIndex, question: str, conversation: str | None,
+        seen: set[AnswerId],
+    ) -> LookupResult | None:  # fmt: skip
+        """Return the answer of the same text, if possible one without doubt; those that are none go to `seen`."""
         doubtful: LookupResult | None = None
         for _ in range(_RETRIES):
             match = index.find_exact(question, conversation, without=seen)
@@ -276,14 +276,14 @@ class AnswerLookup:
         if index is None or len(question) > MAX_CHARACTERS:
             return ()
         exact = index.find_exact(question, conversation)
-        similar = index.find_similar(question, conversation, least=-1.0, count=EXPLAINED)
+        similar = index.find_similar(question, conversation, least=-1.0, count=_EXPLAINED)
         matches = [*([exact] if exact is not None else []), *similar]
         return [await self._check(tx, bank, scope, match, rows_read=None) for match in matches]
 
     async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str) -> bool:
         """Return whether the same text has an answer that stands. Raises UpstreamFailed: it cannot be told."""
         index = await self._index(tx, bank, scope, None) if bank.answers else None
-        return index is not None and await self._find_exact(tx, bank, scope, index, question, None) is not None
+        return index is not None and await self._find_exact(tx, bank, scope, index, question, None, set()) is not None
 
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
         """Return whether an answer is valid, with the new rows that put it in doubt.

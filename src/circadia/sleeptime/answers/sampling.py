@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Final
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from circadia.answers.index import MatchKind
 from circadia.llm.mind import Unusable
@@ -40,6 +40,7 @@ class Alike(BaseModel):
     """Whether two answers answer a question alike."""
 
     same: bool
+    answered: bool = Field(True, description="Whether the second answer answers the question at all.")
 
 
 def drawn(uses: Sequence[AnswerUse], judged: Sequence[AnswerUse], settings: AnswersSettings) -> Sequence[AnswerUse]:
@@ -141,7 +142,8 @@ class Sampling:
             return None
         texts = {"Question": use.question, "First answer": answer.text, "Second answer": fresh.text}
         data = "\n\n".join(f"## {head}\n{_shown(text)}" for head, text in texts.items())
-        return (await bench.ask(asked("compare", data), Alike, most_tokens=100)).same
+        alike = await bench.ask(asked("compare", data), Alike, most_tokens=100)
+        return alike.same if alike.answered else None
 
     async def _written(self, use: AnswerUse, right: bool | None) -> bool:
         """Write the verdict, and take out what was wrong: the phrasing, if only that, or else the answer."""
