@@ -190,6 +190,7 @@ async def test_the_stats_tell_hits_waste_and_precision(service: Service, client:
         0.75,
         0.25,
     )
+    assert found["samples"] == 4
     assert (found["wasted_tokens"], [each["day"] for each in found["days"]]) == (240, [day.isoformat()])
     assert len((await client.answer_stats("support", days=30))["days"]) == 2
 

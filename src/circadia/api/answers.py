@@ -113,6 +113,7 @@ class AnswerStats(BaseModel):
     hit_rate: float | None = Field(description="Share of questions that were answered; null if none came.")
     hint_rate: float | None = Field(description="Share of questions that were given a hint.")
     precision: float | None = Field(description="Share of sampled uses that were right; null if none was looked at.")
+    samples: int = Field(description="Sampled uses that were looked at.")
     used_share: float | None = Field(description="Share of the answers made that were used; null if none was made.")
     wasted_tokens: int = Field(description="Tokens that went into answers that nobody used.")
     judge: list[JudgeWaits] = Field(description="How the agents' lookups used the judge; empty if there is none.")
@@ -180,6 +181,7 @@ async def answer_stats(
         hit_rate=total["served"] / asked if asked else None,
         hint_rate=total["hints"] / asked if asked else None,
         precision=total["right"] / judged if judged else None,
+        samples=judged,
         used_share=total["used"] / total["made"] if total["made"] else None,
         wasted_tokens=total["wasted_tokens"],
         judge=waits,

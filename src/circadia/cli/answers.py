@@ -216,7 +216,7 @@ def _show_stats(found: AnswerStatsAnswer) -> None:
         ("ready", found["live"]),
         ("answered", _share(found["hit_rate"])),
         ("given a hint", _share(found["hint_rate"])),
-        ("right, of those sampled", _share(found["precision"])),
+        (f"right, of {found['samples']} sampled", _share(found["precision"])),
         ("used, of those made", _share(found["used_share"])),
         ("wasted", f"{found['wasted_tokens']:,} tokens"),
     ]

@@ -100,6 +100,7 @@ class AnswerStatsAnswer(TypedDict):
     hit_rate: float | None
     hint_rate: float | None
     precision: float | None
+    samples: int
     used_share: float | None
     wasted_tokens: int
     judge: list[JudgeWaitsAnswer]
