@@ -280,10 +280,10 @@ class AnswerLookup:
         matches = [*([exact] if exact is not None else []), *similar]
         return [await self._check(tx, bank, scope, match, rows_read=None) for match in matches]
 
-    async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str) -> bool:
-        """Return whether the same text has an answer that stands. Raises UpstreamFailed: it cannot be told."""
+    async def has_answer(self, tx: Tx, bank: Bank, scope: AnswerScope, question: str, where: str | None) -> bool:
+        """Return whether the same text has an answer in a conversation. Raises UpstreamFailed: it cannot be told."""
         index = await self._index(tx, bank, scope, None) if bank.answers else None
-        return index is not None and await self._find_exact(tx, bank, scope, index, question, None, set()) is not None
+        return index is not None and await self._find_exact(tx, bank, scope, index, question, where, set()) is not None
 
     async def validity(self, tx: Tx, bank: Bank, answer: Answer) -> Validity:
         """Return whether an answer is valid, with the new rows that put it in doubt.

@@ -74,7 +74,7 @@ class Making:
             for question in expected:
                 if tried + before >= share or frame.upstream in self._silent:
                     break
-                fresh = await self._not_ready(frame, question)
+                fresh = await self._not_ready(frame, question, found.conversation)
                 if fresh is None:
                     continue
                 await bench.ground.go_on()
@@ -127,7 +127,9 @@ class Making:
             if len(page) < PAGE:
                 return found
 
-    async def _not_ready(self, frame: AnswerFrame, question: ExpectedQuestion) -> ExpectedQuestion | None:
+    async def _not_ready(
+        self, frame: AnswerFrame, question: ExpectedQuestion, conversation: str | None
+    ) -> ExpectedQuestion | None:
         """Return the question without the phrasings that have an answer; none if its first has one."""
         bench = self._bench
         kept: list[str] = []
@@ -136,7 +138,7 @@ class Making:
             if bank is None:
                 return None
             for phrasing in question.phrasings:
-                if not await bench.readying.lookup.has_answer(tx, bank, frame.scope, phrasing):
+                if not await bench.readying.lookup.has_answer(tx, bank, frame.scope, phrasing, conversation):
                     kept.append(phrasing)
                 elif not kept:
                     return None
