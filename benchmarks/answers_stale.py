@@ -37,8 +37,8 @@ from circadia.stores.base import Store
 from circadia.stores.postgres import open_postgres
 from circadia.stores.sqlite import open_sqlite
 
-LEAST_SURVIVAL: Final = 85
-LEAST_FOUND: Final = 85
+LEAST_SURVIVAL: Final = 90
+LEAST_FOUND: Final = 90
 """Percent of the lookups among other writes that find what still stands."""
 LEFT: Final = ("unrelated", "same person")
 

@@ -22,4 +22,4 @@ async def test_among_writes_of_another_process_no_lookup_finds_a_void_answer_and
     await other.close()
     assert told.stale == 0
     assert told.void > 50, "else nothing is shown"
-    assert told.survival >= 85
+    assert told.survival >= 85, "single turns about something else (ANS-04)"

@@ -28,7 +28,7 @@ from circadia.sleeptime.operations.reflect import Reflect, Reflected
 from circadia.sleeptime.operations.rethink import Rethink, Rethought
 from circadia.sleeptime.passes import Outcome, Running
 from circadia.sleeptime.rules import Rule
-from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, Verify
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, ClaimVerifier
 from circadia.sleeptime.wording import worded
 from circadia.testing.dreamer import Dreamer, rows
 from circadia.testing.mind import ScriptedMind
@@ -79,7 +79,7 @@ class Night:
         asking = Asking(stand.clock, stand.ids, stand.store, self.mind, run, [])
         running = Running(
             stand.clock, stand.store, stand.publisher, self.operations, self.rules, asking, lambda: asyncio.sleep(0),
-            retrieval=stand.memory.retrieval, verify=Verify(),
+            retrieval=stand.memory.retrieval, verify=ClaimVerifier(),
         )  # fmt: skip
         outcome = await running.work(run, stand.bank)
         async with stand.store.write() as tx:

@@ -10,7 +10,7 @@ from circadia.answers.lookup import Outcome
 from circadia.llm.mind import Prompt, Unusable
 from circadia.records.answer import AnswerFrame, Dropped
 from circadia.sleeptime.answers import settling
-from circadia.sleeptime.answers.settling import Verdict, Verdicts
+from circadia.sleeptime.answers.settling import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.prompts import version
 from circadia.testing.mind import ScriptedMind
 from tests.sleeptime.answers_stand import CAT, HOME, JOB, Hall, expecting, tier_mind
@@ -24,13 +24,13 @@ def judge(verdict: Callable[[str], bool | None] = lambda _: True, *, broken: boo
     """Return a tier's model that judges answers by their part of the question, and expects nothing."""
 
     def script(prompt: Prompt, output: type[BaseModel]) -> BaseModel | Unusable:
-        if output is not Verdicts:
+        if output is not AnswerVerdicts:
             return expecting()
         if broken:
             return Unusable("it makes no sense")
         parts = [each.partition(",") for each in prompt.data.split("## Answer ")[1:]]
         told = [(key, verdict(text)) for key, _, text in parts]
-        return Verdicts(verdicts=[Verdict(id=key, right=right) for key, right in told if right is not None])
+        return AnswerVerdicts(verdicts=[AnswerVerdict(id=key, right=right) for key, right in told if right is not None])
 
     return ScriptedMind(script)
 

@@ -4,7 +4,7 @@ import pytest
 from pydantic import BaseModel
 
 from circadia.llm.mind import Prompt, Unusable
-from circadia.sleeptime.answers.settling import Verdict, Verdicts
+from circadia.sleeptime.answers.settling import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.operations.consolidate import Consolidated
 from circadia.testing.dreamer import Dreamer
 from circadia.testing.told_facts import facts
@@ -54,8 +54,8 @@ async def test_an_answer_is_right_unless_a_new_line_states_another_fact_or_share
     said: str, right: bool
 ) -> None:
     data = f"## Said since\n[2025-05-04]\ne1 {said}\n## Answer a1, beside e1\n| Where do I live?\n| You live in Porto."
-    found, _ = await Dreamer().ask(Prompt(rules="r", data=data), Verdicts, most_tokens=100)
-    assert found == Verdicts(verdicts=[Verdict(id="a1", right=right)])
+    found, _ = await Dreamer().ask(Prompt(rules="r", data=data), AnswerVerdicts, most_tokens=100)
+    assert found == AnswerVerdicts(verdicts=[AnswerVerdict(id="a1", right=right)])
 
 
 async def test_what_it_was_not_told_to_answer_it_does_not() -> None:

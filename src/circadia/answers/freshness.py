@@ -231,7 +231,7 @@ def _other_weight(shown: Mapping[Layer, Mapping[int, float]], present: Mapping[L
     return ""
 
 
-class State(NamedTuple):
+class BankState(NamedTuple):
     """What a bank's answers can stand or fall with: as long as it is the same, what stood stands."""
 
     generation: int
@@ -241,10 +241,10 @@ class State(NamedTuple):
     """How many versions the blocks have, all together."""
 
 
-async def state_of(tx: Tx, bank: Bank) -> State:
+async def state_of(tx: Tx, bank: Bank) -> BankState:
     """Return it, as the transaction shows the bank."""
     writes = (await tx.banks.news(bank.id, after={}, waiting={}, limit=1)).writes
-    return State(bank.generation, bank.demotions, await tx.views.heads(bank.id), writes)
+    return BankState(bank.generation, bank.demotions, await tx.views.heads(bank.id), writes)
 
 
 async def rests_of(tx: Tx, bank: Bank, blocks: Sequence[Block], context: Context) -> Rests:

@@ -24,7 +24,8 @@ def model() -> None:
 @app.command()
 def fetch(
     name: Annotated[
-        str, typer.Argument(help="Which model: `smollm2` writes text, `minilm` and `mpnet` compare questions.")
+        str,
+        typer.Argument(help="Which model: `smollm2` writes text, `minilm` and `mpnet` embed, `mpnet` judges, too."),
     ] = "smollm2",
     folder: Annotated[Path | None, typer.Option("--dir", help="Folder for the file, in place of the cache.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print the result as JSON.")] = False,

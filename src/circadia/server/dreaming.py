@@ -33,7 +33,7 @@ from circadia.sleeptime.rules import Rule
 from circadia.sleeptime.runs import SleepParts
 from circadia.sleeptime.savings import Savings
 from circadia.sleeptime.tier import Sleeptime
-from circadia.sleeptime.verify import Verify
+from circadia.sleeptime.verify import ClaimVerifier
 from circadia.sleeptime.wording import worded
 from circadia.sleeptime.worker import SleepWorker
 from circadia.stores.base import Store
@@ -94,7 +94,7 @@ def sleep_worker(
     if ahead is not None and lookup is not None:
         readying = Readying(ahead=ahead, lookup=lookup, settings=settings.answers, clock=clock, ids=ids)
     parts = SleepParts(
-        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES, verify=Verify(),
+        store=store, signals=signals, ids=ids, tier=tier, operations=operations, rules=RULES, verify=ClaimVerifier(),
         retrieval=memory.retrieval, mind=minds[0], minds=minds[1],
         embed=None if memory.embedding is None else memory.embedding.catch_up,
         ended=None if wakes is None else SleeptimeAgents(wakes).pass_ended, traces=traces or Traces(),

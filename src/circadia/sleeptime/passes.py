@@ -34,7 +34,7 @@ from circadia.sleeptime.operation import Closing, Ground, Operation, Step, T, Vi
 from circadia.sleeptime.operations.dedupe import repeated
 from circadia.sleeptime.publish import FULL, Page, Publisher, Seen
 from circadia.sleeptime.rules import Rule, parted, resting_on
-from circadia.sleeptime.verify import Verify, refusal, without_verdict
+from circadia.sleeptime.verify import ClaimVerifier, refusal, without_verdict
 from circadia.stores.base import Store
 from circadia.telemetry.traces import Traces, failed
 
@@ -84,7 +84,7 @@ class Running:
         readying: Readying | None = None,
         apart: Apart | None = None,
         notebook: Notebook | None = None,
-        verify: Verify | None = None,
+        verify: ClaimVerifier | None = None,
     ) -> None:
         """`retrieval` finds what was said earlier about the same; without it operations see new episodes only.
 

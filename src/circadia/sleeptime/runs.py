@@ -24,7 +24,7 @@ from circadia.sleeptime.operation import Operation
 from circadia.sleeptime.passes import Outcome, Running
 from circadia.sleeptime.rules import Rule
 from circadia.sleeptime.tier import Sleeptime
-from circadia.sleeptime.verify import Verify
+from circadia.sleeptime.verify import ClaimVerifier
 from circadia.stores.base import Store, Tx
 from circadia.stores.signals.base import Signals
 from circadia.telemetry.traces import Traces, worked
@@ -63,7 +63,7 @@ class SleepParts:
     """What passes do."""
     rules: Sequence[Rule] = ()
     """What each proposed change is held to."""
-    verify: Verify | None = None
+    verify: ClaimVerifier | None = None
     """Judges what operations write, where the bank's policy wants that; none judges nothing."""
     retrieval: Retrieval
     """Searches of banks."""

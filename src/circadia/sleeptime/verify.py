@@ -78,7 +78,7 @@ class Claim:
         return (self.before, *(each.id for each in self.sources))
 
 
-class Verify:
+class ClaimVerifier:
     """Judges what a page's operations propose, as a step of its own that may fail and be tried again."""
 
     name = VERIFY

@@ -17,7 +17,7 @@ from circadia.llm.mind import Prompt, Unusable
 from circadia.llm.usage import Usage
 from circadia.memory.terms import STOP_WORDS, asked_terms
 from circadia.sleeptime.answers.phrasing import PredictedQuestion, Predictions
-from circadia.sleeptime.answers.settling import Verdict, Verdicts
+from circadia.sleeptime.answers.settling import AnswerVerdict, AnswerVerdicts
 from circadia.sleeptime.answers.verdicts import QuestionVerdict, QuestionVerdicts
 from circadia.sleeptime.operations.compress import Compressed
 from circadia.sleeptime.operations.consolidate import Consolidated, Written
@@ -302,12 +302,12 @@ def same_questions(data: str) -> SameQuestions:
     )
 
 
-def still_right(data: str) -> Verdicts:
+def still_right(data: str) -> AnswerVerdicts:
     """Return for each answer whether it is right: unless a new line states a fact that it lacks, or shares a word."""
     by_key = {row.key: row for row in rows(data)}
     answers = re.findall(r"(?m)^## Answer (a\d+), beside (.*)\n((?:\| .*\n?)*)", data)
-    return Verdicts(
-        verdicts=[Verdict(id=key, right=_still(lines, beside.split(), by_key)) for key, beside, lines in answers]
+    return AnswerVerdicts(
+        verdicts=[AnswerVerdict(id=key, right=_still(lines, beside.split(), by_key)) for key, beside, lines in answers]
     )
 
 
@@ -345,7 +345,7 @@ ANSWERS: Final[Mapping[type[BaseModel], Callable[[str], BaseModel]]] = {
     Predictions: predicted,
     QuestionVerdicts: question_verdicts,
     SameQuestions: same_questions,
-    Verdicts: still_right,
+    AnswerVerdicts: still_right,
     ClaimVerdicts: verified,
 }
 """Answers by the schema that is asked for."""

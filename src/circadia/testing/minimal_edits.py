@@ -1,7 +1,7 @@
 """Questions changed by rule in one small thing that changes the answer: the hardest near misses for a ready answer.
 
-It shares no list of words with the guards that have to notice: numbers and order are changed whatever they are, names
-come from outside, and the few closed words stand here for themselves.
+They are negatives when the judge `check: local` is fitted, and nothing of this is used at run time. Numbers and order
+are changed whatever they are, names come from outside, and the few closed words stand here for themselves.
 """
 
 import itertools

@@ -32,17 +32,17 @@ LONGEST_ROW: Final = 400
 TOKENS_EACH: Final = 30
 
 
-class Verdict(BaseModel):
+class AnswerVerdict(BaseModel):
     """Whether one answer is still right."""
 
     id: str
     right: bool
 
 
-class Verdicts(BaseModel):
+class AnswerVerdicts(BaseModel):
     """Which answers are still right."""
 
-    verdicts: list[Verdict] = Field(max_length=2 * TOGETHER)
+    verdicts: list[AnswerVerdict] = Field(max_length=2 * TOGETHER)
 
 
 async def settle_doubts(bench: Bench, found: Mapping[AnswerId, Validity], counts: Counter[str]) -> None:
@@ -62,7 +62,7 @@ async def settle_doubts(bench: Bench, found: Mapping[AnswerId, Validity], counts
         if not answers:
             continue
         try:
-            told = await bench.ask(prompt, Verdicts, most_tokens=100 + TOKENS_EACH * len(answers))
+            told = await bench.ask(prompt, AnswerVerdicts, most_tokens=100 + TOKENS_EACH * len(answers))
         except Unusable as error:
             if error.passing:
                 raise
