@@ -20,7 +20,7 @@ from circadia.records.episode import Episode
 from circadia.sleeptime.grounding import sources, ungrounded
 from circadia.sleeptime.looking import Looking
 from circadia.sleeptime.operation import Step, View
-from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, Verify, refusal
+from circadia.sleeptime.verify import ClaimVerdict, ClaimVerdicts, ClaimVerifier, refusal
 from circadia.stores.base import Store
 
 T = TypeVar("T", bound=BaseModel)
@@ -120,7 +120,7 @@ async def _judged(every: Sequence[Claim], ask: Judge) -> Sequence[str]:
     ]  # fmt: skip
     look = Looking(cast("Store", None), _BANK, None, list(rows.values()))  # all is known, so nothing is read
     view = View(bank=_BANK, now=_NOW, page=list(rows.values()), notes=(), blocks=(), look=look, proposed=changes)
-    return [refusal(each) for each in await Verify().propose(Step(name="verdicts"), view, ask)]
+    return [refusal(each) for each in await ClaimVerifier().propose(Step(name="verdicts"), view, ask)]
 
 
 async def run(_: Path) -> Report:
